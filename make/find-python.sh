@@ -16,8 +16,8 @@ print(os.path.realpath(sys.executable))' "$2" 2>/dev/null
 
 for minor in "$@"; do
     for candidate in "python3.$minor" python3 \
-        "${PYENV_ROOT:-${HOME:-/root}/.pyenv}"/versions/3."$minor"*/bin/"python3.$minor" \
-        /usr/local/bin/"python3.$minor" /opt/python3."$minor"/bin/"python3.$minor"; do
+        "${PYENV_ROOT:-${HOME:-/root}/.pyenv}/versions/3.$minor."*"/bin/python3.$minor" \
+        "/usr/local/bin/python3.$minor" "/opt/python3.$minor/bin/python3.$minor"; do
         if found=$(real_python "$candidate" "$minor"); then
             echo "$found"
             exit 0

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Everything that reads the code without running it. Tools that look at each file they find get a clean copy.
+TREE := $(BUILD)/tree-$(MAIN)/ansible_collections/gpufleet/baremetal
+HOME_DIR := $(BUILD)/home-$(MAIN)
+# The user's own Ansible settings and home directory stay out of it
+TOOLS = env -u ANSIBLE_CONFIG PATH="$(VENV)/bin:$$PATH" HOME="$(HOME_DIR)" LC_ALL=C.UTF-8 \
+	ANSIBLE_COLLECTIONS_PATH="$(BUILD)/tree-$(MAIN)" ANSIBLE_HOME="$(HOME_DIR)/.ansible"
+SHELL_FILES = $(shell git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
+
+.PHONY: lint lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences tree sanity
+lint: lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences ## All linters
+
+lint-ruff: setup-$(MAIN)
+	$(VENV)/bin/ruff check .
+
+lint-mypy: setup-$(MAIN)
+	$(VENV)/bin/mypy -p ansible_collections.gpufleet.baremetal.plugins
+	cd make && $(VENV)/bin/mypy --config-file ../pyproject.toml .
+
+lint-yaml: setup-$(MAIN)
+	$(VENV)/bin/yamllint --strict .
+
+# Debian has it as 'shellcheck'; ansible-test skips it where it is missing, and so do we.
+lint-shell:
+	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_FILES); else echo "shellcheck is not installed: not run"; fi
+
+tree: setup-$(MAIN)
+	@mkdir -p $(HOME_DIR) && $(VENV)/bin/python make/tree.py $(BUILD)/tree-$(MAIN) >/dev/null
+
+lint-ansible: tree
+	cd $(TREE) && $(TOOLS) ansible-lint --profile production --strict --offline
+
+lint-docs: tree
+	cd $(TREE) && $(TOOLS) antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
+
+lint-changelog: tree
+	cd $(TREE) && $(TOOLS) antsibull-changelog lint
+
+lint-licences: tree
+	cd $(TREE) && $(TOOLS) reuse lint --quiet || { $(TOOLS) reuse lint; exit 1; }
+
+sanity: $(addprefix sanity-,$(PAIRS)) ## ansible-test sanity, on each ansible-core
+sanity-2.19 sanity-2.21: sanity-%: setup-%
+	build/venv/$*/bin/python make/run_ansible_test.py build $* sanity --color no

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Tests. What needs the rack is marked so; everything else runs anywhere, as anybody.
+PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_HOME=$(BUILD)/home-$*/.ansible \
+	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python -m pytest --junit-xml=build/junit/$@.xml
+WITHOUT_RACK := tests/unit tests/contract tests/tree
+JOBS ?= 2
+
+.PHONY: test test-fast units molecule test-rack e2e
+# All steps run, whatever fails; the table at the end says what did.
+STEPS := $(addprefix setup-,$(PAIRS)) setup-rack \
+	lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
+	$(addprefix units-,$(PAIRS)) $(addprefix sanity-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) \
+	artifact importer rack-up test-rack molecule e2e rack-down
+
+test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
+	@rm -rf build/junit && mkdir -p build/junit
+	@python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" $(STEPS)
+
+test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint, unit and contract tests (2 minutes)
+	@mkdir -p build/junit
+	@python3 make/steps.py --main $(MAIN) --pairs $(MAIN) lint-ruff lint-mypy lint-yaml fast-$(MAIN)
+
+fast-2.19 fast-2.21: fast-%: setup-%
+	$(PYTEST) -q -n $(JOBS) -m "not rack and not slow" $(WITHOUT_RACK)
+
+units: $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) ## Unit and contract tests, on each ansible-core
+units-2.19 units-2.21: units-%: setup-%
+	$(PYTEST) -q -n $(JOBS) -m "not rack" $(WITHOUT_RACK)
+
+# The same unit tests as ansible-test runs them: in the collection's own name space, with its own pytest settings
+ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-%
+	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
+
+# On the rack, which must be up: make rack-up
+test-rack: rack-on-$(MAIN) ## Tests on the built-in rack
+e2e: e2e-on-$(MAIN) ## Day 0 and day 2 from end to end on the built-in rack
+rack-on-2.19 rack-on-2.21: rack-on-%: setup-%
+	$(PYTEST) -v -m rack --ignore=tests/e2e tests
+e2e-on-2.19 e2e-on-2.21: e2e-on-%: setup-%
+	$(PYTEST) -v tests/e2e
+
+molecule: tree ## Molecule scenarios of the roles, on the rack
+	cd $(TREE) && $(TOOLS) GPUFLEET_CHECKOUT=$(ROOT) molecule test --all --report
