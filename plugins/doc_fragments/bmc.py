@@ -1,0 +1,46 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """How a BMC is reached."""
+
+    DOCUMENTATION = r"""
+options:
+  bmc_protocol:
+    description:
+      - How to talk to the BMC. Taken from the host variable C(gpufleet_bmc_protocol), else V(redfish).
+    type: str
+    choices: [redfish, ipmi]
+  bmc_address:
+    description:
+      - The BMC's address. For Redfish a URL (V(https://10.1.2.3)) or a host name with an optional port; for IPMI a
+        host name with an optional port.
+      - Taken from the host variable C(gpufleet_bmc_address).
+    type: str
+  bmc_system_id:
+    description:
+      - The Redfish system, by its C(Id) or its URI, where the BMC has several hosts.
+      - Taken from the host variable C(gpufleet_bmc_system_id).
+    type: str
+  bmc_username:
+    description: The BMC's user. Taken from the host variable C(gpufleet_bmc_username).
+    type: str
+  bmc_password:
+    description:
+      - The password of that user. Taken from the host variable C(gpufleet_bmc_password), where it should be a lookup.
+      - It is tried once. A refusal is an error at once, so that no account is locked out.
+    type: str
+  bmc_ca_path:
+    description:
+      - File of the certificate authorities that vouch for the BMC, in PEM form; the system's own without it.
+      - Taken from the host variable C(gpufleet_bmc_ca_path).
+    type: path
+  bmc_verify_tls:
+    description:
+      - V(false) accepts any certificate. Taken from the host variable C(gpufleet_bmc_verify_tls), else V(true).
+    type: bool
+"""

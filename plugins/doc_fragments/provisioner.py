@@ -1,0 +1,39 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """How a provisioner is reached."""
+
+    DOCUMENTATION = r"""
+options:
+  provisioner:
+    description: The provisioner that manages the node. Taken from the host variable C(gpufleet_provisioner).
+    type: str
+    choices: [ironic, maas]
+  provisioner_url:
+    description:
+      - Its API, for instance V(http://ironic.example.com:6385) or V(http://maas.example.com:5240/MAAS).
+      - Taken from the host variable C(gpufleet_provisioner_url).
+    type: str
+  provisioner_username:
+    description: User of an Ironic with HTTP Basic. Taken from the host variable C(gpufleet_provisioner_username).
+    type: str
+  provisioner_password:
+    description: Password of that user. Taken from the host variable C(gpufleet_provisioner_password).
+    type: str
+  provisioner_api_key:
+    description: The MAAS API key, C(consumer:token:secret). Taken from the host variable C(gpufleet_provisioner_api_key).
+    type: str
+  provisioner_ca_path:
+    description: File of certificate authorities for its TLS. Taken from the host variable C(gpufleet_provisioner_ca_path).
+    type: path
+  provisioner_cloud:
+    description:
+      - Name of a cloud in C(clouds.yaml), for an Ironic behind Keystone; replaces the URL, the user and the password.
+      - Taken from the host variable C(gpufleet_provisioner_cloud).
+    type: str
+"""

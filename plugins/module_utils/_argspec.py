@@ -1,0 +1,80 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The argument specs that several modules share, one a port. PRIVATE to the collection.
+
+Each has a documentation fragment of the same name under ``plugins/doc_fragments``. An option of these specs that
+a task leaves out is taken from the host variable ``gpufleet_<option>`` by the verb's action on the controller;
+that is why none is marked as required here: :func:`require` says what is missing, and where to put it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+
+Spec = dict  # dict[str, dict[str, Any]]; spelled so for Python 3.9's type aliases
+
+FLEET: Spec = {
+    "node_id": {"type": "str"},
+    "ledger_url": {"type": "str", "no_log": True},
+    "force_reason": {"type": "str"},
+}
+
+BMC: Spec = {
+    "bmc_protocol": {"type": "str", "choices": ["redfish", "ipmi"]},
+    "bmc_address": {"type": "str"},
+    "bmc_system_id": {"type": "str"},
+    "bmc_username": {"type": "str"},
+    "bmc_password": {"type": "str", "no_log": True},
+    "bmc_ca_path": {"type": "path"},
+    "bmc_verify_tls": {"type": "bool"},
+}
+
+PROVISIONER: Spec = {
+    "provisioner": {"type": "str", "choices": ["ironic", "maas"]},
+    "provisioner_url": {"type": "str"},
+    "provisioner_username": {"type": "str"},
+    "provisioner_password": {"type": "str", "no_log": True},
+    "provisioner_api_key": {"type": "str", "no_log": True},
+    "provisioner_ca_path": {"type": "path"},
+    "provisioner_cloud": {"type": "str"},
+}
+
+SCHEDULER: Spec = {
+    "scheduler": {"type": "str", "choices": ["slurm", "none"]},
+    "scheduler_conf": {"type": "path"},
+}
+
+#: Options that the action takes from ``gpufleet_<option>`` where the task leaves them out.
+FROM_HOST_VARS: frozenset[str] = frozenset(
+    [*BMC, *PROVISIONER, *SCHEDULER, "node_id", "ledger_url"]
+    + ["provisioner_id", "scheduler_node", "boot_mac", "image", "serial", "sku", "tenant", "failure_domain"]
+    + ["passport_key_path", "passport_public_keys"]
+)
+
+
+def spec(*parts: Mapping[str, Any], **own: Mapping[str, Any]) -> dict[str, Any]:
+    """One argument spec out of shared parts and the module's own options."""
+    merged: dict[str, Any] = {}
+    for part in parts:
+        merged.update({name: dict(option) for name, option in part.items()})
+    merged.update({name: dict(option) for name, option in own.items()})
+    return merged
+
+
+def require(params: Mapping[str, Any], *names: str, node: str = "") -> None:
+    """Say at once which options are missing, and which host variables would fill them.
+
+    :raises ConfigError: naming all of them.
+    """
+    missing = [name for name in names if params.get(name) in (None, "")]
+    if missing:
+        sources = ", ".join(f"gpufleet_{name}" for name in missing if name in FROM_HOST_VARS)
+        raise ConfigError(
+            f"missing: {', '.join(missing)}",
+            node=node,
+            do="give the option in the task" + (f", or set the host variable {sources} in the inventory" if sources else ""),
+        )

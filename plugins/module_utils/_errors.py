@@ -1,0 +1,172 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one exception tree of the collection.
+
+.. code-block:: text
+
+    FleetError
+     +-- ConfigError          an option, a file or a library is not as it must be
+     |    +-- MissingLibrary
+     +-- Unreachable          no answer at all, or the connection broke
+     +-- AuthFailed           the peer refused our credentials; never tried twice
+     +-- Refused              the peer understood, and said no
+     +-- BadAnswer            an answer that cannot be what it claims to be
+     +-- Unsupported          this peer cannot do that at all
+     +-- NotProven            we acted, and the effect was not read back
+     |    +-- DeadlineExceeded
+     +-- NotOurs              somebody else's hold, lock, node or job stands in the way
+     |    +-- LeaseHeld       another run works on this node
+     |    +-- EvidenceMissing a destructive verb without fresh proof that it may
+     +-- Fenced               our parent died or our lease was taken: stop, write nothing
+     +-- TrustError           a signature, digest, identity or expiry is not what it must be
+
+Raise deep, catch once, in ``main()`` or in the action's base class. PRIVATE to the collection.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+
+class FleetError(Exception):
+    """What went wrong, where, what was wanted, what was seen, and what to do next.
+
+    :param what: one sentence in plain words, without the node's name.
+    :param node: the name a person knows the node by.
+    :param address: the URL or address of the peer that was asked; never with credentials.
+    :param wanted: the state or answer that was asked for.
+    :param seen: the state or answer that came instead.
+    :param do: the next step for the person who reads this.
+    :param details: JSON-serialisable extras for machines; never a secret.
+    """
+
+    kind = "error"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        node: str = "",
+        address: str = "",
+        wanted: str = "",
+        seen: str = "",
+        do: str = "",
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.node = node
+        self.address = address
+        self.wanted = wanted
+        self.seen = seen
+        self.do = do
+        self.details = dict(details or {})
+
+    def located(self, *, node: str = "", address: str = "") -> FleetError:
+        """Fill in where it happened, if the place that raised it did not know."""
+        self.node = self.node or node
+        self.address = self.address or address
+        return self
+
+    def __str__(self) -> str:
+        place = self.node
+        if self.address:
+            place = f"{place} ({self.address})" if place else self.address
+        text = f"{place}: {self.what}" if place else self.what
+        for label, value in (("Wanted", self.wanted), ("Seen", self.seen), ("Do", self.do)):
+            if value:
+                text = f"{text.rstrip('.')}. {label}: {value}"
+        return text
+
+    def as_result(self) -> dict[str, Any]:
+        """The arguments of ``fail_json`` and of an action's failed result."""
+        error = {
+            "kind": self.kind,
+            "what": self.what,
+            "node": self.node,
+            "address": self.address,
+            "wanted": self.wanted,
+            "seen": self.seen,
+            "do": self.do,
+        }
+        error.update({key: value for key, value in self.details.items() if key not in error})
+        return {"msg": str(self), "error": error}
+
+
+class ConfigError(FleetError):
+    kind = "config"
+
+
+class MissingLibrary(ConfigError):
+    """A Python library that this verb needs is not there. Names the fix."""
+
+    kind = "missing_library"
+
+    def __init__(self, library: str, *, why: str = "", cause: str | None = None) -> None:
+        super().__init__(
+            f"the Python library {library} is not installed" + (f" ({why})" if why else ""),
+            do=f"install it beside ansible-core: pip install {library}"
+            " (execution environments: meta/ee-requirements.txt lists it)",
+            details={"exception": cause} if cause else None,
+        )
+
+
+class Unreachable(FleetError):
+    kind = "unreachable"
+
+
+class AuthFailed(FleetError):
+    kind = "auth"
+
+
+class Refused(FleetError):
+    kind = "refused"
+
+
+class BadAnswer(FleetError):
+    kind = "bad_answer"
+
+
+class Unsupported(FleetError):
+    kind = "unsupported"
+
+
+class NotProven(FleetError):
+    kind = "not_proven"
+
+
+class DeadlineExceeded(NotProven):
+    kind = "deadline"
+
+
+class NotOurs(FleetError):
+    kind = "not_ours"
+
+
+class LeaseHeld(NotOurs):
+    kind = "lease_held"
+
+
+class EvidenceMissing(NotOurs):
+    kind = "evidence_missing"
+
+
+class Fenced(FleetError):
+    kind = "fenced"
+
+
+class TrustError(FleetError):
+    kind = "trust"
+
+
+def unexpected(exc: BaseException, *, node: str = "", address: str = "") -> FleetError:
+    """Wrap what a library threw outside its own tree, so that no bare traceback reaches a user."""
+    return BadAnswer(
+        f"unexpected {type(exc).__name__}: {exc}",
+        node=node,
+        address=address,
+        do="this is a defect of the collection or of the peer; please report it with the traceback in 'error'",
+        details={"traceback": "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))[-4000:]},
+    )

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Leases: one run at a time works on a node. PRIVATE to the collection.
+
+A lease names its run and that run's process. It lives 60 s and is renewed by every wait. It is taken over at once
+where its holder ran on this host and is provably dead, else when it has expired. Each change of holder raises the
+fencing number, and a run that once held a lease and lost it never takes it again: it has slept through somebody
+else's work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Fenced, LeaseHeld
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    pass  # Ledger itself says what is missing before anything here runs
+
+#: Seconds that a lease lives without being renewed.
+LEASE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Lease:
+    node_id: str
+    run_id: str
+    fencing: int
+
+
+def take_in(conn: Any, ledger: Ledger, node_id: str, holder: Holder, *, node: str = "") -> Lease:
+    """Take or renew the lease of a node inside the caller's transaction.
+
+    :raises LeaseHeld: naming the run that holds it.
+    :raises Fenced: when this run held it before and lost it.
+    """
+    now = _now(conn, ledger)
+    lock = "" if ledger.dialect == "sqlite" else " FOR UPDATE"
+    row = conn.execute(sa.text(f"SELECT * FROM leases WHERE node_id = :node{lock}"), {"node": node_id}).mappings().first()
+    if row is None:
+        return _grant(conn, node_id, holder, 1, now)
+    current = Holder(row["run_id"], row["host"], row["pid"], row["pid_start"], row["boot_id"])
+    if current == holder:
+        _renew(conn, [node_id], holder, now)
+        return Lease(node_id, holder.run_id, row["fencing"])
+    if row["expires"] > now and not current.provably_dead_here(holder):
+        raise LeaseHeld(
+            f"another run works on this node: {current.run_id}",
+            node=node,
+            wanted="the node's lease",
+            seen=f"held by {current.run_id}, process {current.pid} on {current.host},"
+            f" renewed {now - row['renewed']:.0f} s ago",
+            do="wait for that run to end, or stop it; its lease ends with its process"
+            f" or after {LEASE_SECONDS:.0f} s without a sign of life",
+            details={"holder": current.run_id, "holder_host": current.host, "holder_pid": current.pid},
+        )
+    before = conn.execute(
+        sa.text("SELECT max(fencing) FROM lease_log WHERE node_id = :node AND run_id = :run"),
+        {"node": node_id, "run": holder.run_id},
+    ).scalar()
+    if before is not None and current.run_id != holder.run_id:
+        raise Fenced(
+            "this run lost the node's lease and must not go on with it",
+            node=node,
+            wanted=f"lease number {before}",
+            seen=f"lease number {row['fencing']}, given to {current.run_id} meanwhile",
+            do="run again: the new run reads the node's state afresh",
+        )
+    return _grant(conn, node_id, holder, row["fencing"] + 1, now)
+
+
+def verify(ledger: Ledger, leases: Sequence[Lease], holder: Holder, *, renew: bool) -> None:
+    """Make sure that every lease is still ours, and renew them all in one statement where asked.
+
+    :raises Fenced: naming the node whose lease is gone.
+    """
+    with ledger.transaction() as conn:
+        now = _now(conn, ledger)
+        statement = sa.text("SELECT node_id, run_id, fencing FROM leases WHERE node_id IN :nodes").bindparams(
+            sa.bindparam("nodes", expanding=True)
+        )
+        rows = conn.execute(statement, {"nodes": [lease.node_id for lease in leases]}).mappings()
+        held = {row["node_id"]: (row["run_id"], row["fencing"]) for row in rows}
+        for lease in leases:
+            if held.get(lease.node_id) != (lease.run_id, lease.fencing):
+                raise Fenced(
+                    "the node's lease is no longer ours",
+                    wanted=f"lease number {lease.fencing} of {lease.run_id}",
+                    seen=str(held.get(lease.node_id)),
+                    do="run again: the new run reads the node's state afresh",
+                    details={"node_id": lease.node_id},
+                )
+        if renew:
+            _renew(conn, [lease.node_id for lease in leases], holder, now)
+
+
+def holder_of(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
+    """Who holds a node's lease now, expired or not; None where nobody ever did."""
+    rows = ledger._rows("SELECT * FROM leases WHERE node_id = :node", {"node": node_id})
+    return rows[0] if rows else None
+
+
+def _now(conn: Any, ledger: Ledger) -> float:
+    if ledger.dialect == "sqlite":
+        return time.time()
+    return float(conn.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar())
+
+
+def _renew(conn: Any, node_ids: Sequence[str], holder: Holder, now: float) -> None:
+    conn.execute(
+        sa.text(
+            "UPDATE leases SET renewed = :now, expires = :end WHERE run_id = :run AND node_id IN :nodes"
+        ).bindparams(sa.bindparam("nodes", expanding=True)),
+        {"now": now, "end": now + LEASE_SECONDS, "run": holder.run_id, "nodes": list(node_ids)},
+    )
+
+
+def _grant(conn: Any, node_id: str, holder: Holder, fencing: int, now: float) -> Lease:
+    conn.execute(
+        sa.text(
+            "INSERT INTO leases (node_id, run_id, host, pid, pid_start, boot_id, fencing, renewed, expires)"
+            " VALUES (:node, :run, :host, :pid, :pid_start, :boot_id, :fencing, :now, :end)"
+            " ON CONFLICT (node_id) DO UPDATE SET run_id = excluded.run_id, host = excluded.host, pid = excluded.pid,"
+            " pid_start = excluded.pid_start, boot_id = excluded.boot_id, fencing = excluded.fencing,"
+            " renewed = excluded.renewed, expires = excluded.expires"
+        ),
+        {
+            "node": node_id,
+            "run": holder.run_id,
+            "host": holder.host,
+            "pid": holder.pid,
+            "pid_start": holder.pid_start,
+            "boot_id": holder.boot_id,
+            "fencing": fencing,
+            "now": now,
+            "end": now + LEASE_SECONDS,
+        },
+    )
+    conn.execute(
+        sa.text("INSERT INTO lease_log (node_id, run_id, fencing, at) VALUES (:node, :run, :fencing, :now)"),
+        {"node": node_id, "run": holder.run_id, "fencing": fencing, "now": now},
+    )
+    return Lease(node_id, holder.run_id, fencing)

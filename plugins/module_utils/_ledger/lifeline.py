@@ -1,0 +1,184 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ties a verb in the controller's worker to its run and to the ledger. PRIVATE to the collection.
+
+The first write of a verb takes the node's lease, checks the evidence that a destructive write needs, and records
+the intent, all in one transaction; a task that finds nothing to do never gets that far. Later writes and every
+turn of a wait check that the run's main process still lives and that the lease is still ours.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    Fenced,
+    FleetError,
+    NotOurs,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline
+
+#: A destructive write needs one of these, not older than EVIDENCE_SECONDS, with nothing of VOIDS after it.
+EVIDENCE = ("drained", "not_in_scheduler")
+EVIDENCE_SECONDS = 60.0
+#: A lease that was looked at this short ago is not looked at again.
+_FRESH_SECONDS = 5.0
+#: A wait renews its leases when this much of their life is gone.
+_RENEW_SECONDS = 15.0
+
+
+class LedgerLifeline(Lifeline):
+    """The lifeline of one task: its own node, or the nodes of a batch.
+
+    :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
+    :param identify: gives the node id of a name.
+    :param managed_by: the provisioner that owns power and boot of this node, for a verb that goes past it to the BMC:
+        such a write needs the provisioner's maintenance under our token.
+    """
+
+    def __init__(
+        self,
+        open_ledger: Callable[[], Ledger],
+        holder: Holder,
+        *,
+        verb: str,
+        intent: Mapping[str, Any],
+        identify: Callable[[str], str],
+        default_node: str,
+        force_reason: str = "",
+        secrets: frozenset[str] = frozenset(),
+        managed_by: str = "",
+    ) -> None:
+        self._open = open_ledger
+        self._holder = holder
+        self._verb = verb
+        self._intent = dict(intent)
+        self._identify = identify
+        self._default = default_node
+        self._force_reason = force_reason
+        self._secrets = secrets
+        self._managed_by = managed_by
+        self._leases: dict[str, leases.Lease] = {}
+        self._evidence: dict[str, str] = {}
+        self._checked = 0.0
+        self._parent = os.getppid()
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        self.parent_lives()
+        names = nodes or (self._default,)
+        new = [name for name in names if name not in self._leases]
+        if new:
+            self._first_write(new, what)
+        elif time.monotonic() - self._checked > _FRESH_SECONDS:
+            self._verify(renew=True)
+        if self._managed_by and new:
+            self._demand_maintenance(new, what)
+        if destructive:
+            self._demand_evidence(names, what)
+        return self._evidence.get(names[0])
+
+    def beat(self) -> None:
+        self.parent_lives()
+        if self._leases and time.monotonic() - self._checked > _RENEW_SECONDS:
+            self._verify(renew=True)
+
+    def hold(self, names: Sequence[str]) -> None:
+        """Take the leases of a batch before a long wait, so that its turns renew them."""
+        self.parent_lives()
+        self._first_write([name for name in names if name not in self._leases], "")
+
+    def parent_lives(self) -> None:
+        """:raises Fenced: where the run's main process was killed and this worker is an orphan."""
+        if os.getppid() != self._parent or process_start(self._holder.pid) != self._holder.pid_start:
+            raise Fenced(
+                "the run that this worker belongs to is gone",
+                node=self._default,
+                do="run again: nothing more is written by this worker",
+            )
+
+    def _first_write(self, names: Sequence[str], what: str) -> None:
+        ledger = self._open()
+        ids = {name: self._identify(name) for name in names}
+        with ledger.transaction() as conn:
+            for name, node_id in ids.items():
+                self._leases[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
+            if what:
+                intent = Event("intent", self._verb, {**self._intent, "write": what})
+                ledger.append_in(
+                    conn, self._holder.run_id, [(node_id, intent) for node_id in ids.values()], secrets=self._secrets
+                )
+        self._checked = time.monotonic()
+
+    def _verify(self, *, renew: bool) -> None:
+        leases.verify(self._open(), list(self._leases.values()), self._holder, renew=renew)
+        self._checked = time.monotonic()
+
+    def _demand_evidence(self, names: Sequence[str], what: str) -> None:
+        missing = [name for name in names if name not in self._evidence]
+        if not missing:
+            return
+        ledger = self._open()
+        ids = {self._leases[name].node_id: name for name in missing}
+        latest = ledger.latest(list(ids), "evidence")
+        for node_id, name in ids.items():
+            event = latest.get(node_id)
+            problem = self._problem(event)
+            if problem is None and event is not None:
+                self._evidence[name] = f"event:{event['id']}"
+            elif self._force_reason:
+                self._evidence[name] = f"forced:{self._force_reason}"
+                note = Event("note", "forced", {"verb": self._verb, "write": what, "reason": self._force_reason})
+                ledger.append(self._holder.run_id, [(node_id, note)], secrets=self._secrets)
+            else:
+                raise _evidence_missing(name, what, problem or "")
+
+    def _demand_maintenance(self, names: Sequence[str], what: str) -> None:
+        """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like."""
+        ids = {self._leases[name].node_id: name for name in names}
+        latest = self._open().latest(list(ids), "maintenance")
+        for node_id, name in ids.items():
+            event = latest.get(node_id)
+            if event is not None and event["name"] == "held":
+                continue
+            if self._force_reason:
+                note = Event("note", "forced", {"verb": self._verb, "write": what, "reason": self._force_reason})
+                self._open().append(self._holder.run_id, [(node_id, note)], secrets=self._secrets)
+                continue
+            raise NotOurs(
+                f"refused: power and boot of this node belong to its provisioner ({self._managed_by})",
+                node=name,
+                wanted=f"the node in maintenance under our token, before: {what}",
+                seen="the ledger has no maintenance of ours for this node",
+                do="let the provisioner do it (provisioner_node), or set its maintenance first (provisioner_node"
+                " with state maintenance), or give force_reason, which is recorded",
+            )
+
+    def _problem(self, event: Mapping[str, Any] | None) -> str | None:
+        if event is None:
+            return "the ledger has no such event for this node"
+        if event["name"] not in EVIDENCE:
+            return f"the newest event of this kind says {event['name']}"
+        age = time.time() - event["at"]
+        if age > EVIDENCE_SECONDS or age < -EVIDENCE_SECONDS:
+            return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
+        return None
+
+
+def _evidence_missing(node: str, what: str, problem: str) -> FleetError:
+    return EvidenceMissing(
+        "refused: this may hit running work",
+        node=node,
+        wanted=f"proof, at most {EVIDENCE_SECONDS:.0f} s old, that the node is drained or unknown to its scheduler,"
+        f" before: {what}",
+        seen=problem,
+        do="run scheduler_wait (until drained) for this node right before this task,"
+        " or give force_reason, which is recorded",
+    )

@@ -1,0 +1,379 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ledger: what was done to which node, by whom, on what evidence. PRIVATE to the collection.
+
+One object is one connection. Only the controller opens it, in the process that uses it. SQLite (a file) and
+PostgreSQL are spoken to through SQLAlchemy Core with plain SQL that both understand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    MissingLibrary,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.pool import NullPool
+except ImportError:
+    HAS_SQLALCHEMY = False
+else:
+    HAS_SQLALCHEMY = True
+
+#: Aliases by which two sources are known to speak of the same machine, strongest first. Never a host name.
+JOINING = ("serial", "system_uuid", "mac")
+_DIALECTS = ("sqlite", "postgresql")
+
+
+def default_url() -> str:
+    """The ledger of a user who named none: a file below the state folder."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return os.environ.get("GPUFLEET_LEDGER_URL") or f"sqlite:///{base}/gpufleet/ledger.sqlite"
+
+
+def normal(kind: str, value: str) -> str:
+    """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around."""
+    value = value.strip()
+    if kind == "mac":
+        digits = "".join(ch for ch in value.lower() if ch in "0123456789abcdef")
+        return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2))
+    return value.lower() if kind == "system_uuid" else value
+
+
+class Ledger:
+    """An open ledger."""
+
+    def __init__(self, url: str = "") -> None:
+        if not HAS_SQLALCHEMY:
+            raise MissingLibrary("SQLAlchemy", why="the ledger is kept through it")
+        self.url = url or default_url()
+        try:
+            parsed = sa.engine.make_url(self.url)
+        except sa.exc.ArgumentError:
+            raise ConfigError(
+                "the ledger's URL cannot be read",
+                wanted="an SQLAlchemy URL",
+                do="set gpufleet_ledger_url, for instance to sqlite:////var/lib/gpufleet/ledger.sqlite",
+            ) from None
+        self.dialect = parsed.get_backend_name()
+        self.shown_url = parsed.render_as_string(hide_password=True)
+        if self.dialect not in _DIALECTS:
+            raise ConfigError(
+                f"the ledger cannot be kept in {self.dialect}", address=self.shown_url, wanted="sqlite or postgresql"
+            )
+        self._engine = self._make_engine(parsed)
+        with self._errors():
+            self._conn = self._engine.connect()
+            self._migrate()
+
+    def _make_engine(self, url: Any) -> Any:
+        if self.dialect != "sqlite":
+            try:
+                return sa.create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
+            except ImportError as exc:
+                raise MissingLibrary("psycopg", why="the ledger lies in PostgreSQL", cause=str(exc)) from exc
+        if url.database and url.database != ":memory:":
+            try:
+                Path(url.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError as exc:
+                raise ConfigError(
+                    f"the folder of the ledger cannot be made: {exc.strerror}",
+                    address=self.shown_url,
+                    do="set gpufleet_ledger_url to a place that this user may write",
+                ) from exc
+        engine = sa.create_engine(url, poolclass=NullPool, connect_args={"timeout": 30, "isolation_level": None})
+
+        @sa.event.listens_for(engine, "connect")
+        def tune(connection: Any, record: Any) -> None:
+            # WAL: readers never wait for the writer. NORMAL: a commit survives a crash of any process; a crash of
+            # the machine may lose the last events, and never the file.
+            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+
+        return engine
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.OperationalError as exc:
+            raise Unreachable(
+                f"the ledger does not answer: {exc.orig}",
+                address=self.shown_url,
+                do="check gpufleet_ledger_url, and that the database runs and this user may write it",
+            ) from exc
+        except sa.exc.DBAPIError as exc:
+            raise BadAnswer(
+                f"the ledger refused a statement: {exc.orig}",
+                address=self.shown_url,
+                do="is it a ledger of this collection? A file that another program made is not touched",
+            ) from exc
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A write transaction: everything in the body, or nothing."""
+        with self._errors():
+            if self.dialect == "sqlite":
+                # The driver would begin lazily and read-only: two writers could then deadlock on the upgrade.
+                self._conn.exec_driver_sql("BEGIN IMMEDIATE")
+                try:
+                    yield self._conn
+                except BaseException:
+                    self._conn.exec_driver_sql("ROLLBACK")
+                    self._conn.rollback()
+                    raise
+                self._conn.exec_driver_sql("COMMIT")
+                self._conn.commit()
+            else:
+                self._conn.rollback()
+                with self._conn.begin():
+                    yield self._conn
+
+    def _rows(self, sql: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        with self._errors():
+            rows = [dict(row) for row in self._conn.execute(sa.text(sql), dict(values or {})).mappings()]
+            self._conn.rollback()
+            return rows
+
+    def _many(self, sql: str, key: str, values: Iterable[str], more: Mapping[str, Any]) -> list[dict[str, Any]]:
+        statement = sa.text(sql).bindparams(sa.bindparam(key, expanding=True))
+        with self._errors():
+            return [dict(row) for row in self._conn.execute(statement, {key: list(values), **more}).mappings()]
+
+    def _migrate(self) -> None:
+        steps = migrations(self.dialect)
+        if self._version() == len(steps):
+            return
+        with self.transaction() as conn:
+            if self.dialect == "postgresql":
+                conn.execute(sa.text("SELECT pg_advisory_xact_lock(20861)"))
+            conn.execute(sa.text("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"))
+            done = conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0
+            if done > len(steps):
+                raise ConfigError(
+                    "the ledger was written by a newer release of this collection",
+                    address=self.shown_url,
+                    wanted=f"schema {len(steps)} or older",
+                    seen=f"schema {done}",
+                    do="upgrade the collection on this controller",
+                )
+            for number in range(done, len(steps)):
+                for statement in steps[number]:
+                    conn.exec_driver_sql(statement.replace("%", "%%") if self.dialect == "postgresql" else statement)
+                conn.execute(sa.text("INSERT INTO schema_version VALUES (:number)"), {"number": number + 1})
+
+    def _version(self) -> int:
+        try:
+            return int(self._conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0)
+        except (sa.exc.OperationalError, sa.exc.ProgrammingError):
+            # No such table: a new ledger. Anything else shows again, and is told, when the tables are made.
+            self._conn.rollback()
+            return 0
+
+    def now(self) -> float:
+        """The ledger's own clock: the database's where several controllers share it."""
+        if self.dialect == "sqlite":
+            return time.time()
+        return float(self._rows("SELECT extract(epoch FROM clock_timestamp()) AS now")[0]["now"])
+
+    def close(self) -> None:
+        self._conn.close()
+        self._engine.dispose()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- who is who --------------------------------------------------------------------------------------------
+
+    def identify(
+        self, name: str, *, node_id: str = "", aliases: Sequence[tuple[str, str]] = (), source: str = "inventory"
+    ) -> str:
+        """The node's id; a node that nobody has seen gets one, and new aliases are added to a known one.
+
+        :param aliases: pairs of kind and value; only the kinds in :data:`JOINING` tell machines apart.
+        :raises ConfigError: when two aliases belong to two nodes, or when there is nothing to know the node by.
+        """
+        known = [(kind, normal(kind, value)) for kind, value in aliases if value]
+        found = {(row["kind"], row["value"]): row["node_id"] for row in self._aliases(known)}
+        owners = {owner: pair for pair, owner in found.items() if pair[0] in JOINING}
+        if node_id:
+            owners.setdefault(node_id, ("node_id", node_id))
+        if len(owners) > 1:
+            raise ConfigError(
+                "its identities belong to different nodes in the ledger",
+                node=name,
+                seen="; ".join(f"{pair[0]} {pair[1]} is node {owner}" for owner, pair in sorted(owners.items())),
+                do="correct the serial or the MAC in the inventory; if a part was moved between machines, retire the"
+                " old node in the ledger first",
+            )
+        if not owners and not any(kind in JOINING for kind, value in known):
+            raise ConfigError(
+                "nothing tells which machine this is",
+                node=name,
+                wanted="gpufleet_node_id, gpufleet_serial or gpufleet_boot_mac",
+                do="add the serial or the boot MAC to the inventory; host names are no identity",
+            )
+        missing = [pair for pair in known if pair not in found]
+        chosen = next(iter(owners), None)
+        if chosen and not missing:
+            return chosen
+        with self.transaction() as conn:
+            return self._remember(conn, chosen, name, missing, source)
+
+    def _aliases(self, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+        rows = self._many(
+            "SELECT kind, value, node_id FROM aliases WHERE value IN :values", "values", [v for k, v in pairs] or [""], {}
+        )
+        return [row for row in rows if (row["kind"], row["value"]) in set(pairs)]
+
+    def _remember(
+        self, conn: Any, node_id: str | None, name: str, pairs: Sequence[tuple[str, str]], source: str
+    ) -> str:
+        chosen = node_id or str(uuid.uuid4())
+        conn.execute(
+            sa.text("INSERT INTO nodes VALUES (:id, :name, :now) ON CONFLICT DO NOTHING"),
+            {"id": chosen, "name": name, "now": time.time()},
+        )
+        for kind, value in pairs:
+            conn.execute(
+                sa.text("INSERT INTO aliases VALUES (:kind, :value, :id, :source, :now) ON CONFLICT DO NOTHING"),
+                {"kind": kind, "value": value, "id": chosen, "source": source, "now": time.time()},
+            )
+        if node_id is None and pairs:
+            # Another run may have been first: whoever owns the alias now is the node.
+            row = conn.execute(
+                sa.text("SELECT node_id FROM aliases WHERE kind = :kind AND value = :value"),
+                {"kind": pairs[0][0], "value": pairs[0][1]},
+            ).scalar()
+            return str(row)
+        return chosen
+
+    def aliases(self, node_id: str) -> list[dict[str, Any]]:
+        """All names of a node: rows of kind, value, source, seen."""
+        return self._rows(
+            "SELECT kind, value, source, seen FROM aliases WHERE node_id = :id ORDER BY kind, value", {"id": node_id}
+        )
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    def append(self, run_id: str, events: Iterable[tuple[str, Event]], *, secrets: frozenset[str] = frozenset()) -> list[int]:
+        """Write events, all or none; returns their ids. Pairs of node id and event."""
+        with self.transaction() as conn:
+            return self.append_in(conn, run_id, events, secrets=secrets)
+
+    def append_in(
+        self, conn: Any, run_id: str, events: Iterable[tuple[str, Event]], *, secrets: frozenset[str] = frozenset()
+    ) -> list[int]:
+        """The same inside a transaction of the caller's."""
+        ids = []
+        for node_id, event in events:
+            row = conn.execute(
+                sa.text(
+                    "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+                    " VALUES (:node, :run, :at, :kind, :name, :data) RETURNING id"
+                ),
+                {
+                    "node": node_id,
+                    "run": run_id,
+                    "at": time.time(),
+                    "kind": event.kind,
+                    "name": event.name,
+                    "data": json.dumps(redact(event.data, secrets=secrets), sort_keys=True, default=str),
+                },
+            )
+            ids.append(int(row.scalar()))
+        return ids
+
+    def latest(self, node_ids: Sequence[str], kind: str, names: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+        """The newest event of a kind for each node, in one query."""
+        wanted = " AND name IN :names" if names else ""
+        statement = sa.text(
+            "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE id IN (SELECT max(id) FROM events"
+            f" WHERE node_id IN :nodes AND kind = :kind{wanted} GROUP BY node_id)"
+        ).bindparams(sa.bindparam("nodes", expanding=True))
+        if names:
+            statement = statement.bindparams(sa.bindparam("names", expanding=True))
+        values: dict[str, Any] = {"nodes": list(node_ids) or [""], "kind": kind}
+        if names:
+            values["names"] = list(names)
+        with self._errors():
+            rows = self._conn.execute(statement, values).mappings().all()
+        return {row["node_id"]: _event(row) for row in rows}
+
+    def history(self, node_id: str, *, since: int = 0, kinds: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """A node's events after the event ``since``, oldest first."""
+        rows = self._rows(
+            "SELECT id, node_id, run_id, at, kind, name, data FROM events"
+            " WHERE node_id = :node AND id > :since ORDER BY id",
+            {"node": node_id, "since": since},
+        )
+        return [_event(row) for row in rows if not kinds or row["kind"] in kinds]
+
+    # -- remedies and passports --------------------------------------------------------------------------------
+
+    def record_attempt(self, run_id: str, node_id: str, remedy: str, finding: str) -> None:
+        with self.transaction() as conn:
+            conn.execute(
+                sa.text(
+                    "INSERT INTO attempts (node_id, run_id, at, remedy, finding)"
+                    " VALUES (:node, :run, :at, :remedy, :finding)"
+                ),
+                {"node": node_id, "run": run_id, "at": time.time(), "remedy": remedy, "finding": finding},
+            )
+
+    def attempts(self, node_id: str, *, since: float = 0.0) -> list[dict[str, Any]]:
+        """What was already tried on this node, oldest first."""
+        return self._rows(
+            "SELECT run_id, at, remedy, finding FROM attempts WHERE node_id = :node AND at >= :since ORDER BY id",
+            {"node": node_id, "since": since},
+        )
+
+    def save_passport(
+        self, run_id: str, node_id: str, *, issued: float, expires: float, digest: str, envelope: Mapping[str, Any]
+    ) -> None:
+        with self.transaction() as conn:
+            conn.execute(
+                sa.text(
+                    "INSERT INTO passports (node_id, run_id, issued, expires, digest, envelope)"
+                    " VALUES (:node, :run, :issued, :expires, :digest, :envelope)"
+                ),
+                {
+                    "node": node_id,
+                    "run": run_id,
+                    "issued": issued,
+                    "expires": expires,
+                    "digest": digest,
+                    "envelope": json.dumps(envelope, sort_keys=True),
+                },
+            )
+
+    def passport(self, node_id: str) -> dict[str, Any] | None:
+        """The newest passport of a node, its envelope decoded; None where it never had one."""
+        rows = self._rows(
+            "SELECT issued, expires, digest, envelope FROM passports WHERE node_id = :node ORDER BY id DESC LIMIT 1",
+            {"node": node_id},
+        )
+        return {**rows[0], "envelope": json.loads(rows[0]["envelope"])} if rows else None
+
+
+def _event(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "data": json.loads(row["data"])}

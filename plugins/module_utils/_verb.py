@@ -1,0 +1,142 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every verb is handed and what it gives back. PRIVATE to the collection.
+
+A verb is one function of its port::
+
+    def power(params: Mapping[str, Any], ctx: Context) -> Result: ...
+
+It raises :class:`FleetError` when it cannot. It has two doors, which both build the context: the module's
+``main()`` on whatever machine runs it, and the action plugin of the same name in the controller's worker process.
+Only the second has a lifeline to the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+
+T = TypeVar("T")
+
+
+class Lifeline:
+    """What ties a verb to its run. This one ties to nothing: a module on another machine has no ledger."""
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        """Called before each write. Raises if we may not. Returns the id of the evidence that allowed it."""
+        return None
+
+    def beat(self) -> None:
+        """Called at each turn of a wait. Raises when the run is orphaned or fenced."""
+
+
+@dataclass
+class Event:
+    """One line of the ledger, not yet written.
+
+    kind: intent, outcome, evidence, verdict, state, measure or note. name: what of that kind, for instance
+    ``redfish_power`` or ``drained``. node: the name of the node it belongs to, empty for the task's own host.
+    """
+
+    kind: str
+    name: str
+    data: dict[str, Any] = field(default_factory=dict)
+    node: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name, "node": self.node, "data": self.data}
+
+
+@dataclass
+class Result:
+    """What a verb found and did.
+
+    before, after: the state in the port's own terms, small and free of secrets; ``changed`` follows from them
+    unless the verb says otherwise. data: further keys of the module's result.
+    """
+
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+    changed: bool | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+
+    def as_dict(self, ctx: Context) -> dict[str, Any]:
+        changed = self.before != self.after if self.changed is None else self.changed
+        result: dict[str, Any] = {
+            "changed": changed,
+            "before": self.before,
+            "after": self.after,
+            "asked": list(ctx.asked),
+            "events": [event.as_dict() for event in self.events],
+        }
+        if ctx.evidence:
+            result["evidence"] = ctx.evidence
+        if ctx.diff:
+            result["diff"] = {"before": self.before, "after": self.after}
+        result.update(self.data)
+        return result
+
+
+class Context:
+    """The verb's view of the run it belongs to.
+
+    :param check_mode: read and predict, send no write.
+    :param node: the name a person knows the node by; used in messages.
+    :param say: shows a line of progress to a person; silent in a module.
+    """
+
+    def __init__(
+        self,
+        *,
+        check_mode: bool = False,
+        diff: bool = False,
+        node: str = "",
+        lifeline: Lifeline | None = None,
+        say: Callable[[str], None] | None = None,
+        boot_probe: Callable[[], Mapping[str, str] | None] | None = None,
+    ) -> None:
+        self.check_mode = check_mode
+        self.diff = diff
+        self.node = node
+        self.lifeline = lifeline or Lifeline()
+        self.say = say or (lambda line: None)
+        #: reads ``{"boot_id", "cmdline", "uptime"}`` of the node itself over its own connection; None where the
+        #: node does not answer; absent (None) where this door has no way to the node.
+        self.boot_probe = boot_probe
+        self.asked: list[str] = []
+        self.evidence: str | None = None
+
+    def may_write(self, what: str, *, destructive: bool = False, nodes: tuple[str, ...] = ()) -> bool:
+        """Ask before every single write, and send it only on True.
+
+        False in check mode. On the controller this takes or verifies the node's lease, demands fresh evidence for
+        a destructive write, and records the intent, before it says True. ``what`` names peer and request, for
+        instance ``POST https://bmc/.../ComputerSystem.Reset ResetType=On``; never a secret.
+        """
+        if self.check_mode:
+            return False
+        evidence = self.lifeline.before_write(what, destructive=destructive, nodes=nodes)
+        self.evidence = evidence or self.evidence
+        self.asked.append(what)
+        return True
+
+    def wait(
+        self,
+        read: Callable[[], T],
+        done: Callable[[T], bool],
+        *,
+        timeout: float,
+        interval: float,
+        wanted: str,
+        seen: Callable[[T], str] = str,
+        do: str = "",
+    ) -> T:
+        """:func:`wait_until` that also keeps the node's lease and stops with its run."""
+        return wait_until(
+            read, done, timeout=timeout, interval=interval, wanted=wanted, seen=seen, do=do, beat=self.lifeline.beat
+        )

@@ -1,0 +1,293 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The second door of every verb: the action plugin on the controller. PRIVATE to the collection.
+
+An action file is this much::
+
+    from ...module_utils._bmc.power import power          # imports stand here: paid once, before the fork
+    class ActionModule(VerbAction):
+        NAME = "redfish_power"
+        SPEC = ARGUMENT_SPEC
+        verb = staticmethod(power)
+
+        def destructive(self, params): return params["state"] != "on"
+
+The base class fills options from the host variables, validates them, calls the verb in this worker process (or
+ships the module: where the task is delegated to another machine, and for verbs that run on the node), and writes
+the verb's events into the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, unexpected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
+
+display = Display()
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+#: Reads what tells one boot from another, in one round trip; a missing file gives an empty line.
+_BOOT_PROBE = (
+    "cat /proc/sys/kernel/random/boot_id 2>/dev/null; echo; cat /proc/cmdline 2>/dev/null; echo;"
+    " cat /proc/uptime 2>/dev/null"
+)
+
+
+class VerbAction(ActionBase):
+    """Runs one verb. Subclasses set NAME, SPEC and ``verb``, and override the hooks they need."""
+
+    _supports_check_mode = True
+    _requires_connection = False
+
+    NAME: ClassVar[str]
+    SPEC: ClassVar[Mapping[str, Any]]
+    #: Keyword arguments of ArgumentSpecValidator: mutually_exclusive, required_if, ...
+    RULES: ClassVar[Mapping[str, Any]] = {}
+    #: True for verbs whose work is done on the node: the module is always shipped over the host's connection.
+    NODE_SIDE: ClassVar[bool] = False
+    #: True for verbs that go to the BMC past the provisioner: its maintenance under our token is demanded.
+    PAST_PROVISIONER: ClassVar[bool] = False
+    verb: Callable[[Mapping[str, Any], Context], Result]
+
+    # -- hooks -------------------------------------------------------------------------------------------------
+
+    def writes(self, params: Mapping[str, Any]) -> bool:
+        """May this call change anything? Asked only where the module is shipped, to take the lease beforehand."""
+        return not self.NODE_SIDE
+
+    def destructive(self, params: Mapping[str, Any]) -> bool:
+        """Could this call hit running work? Asked only where the module is shipped; a verb itself says it a write."""
+        return False
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Add what only the controller knows (a profile, a file's content, the ledger's history)."""
+        return params
+
+    def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """A last look at the result, before its events are written."""
+        return result
+
+    # -- the run -----------------------------------------------------------------------------------------------
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        self._vars: dict[str, Any] = task_vars or {}
+        self._host = str(self._vars.get("inventory_hostname", "localhost"))
+        self._ledger: Ledger | None = None
+        self._ids: dict[str, str] = {}
+        self._secrets: frozenset[str] = frozenset()
+        result: dict[str, Any]
+        try:
+            result = self._guarded(self._validated())
+        except FleetError as exc:
+            result = {"failed": True, "changed": False, **exc.located(node=self._host).as_result()}
+        finally:
+            if self._ledger is not None:
+                self._ledger.close()
+        return redact_known(result, self._secrets)
+
+    def _guarded(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._params = params
+        self._run_as: Holder = this_run(os.getppid())
+        self._line = self._lifeline(params)
+        try:
+            params = self.prepare(params)
+            if self.NODE_SIDE or self._goes_elsewhere():
+                result = self._shipped(params)
+            else:
+                result = self._in_worker(params)
+        except FleetError:
+            raise
+        except AnsibleError:
+            raise
+        except Exception as exc:  # a library's surprise must still name the node
+            raise unexpected(exc, node=self._host) from exc
+        if not result.get("failed"):
+            result = self.finish(params, result)
+        self._record(result)
+        return result
+
+    def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        ctx = Context(
+            check_mode=bool(self._task.check_mode),
+            diff=bool(self._task.diff),
+            node=self._host,
+            lifeline=self._line,
+            say=lambda line: display.display(f"{self._host}: {line}"),
+            boot_probe=self._probe_boot,
+        )
+        try:
+            return type(self).verb(params, ctx).as_dict(ctx)
+        except FleetError as exc:
+            if ctx.asked:
+                failed = {"asked": ctx.asked, "error": str(exc.located(node=self._host)), "kind": exc.kind}
+                self._append([Event("outcome", self.NAME, failed)])
+            raise
+
+    def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
+        evidence = None
+        if not self._task.check_mode and self.writes(params):
+            evidence = self._line.before_write(f"{self.NAME} on {self._where()}", destructive=self.destructive(params))
+        with kept_alive(self._line.beat):
+            result: dict[str, Any] = self._execute_module(
+                module_name=f"gpufleet.baremetal.{self.NAME}",
+                module_args={key: value for key, value in params.items() if value is not None},
+                task_vars=self._vars,
+            )
+        result.pop("invocation", None)
+        if evidence:
+            result["evidence"] = evidence
+        return result
+
+    # -- options -----------------------------------------------------------------------------------------------
+
+    def _validated(self) -> dict[str, Any]:
+        given = {key: value for key, value in self._task.args.items() if not key.startswith("_")}
+        for name in self.SPEC:
+            if name in FROM_HOST_VARS and given.get(name) is None:
+                value = self.host_var(f"gpufleet_{name}")
+                if value is not None and value != "":
+                    given[name] = value
+        checked = ArgumentSpecValidator(dict(self.SPEC), **self.RULES).validate(given)
+        if checked.errors:
+            raise ConfigError(
+                f"{self.NAME}: " + "; ".join(checked.error_messages),
+                node=self._host,
+                do=f"see ansible-doc gpufleet.baremetal.{self.NAME}",
+            )
+        params: dict[str, Any] = checked.validated_parameters
+        self._secrets = frozenset(
+            str(params[name]) for name, option in self.SPEC.items() if option.get("no_log") and params.get(name)
+        )
+        return params
+
+    def host_var(self, name: str, host: str = "") -> Any:
+        """A variable of this host, or of another one of the play, templated; None where it is not set."""
+        if host and host != self._host:
+            return self._vars["hostvars"][host].get(name)
+        value = self._vars.get(name)
+        return None if value is None else self._templar.template(value)
+
+    def _goes_elsewhere(self) -> bool:
+        target = self._task.delegate_to
+        return bool(target) and target not in _LOCAL and self._connection.transport != "local"
+
+    def _where(self) -> str:
+        return str(self._task.delegate_to or self._host)
+
+    def _probe_boot(self) -> dict[str, str] | None:
+        """``{"boot_id", "cmdline", "uptime"}`` of the node over its own connection; None where it does not answer."""
+        try:
+            self._connection.reset()
+            answer = self._low_level_execute_command(_BOOT_PROBE, sudoable=False)
+        except (AnsibleConnectionFailure, AnsibleError):
+            return None
+        if answer.get("rc") != 0:
+            return None
+        lines = [line.strip() for line in str(answer.get("stdout", "")).splitlines() if line.strip()]
+        if len(lines) < 3:
+            return None
+        return {"boot_id": lines[0], "cmdline": lines[1], "uptime": lines[2].split()[0]}
+
+    # -- the ledger --------------------------------------------------------------------------------------------
+
+    def ledger(self) -> Ledger:
+        """The ledger, opened at the first need and closed at the end of the task."""
+        if self._ledger is None:
+            self._ledger = Ledger(str(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url") or ""))
+        return self._ledger
+
+    def node_id(self, host: str = "") -> str:
+        """The ledger's id of this host, or of another one of the play."""
+        host = host or self._host
+        if host not in self._ids:
+            own = self._params.get("node_id") if host == self._host else None
+            self._ids[host] = self.ledger().identify(
+                host,
+                node_id=str(own or self.host_var("gpufleet_node_id", host) or ""),
+                aliases=[
+                    ("serial", str(self.host_var("gpufleet_serial", host) or "")),
+                    ("mac", str(self.host_var("gpufleet_boot_mac", host) or "")),
+                ],
+            )
+        return self._ids[host]
+
+    @property
+    def run_id(self) -> str:
+        return self._run_as.run_id
+
+    def _lifeline(self, params: Mapping[str, Any]) -> LedgerLifeline:
+        return LedgerLifeline(
+            self.ledger,
+            self._run_as,
+            verb=self.NAME,
+            intent={"options": redact(_small(params), secrets=self._secrets)},
+            identify=self.node_id,
+            default_node=self._host,
+            force_reason=str(params.get("force_reason") or ""),
+            secrets=self._secrets,
+            managed_by=str(self.host_var("gpufleet_provisioner") or "") if self.PAST_PROVISIONER else "",
+        )
+
+    def _record(self, result: dict[str, Any]) -> None:
+        """Write the verb's events, and one outcome where it wrote; nothing at all in check mode."""
+        events = [
+            Event(str(item["kind"]), str(item["name"]), dict(item["data"]), str(item.get("node") or ""))
+            for item in result.get("events") or []
+        ]
+        if self._task.check_mode:
+            return
+        if result.get("asked"):
+            kept = ("changed", "before", "after", "asked", "evidence", "msg")
+            events.append(Event("outcome", self.NAME, {key: result[key] for key in kept if key in result}))
+        ids = self._append(events)
+        for item, number in zip(result.get("events") or [], ids):
+            item["id"] = number
+
+    def _append(self, events: list[Event]) -> list[int]:
+        if not events or self._task.check_mode:
+            return []
+        pairs = [(self.node_id(event.node), event) for event in events]
+        return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
+
+
+def _small(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The options worth a line in the ledger: those that were given, without the large ones."""
+    return {
+        key: value
+        for key, value in params.items()
+        if value not in (None, "", [], {}) and key != "ledger_url" and len(str(value)) <= 2000
+    }
+
+
+def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, Any]:
+    """Mask known secrets wherever a peer echoed one. Keys stay as they are: results are documented."""
+    if not secrets:
+        return result
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: clean(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [clean(item) for item in value]
+        if isinstance(value, str):
+            for secret in secrets:
+                value = value.replace(secret, "********")
+        return value
+
+    cleaned: dict[str, Any] = clean(result)
+    return cleaned
