@@ -14,7 +14,7 @@ build: tree ## Build the collection's artifact into build/dist/
 
 artifact: build
 	rm -rf $(INSTALLED)
-	$(TOOLS) ansible-galaxy collection install --offline --no-deps -p $(INSTALLED) $(ARTIFACT)
+	$(TOOLS) ANSIBLE_COLLECTIONS_PATH=$(INSTALLED) ansible-galaxy collection install --offline --no-deps -p $(INSTALLED) $(ARTIFACT)
 	cd $(PRUNED) && rm -rf inventory docs tests extensions
 	$(TOOLS) ANSIBLE_COLLECTIONS_PATH=$(INSTALLED) python make/smoke.py $(PRUNED)
 	cd $(INSTALLED) && $(TOOLS) ansible-builder introspect --sanitize $(INSTALLED) >/dev/null

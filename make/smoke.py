@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Proves that the installed artifact works alone: the documentation of each plugin and role, and each playbook's syntax.
+"""Proves that the installed artifact works alone: the documentation of plugins and roles, the playbooks' syntax.
 
     smoke.py DIRECTORY      with ANSIBLE_COLLECTIONS_PATH holding that one collection
 """
@@ -19,7 +19,7 @@ PLUGIN_TYPES = ("modules", "inventory", "callback", "lookup", "filter", "test")
 
 
 def output(*command: str) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout

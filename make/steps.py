@@ -167,7 +167,8 @@ def print_table(outcomes: list[Outcome], pairs: list[str]) -> None:
             total["failed"] += 1
     good = sum(outcome.good for outcome in outcomes)
     elapsed = sum(outcome.seconds for outcome in outcomes)
-    print(f"\nansible-core run: {' '.join(pairs)}; not run: {' '.join(p for p in ALL_PAIRS if p not in pairs) or 'none'}")
+    left_out = [pair for pair in ALL_PAIRS if pair not in pairs]
+    print(f"\nansible-core run: {' '.join(pairs)}; not run: {' '.join(left_out) or 'none'}")
     print(f"tests: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     print(f"steps: {good} passed, {len(outcomes) - good} failed in {elapsed / 60:.1f} minutes")
 

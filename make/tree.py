@@ -58,16 +58,18 @@ def remove_others(tree: Path, keep: set[str]) -> None:
             if (relative / name).as_posix() not in keep:
                 (Path(folder) / name).unlink()
     for folder, _folders, _files in os.walk(tree, topdown=False):
-        if not os.listdir(folder):
+        if ".git" not in Path(folder).relative_to(tree).parts and not os.listdir(folder):
             os.rmdir(folder)
 
 
 def track(tree: Path) -> None:
     """ansible-test asks git for the list of files, and an outer repository would ignore this whole directory."""
-    git = ["git", "-C", str(tree)]
-    if not (tree / ".git").is_dir():
-        subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "-A"], check=True)
+    repository = tree / ".git"
+    # Named outright: were it broken, git would take the outer repository and stage the user's work.
+    git = ["git", f"--git-dir={repository}", f"--work-tree={tree}"]
+    if not (repository / "HEAD").is_file():
+        subprocess.run(["git", "init", "-q", str(tree)], check=True)
+    subprocess.run([*git, "add", "-A"], check=True, cwd=tree)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Both callbacks in a run of ansible-playbook, as a user has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COLLECTIONS = Path(__file__).resolve().parents[2] / "build" / "collections"
+PLAY = """
+- name: Three hosts
+  hosts: all
+  gather_facts: false
+  strategy: linear
+  vars: {ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}
+  roles: [checked]
+  tasks:
+    - name: Skipped by all
+      ansible.builtin.debug: {msg: never}
+      when: false
+    - name: One item fails on gpu002
+      ansible.builtin.assert: {that: inventory_hostname != "gpu002" or item != 2, fail_msg: "item {{ item }} is bad"}
+      loop: [1, 2]
+"""
+ROLE_TASKS = "- name: Say hello\n  ansible.builtin.debug: {msg: hello}\n"
+ROLE_SPEC = "argument_specs: {main: {short_description: x, options: {checked_x: {type: int, default: 1}}}}\n"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The finished run: its output, and the report of host-tasks."""
+    folder = tmp_path_factory.mktemp("callbacks")
+    for name, content in (("tasks", ROLE_TASKS), ("meta", ROLE_SPEC)):
+        target = folder / "roles" / "checked" / name
+        target.mkdir(parents=True)
+        (target / ("main.yml" if name == "tasks" else "argument_specs.yml")).write_text(content, encoding="utf-8")
+    (folder / "play.yml").write_text(PLAY, encoding="utf-8")
+    settings = {
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+        "ANSIBLE_HOME": str(folder / "home"),
+        "ANSIBLE_STDOUT_CALLBACK": "gpufleet.baremetal.fleet_progress",
+        "ANSIBLE_CALLBACKS_ENABLED": "gpufleet.baremetal.host_tasks",
+        "ANSIBLE_NOCOLOR": "1",
+        "GPUFLEET_HOST_TASKS_PATH": str(folder / "host_tasks.json"),
+        "LC_ALL": "C.UTF-8",
+    }
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "gpu001,gpu002,gpu003,", "play.yml"]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done, json.loads((folder / "host_tasks.json").read_text(encoding="utf-8"))
+
+
+def test_a_failed_host_fails_the_run(run):
+    done, _report = run
+    assert done.returncode == 2, done.stdout + done.stderr
+
+
+def test_four_host_tasks_each(run):
+    """An argument spec, the role's task, a skipped one, and one loop."""
+    _done, report = run
+    for name in ("gpu001", "gpu002", "gpu003"):
+        found = report["hosts"][name]
+        assert (found["tasks"], found["skipped"], found["argument_specs"]) == (4, 1, 1), name
+    assert report["total"] == 12
+
+
+def test_the_output_names_the_stage_the_failure_and_each_host(run):
+    done, _report = run
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["checked", "3", "ok"] in [line[:3] for line in lines]
+    assert "gpu002  failed: One item fails on gpu002: item 2 is bad" in done.stdout
+    assert ["gpu002", "failed", "2", "0", "1", "play"] in lines
+    assert ["gpu003", "ok", "3", "0", "0", "play"] in lines
+
+
+def test_nothing_else_is_printed(run):
+    done, _report = run
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "DEPRECATION" not in done.stdout + done.stderr

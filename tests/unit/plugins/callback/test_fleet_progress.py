@@ -1,0 +1,195 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a person sees of a run, event by event."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.callback import fleet_progress
+from ansible_collections.gpufleet.baremetal.plugins.callback.fleet_progress import (
+    CallbackModule,
+    Stage,
+    Waiting,
+    cut,
+    duration_text,
+    message_of,
+    names_text,
+)
+
+
+class Screen:
+    """Takes the place of Ansible's Display."""
+
+    verbosity = 0
+
+    def __init__(self):
+        self.lines = []
+
+    def display(self, text, **_kwargs):
+        self.lines.append(text)
+
+    def _warning(self, _warning):
+        raise AssertionError("no warning was given")
+
+
+def role_task(role="gpufleet.baremetal.gate", name="Run the gate", action="gpufleet.baremetal.dcgm_gate"):
+    owner = SimpleNamespace(get_name=lambda: role) if role else None
+    full = f"{role} : {name}" if role else name
+    return SimpleNamespace(
+        name=name, action=action, _role=owner, get_name=lambda: full, delegate_to=None, ignore_unreachable=False
+    )
+
+
+def result(name, task, changed=False, **values):
+    return SimpleNamespace(
+        host=SimpleNamespace(get_name=lambda: name),
+        task=task,
+        result=values,
+        warnings=[],
+        is_changed=lambda: changed,
+    )
+
+
+class Stats:
+    def __init__(self, **hosts):
+        self.processed = hosts
+
+    def summarize(self, host):
+        zeros = dict.fromkeys(("ok", "failures", "unreachable", "changed", "skipped", "rescued", "ignored"), 0)
+        return {**zeros, **self.processed[host]}
+
+
+@pytest.fixture
+def progress():
+    callback = CallbackModule()
+    callback._display = Screen()
+    callback._plugin_options = {"width": 80, "first_after": 0}
+    return callback
+
+
+def lines(callback):
+    return callback._display.lines
+
+
+def test_a_stage_is_one_line_with_the_worst_outcome_of_each_host(progress):
+    task = role_task()
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_ok(result("gpu001", task))
+    progress.v2_runner_on_ok(result("gpu001", task, changed=True))
+    progress.v2_runner_on_ok(result("gpu002", task))
+    progress.v2_playbook_on_task_start(role_task("gpufleet.baremetal.join"), False)
+    assert len(lines(progress)) == 1
+    assert lines(progress)[0].split()[:5] == ["gate", "1", "ok,", "1", "changed"]
+
+
+def test_tasks_of_one_role_are_one_stage(progress):
+    for name in ("First", "Second"):
+        task = role_task(name=name)
+        progress.v2_playbook_on_task_start(task, False)
+        progress.v2_runner_on_ok(result("gpu001", task))
+    assert lines(progress) == []
+
+
+def test_a_stage_that_everybody_skipped_is_silent(progress):
+    task = role_task()
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_skipped(result("gpu001", task))
+    progress.end_stage()
+    assert lines(progress) == []
+
+
+def test_a_failure_is_told_at_once_and_whole(progress):
+    task = role_task()
+    message = "Xid 79 on GPU 5: " + "fallen off the bus " * 10 + "remedy: power_cycle"
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_failed(result("gpu003", task, msg=message))
+    shown = " ".join(" ".join(lines(progress)).split())
+    assert shown == f"gpu003 failed: Run the gate: {message}"
+    assert all(len(line) <= 80 for line in lines(progress))
+
+
+def test_the_table_has_a_line_a_host_and_the_reason_of_each_failure(progress):
+    task = role_task()
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_ok(result("gpu001", task, changed=True))
+    progress.v2_runner_on_failed(result("gpu003", task, msg="seven of eight GPUs"))
+    progress.v2_playbook_on_stats(Stats(gpu001={"ok": 1, "changed": 1}, gpu003={"failures": 1}))
+    table = lines(progress)[-5:]
+    assert table[1].split() == ["gpu001", "changed", "1", "1", "0", "gate"]
+    assert table[2].split() == ["gpu003", "failed", "0", "0", "1", "gate"]
+    assert "seven of eight GPUs" in table[3]
+    assert progress.stopped.is_set()
+
+
+def test_an_ignored_failure_fails_nobody(progress):
+    task = role_task()
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_failed(result("gpu001", task, msg="no"), ignore_errors=True)
+    assert progress.stage.outcomes == {"gpu001": "ok"}
+    assert lines(progress) == []
+
+
+def test_a_debug_message_is_shown_whole(progress):
+    task = role_task(None, "Summary", "ansible.builtin.debug")
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_ok(result("gpu001", task, msg=["four nodes", "x" * 200]))
+    assert lines(progress) == ["  four nodes", "  " + "x" * 200]
+
+
+def test_the_wait_names_who_is_waited_for_and_speaks_less_with_time():
+    waiting = Waiting(5.0)
+    waiting.begin("Wait for the deploy", now=100.0)
+    assert waiting.line(now=200.0) is None, "nobody has begun"
+    waiting.hosts = frozenset({"gpu002", "gpu001"})
+    assert waiting.line(now=104.9) is None
+    assert waiting.line(now=105.0) == "... 5.0 s: Wait for the deploy: gpu001 gpu002"
+    spoken = [second for second in range(106, 500) if waiting.line(now=float(second))]
+    pauses = [later - earlier for earlier, later in zip(spoken, spoken[1:])]
+    assert pauses == sorted(pauses)
+    assert max(pauses) <= fleet_progress.LONGEST_PAUSE
+
+
+def test_no_report_where_none_is_wanted():
+    waiting = Waiting(0)
+    waiting.begin("Wait", now=0.0)
+    waiting.hosts = frozenset({"gpu001"})
+    assert waiting.line(now=1000.0) is None
+
+
+def test_a_host_that_has_answered_is_not_waited_for(progress):
+    task = role_task()
+    progress.v2_playbook_on_task_start(task, False)
+    for name in ("gpu001", "gpu002"):
+        progress.v2_runner_on_start(SimpleNamespace(get_name=lambda name=name: name), task)
+    progress.v2_runner_on_ok(result("gpu001", task))
+    assert progress.waiting.hosts == {"gpu002"}
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({"msg": "wrong password"}, "wrong password"),
+        ({"results": [{"msg": "fine"}, {"msg": "bad", "failed": True}], "msg": "One or more items failed"}, "bad"),
+        ({}, "no message"),
+    ],
+)
+def test_the_message_is_what_failed(values, wanted):
+    assert message_of(values) == wanted
+
+
+def test_texts_are_short():
+    assert names_text(f"gpu{number:03}" for number in range(8)).endswith("gpu005 and 2 more")
+    assert duration_text(3.14) == "3.1 s"
+    assert duration_text(125) == "2 min 05 s"
+    assert cut("x" * 100, 20) == "x" * 17 + "..."
+
+
+def test_the_worst_outcome_of_a_host_stays():
+    stage = Stage("gate", 0.0)
+    for outcome in ("ok", "failed", "changed", "skipped"):
+        stage.add("gpu001", outcome)
+    assert stage.counts() == [("failed", 1)]
