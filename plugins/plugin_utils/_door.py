@@ -28,7 +28,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, FROM_HOST_VARS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, unexpected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
@@ -142,10 +142,11 @@ class VerbAction(ActionBase):
         evidence = None
         if not self._task.check_mode and self.writes(params):
             evidence = self._line.before_write(f"{self.NAME} on {self._where()}", destructive=self.destructive(params))
+        # The ledger's address, which can hold a password, stays here: FLEET is the controller's alone.
         with kept_alive(self._line.beat):
             result: dict[str, Any] = self._execute_module(
                 module_name=f"gpufleet.baremetal.{self.NAME}",
-                module_args={key: value for key, value in params.items() if value is not None},
+                module_args={key: value for key, value in params.items() if value is not None and key not in FLEET},
                 task_vars=self._vars,
             )
         result.pop("invocation", None)
@@ -211,13 +212,14 @@ class VerbAction(ActionBase):
             self._ledger = Ledger(str(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url") or ""))
         return self._ledger
 
-    def node_id(self, host: str = "") -> str:
-        """The ledger's id of this host, or of another one of the play."""
+    def node_id(self, host: str = "", *, create: bool = True) -> str:
+        """The ledger's id of this host, or of another one of the play; empty for a stranger where not to create."""
         host = host or self._host
-        if host not in self._ids:
+        if not self._ids.get(host):
             own = self._params.get("node_id") if host == self._host else None
             self._ids[host] = self.ledger().identify(
                 host,
+                create=create,
                 node_id=str(own or self.host_var("gpufleet_node_id", host) or ""),
                 aliases=[
                     ("serial", str(self.host_var("gpufleet_serial", host) or "")),

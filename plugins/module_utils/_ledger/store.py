@@ -205,11 +205,18 @@ class Ledger:
     # -- who is who --------------------------------------------------------------------------------------------
 
     def identify(
-        self, name: str, *, node_id: str = "", aliases: Sequence[tuple[str, str]] = (), source: str = "inventory"
+        self,
+        name: str,
+        *,
+        node_id: str = "",
+        aliases: Sequence[tuple[str, str]] = (),
+        source: str = "inventory",
+        create: bool = True,
     ) -> str:
         """The node's id; a node that nobody has seen gets one, and new aliases are added to a known one.
 
         :param aliases: pairs of kind and value; only the kinds in :data:`JOINING` tell machines apart.
+        :param create: False only looks, and answers with an empty id for a node that nobody has seen.
         :raises ConfigError: when two aliases belong to two nodes, or when there is nothing to know the node by.
         """
         known = [(kind, normal(kind, value)) for kind, value in aliases if value]
@@ -234,8 +241,8 @@ class Ledger:
             )
         missing = [pair for pair in known if pair not in found]
         chosen = next(iter(owners), None)
-        if chosen and not missing:
-            return chosen
+        if (chosen and not missing) or not create:
+            return chosen or ""
         with self.transaction() as conn:
             return self._remember(conn, chosen, name, missing, source)
 

@@ -1,0 +1,34 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the ledger for all hosts of the play; see the module of the same name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
+    SPEC,
+    known_hosts,
+    report,
+    status,
+)
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+
+
+class ActionModule(VerbAction):
+    NAME = "fleet_status"
+    SPEC = SPEC
+
+    def _goes_elsewhere(self) -> bool:
+        return False
+
+    def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        every = self._vars.get("ansible_play_hosts_all") or [self._host]
+        hosts = known_hosts(params["hosts"], every)
+        ids = {host: self.node_id(host, create=False) for host in hosts}
+        nodes = status(self.ledger(), ids)
+        lines = report(params["title"], nodes, width=display.columns)
+        if params["report"]:
+            display.display("\n" + "\n".join(lines) + "\n")
+        return {"changed": False, "nodes": nodes, "lines": lines, "events": []}

@@ -1,0 +1,16 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waits for a batch of nodes in one worker; see the module of the same name."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._node.reach import SPEC, wait_for_nodes
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
+
+
+class ActionModule(BatchAction):
+    NAME = "node_wait"
+    SPEC = SPEC
+    HOST_VARS = {"address": "ansible_host", "port": "ansible_port"}
+    verb = staticmethod(wait_for_nodes)

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where each node of a fleet stands, read from the ledger in a handful of queries. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holder_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+SPEC = spec(
+    FLEET,
+    hosts={"type": "list", "elements": "str"},
+    report={"type": "bool", "default": False},
+    title={"type": "str", "default": "Fleet"},
+)
+
+_AGAIN = "ansible-playbook gpufleet.baremetal.{playbook} -i INVENTORY --limit {host}"
+#: What a person does next, by lifecycle state; empty where nothing is to be done.
+_NEXT = {
+    "discovered": "day0_bringup",
+    "enrolled": "day0_bringup",
+    "imaging": "",
+    "validating": "",
+    "admitted": None,
+    "draining": "day2_recycle",
+    "drained": "day2_recycle",
+    "wiping": "day2_recycle",
+    "quarantined": "day2_recycle",
+    "retired": None,
+}
+
+
+def status(ledger: Ledger, nodes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """By host name: state, since, run, event, reason, remedy, finding, admitted_before, passport, hold, next.
+
+    :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
+    """
+    ids = [node_id for node_id in nodes.values() if node_id]
+    states = ledger.latest(ids, "state")
+    admitted = ledger.latest(ids, "state", ["admitted"])
+    holds = ledger.latest(ids, "hold")
+    return {
+        host: _one(ledger, host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
+        for host, node_id in nodes.items()
+    }
+
+
+def _one(
+    ledger: Ledger,
+    host: str,
+    node_id: str,
+    event: Mapping[str, Any] | None,
+    admitted_before: bool,
+    hold: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    state = event["name"] if event else "discovered"
+    data = event["data"] if event else {}
+    passport = ledger.passport(node_id) if node_id else None
+    lease = holder_of(ledger, node_id) if node_id else None
+    return {
+        "node_id": node_id,
+        "state": state,
+        "event": event["id"] if event else 0,
+        "since": utc(event["at"]) if event else "",
+        "run": event["run_id"] if event else "",
+        "reason": str(data.get("reason") or ""),
+        "remedy": str(data.get("remedy") or ""),
+        "admitted_before": admitted_before,
+        "hold": str(hold["data"].get("token") or "") if hold and hold["name"] == "taken" else "",
+        "passport_expires": utc(passport["expires"]) if passport else "",
+        "lease": lease["run_id"] if lease and lease["expires"] > time.time() else "",
+        "next": next_command(host, state, admitted_before),
+    }
+
+
+def next_command(host: str, state: str, admitted_before: bool) -> str:
+    """The command that takes the node on from here; empty where there is nothing to do."""
+    playbook = _NEXT.get(state, "day0_bringup")
+    if playbook is None:
+        return ""
+    if not playbook:
+        playbook = "day2_recycle" if admitted_before else "day0_bringup"
+    return _AGAIN.format(playbook=playbook, host=host)
+
+
+def utc(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100) -> list[str]:
+    """The same for people: counts, then each node that is not admitted with its reason and the next command."""
+    counts: dict[str, int] = {}
+    for node in nodes.values():
+        counts[str(node["state"])] = counts.get(str(node["state"]), 0) + 1
+    total = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    lines = [f"{title}: {len(nodes)} nodes: {total}"]
+    widest = max((len(host) for host in nodes), default=4)
+    for host, node in sorted(nodes.items()):
+        passport = f"passport until {node['passport_expires']}" if node["passport_expires"] else "no passport"
+        shown = passport if node["state"] == "admitted" else node["reason"] or f"since {node['since'] or 'never seen'}"
+        lines += _wrapped(f"  {host:<{widest}}  {node['state']:<11}  ", shown, width)
+        indent = " " * (widest + 17)
+        if node["remedy"] and node["state"] != "admitted":
+            lines.append(f"{indent}remedy: {node['remedy']}")
+        if node["next"]:
+            lines.append(f"{indent}next: {node['next']}")
+    return lines
+
+
+def _wrapped(head: str, text: str, width: int) -> list[str]:
+    """Break at blanks so that a line fits a terminal; a word longer than the line stays whole."""
+    lines, line = [], head
+    for word in text.split():
+        if len(line) + len(word) > width and line.strip() and line != head:
+            lines.append(line.rstrip())
+            line = " " * len(head)
+        line += word + " "
+    return [*lines, line.rstrip()]
+
+
+def known_hosts(requested: Sequence[str] | None, batch: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(requested or batch))

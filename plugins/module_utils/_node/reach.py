@@ -1,0 +1,85 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waits until the nodes of a batch answer on their SSH port. PRIVATE to the collection.
+
+One task for the whole batch, on the controller: a hundred nodes that boot for ten minutes hold no fork each. That
+a port answers proves no deploy; ``image_verify`` in node mode does that.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+SPEC = spec(
+    FLEET,
+    timeout={"type": "int", "default": 900},
+    interval={"type": "float", "default": 2.0},
+    connect_timeout={"type": "float", "default": 3.0},
+    nodes={"type": "list", "elements": "dict"},
+)
+
+_THREADS = 64
+
+
+def answers(address: str, port: int, timeout: float) -> str:
+    """Empty where an SSH server greets, else in words what happened instead."""
+    try:
+        with socket.create_connection((address, port), timeout=timeout) as connection:
+            greeting = connection.recv(64)
+    except OSError as exc:
+        return str(exc) or type(exc).__name__
+    return "" if greeting.startswith(b"SSH-") else f"greeted with {greeting[:20]!r}"
+
+
+def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Poll all nodes until each has answered or the deadline has passed; a late node is a verdict, no failure.
+
+    ``params["nodes"]``: dicts of host, address and port. Returns ``data["verdicts"]`` by host: ok, seconds, reason.
+    """
+    nodes = [_target(node) for node in params["nodes"] or []]
+    started = time.monotonic()
+    verdicts: dict[str, dict[str, Any]] = {}
+    reasons: dict[str, str] = {}
+
+    def look() -> int:
+        open_hosts = [node for node in nodes if node[0] not in verdicts]
+        with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+            found = list(pool.map(lambda node: answers(node[1], node[2], params["connect_timeout"]), open_hosts))
+        for (host, address, port), problem in zip(open_hosts, found):
+            reasons[host] = f"{address} port {port}: {problem}"
+            if not problem:
+                verdicts[host] = {"ok": True, "seconds": round(time.monotonic() - started, 1), "reason": ""}
+        if found and any(not problem for problem in found):
+            ctx.say(f"{len(verdicts)} of {len(nodes)} nodes answer")
+        return len(nodes) - len(verdicts)
+
+    try:
+        ctx.wait(
+            look,
+            lambda missing: missing == 0 or ctx.check_mode,
+            timeout=params["timeout"],
+            interval=params["interval"],
+            wanted="every node answers over SSH",
+        )
+    except DeadlineExceeded:
+        pass  # each late node gets its own verdict below
+    seconds = round(time.monotonic() - started, 1)
+    for host, address, port in nodes:
+        verdicts.setdefault(host, {"ok": False, "seconds": seconds, "reason": reasons.get(host, "never asked")})
+    return Result(changed=False, data={"verdicts": verdicts})
+
+
+def _target(node: Mapping[str, Any]) -> tuple[str, str, int]:
+    address = node.get("address") or node.get("host")
+    if not address:
+        raise ConfigError("a node without a name and without an address", wanted="host, or address")
+    return str(node.get("host") or address), str(address), int(node.get("port") or 22)

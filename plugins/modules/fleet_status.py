@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_status
+short_description: Tell where each node stands, and what to do next
+version_added: "0.1.0"
+description:
+  - Reads lifecycle state, reason, remedy, hold, lease and passport of every host of the play from the ledger, in one
+    task and a handful of queries.
+  - Runs on the controller, where the ledger is; use it under C(run_once).
+  - Reads only. A machine that the ledger has never seen is V(discovered), and stays unknown to it.
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+options:
+  hosts:
+    description: The hosts to look at. All hosts of the play without it, those that have failed included.
+    type: list
+    elements: str
+  report:
+    description: Also show a summary for people, which fits a terminal.
+    type: bool
+    default: false
+  title:
+    description: The headline of that summary.
+    type: str
+    default: Fleet
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+"""
+
+EXAMPLES = r"""
+- name: Show what is held, why, and what to do about it
+  gpufleet.baremetal.fleet_status:
+    report: true
+    title: Rack 12
+  run_once: true
+  register: fleet
+
+- name: Leave out what is admitted already
+  ansible.builtin.meta: end_host
+  when: fleet.nodes[inventory_hostname].state == "admitted"
+"""
+
+RETURN = r"""
+nodes:
+  description: By host name, where the node stands.
+  returned: success
+  type: dict
+  contains:
+    node_id:
+      description: The ledger's id; empty for a machine that it has never seen.
+      type: str
+    state:
+      description: Lifecycle state.
+      type: str
+      sample: quarantined
+    event:
+      description: Id of the event that brought the node into this state.
+      type: int
+    since:
+      description: When that was, UTC.
+      type: str
+    run:
+      description: The run that did it.
+      type: str
+    reason:
+      description: Why, in words.
+      type: str
+      sample: "GPU 0000:1b:00.0: Xid 79, fallen off the bus"
+    remedy:
+      description: What is due.
+      type: str
+      sample: power_cycle
+    admitted_before:
+      description: Whether the node has ever been admitted.
+      type: bool
+    hold:
+      description: The token of our hold at the scheduler, where there is one.
+      type: str
+    passport_expires:
+      description: When its newest passport ends, UTC.
+      type: str
+    lease:
+      description: The run that works on it now.
+      type: str
+    next:
+      description: The command that takes it on from here.
+      type: str
+lines:
+  description: The summary for people.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import SPEC
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    error = Unsupported(
+        "the ledger is on the controller",
+        do="run this task without delegate_to; its action reads the ledger in the controller's own process",
+    )
+    module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()
