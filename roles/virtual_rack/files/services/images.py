@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 KERNEL_FILE = "vmlinuz"
-KERNEL_BYTES = b"A node of the virtual rack runs the kernel of its host; this file only gives a boot entry a name.\n" * 64
+KERNEL_BYTES = b"A node runs the kernel of its host; this file only gives its boot entry a kernel to name.\n" * 64
 SUMS = "SHA256SUMS"
 # 2026-11-01: a fixed time in every member, for the same bytes on each build.
 MEMBER_TIME = 1793491200

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_TEXT = "#!/bin/sh\n# Written while packages are installed that start daemons.\nexit 101\n"
+PROGRAMS = ("ironic", "ironic-dbsync", "sushy-emulator")
 INSTALLED = "install ok installed"
 
 
@@ -35,7 +37,7 @@ def missing_packages(wanted: list[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def daemons_forbidden(policy: Path = POLICY) -> Iterator[None]:
+def daemons_forbidden(policy: Path) -> Iterator[None]:
     """No package may start a daemon inside this context."""
     before = policy.read_bytes() if policy.exists() else None
     mode = policy.stat().st_mode & 0o7777 if before is not None else 0o755
@@ -53,7 +55,7 @@ def daemons_forbidden(policy: Path = POLICY) -> Iterator[None]:
 
 def apt_install(packages: list[str]) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    with daemons_forbidden():
+    with daemons_forbidden(POLICY):
         for command in (["apt-get", "-q", "update"], ["apt-get", "-q", "-y", "--no-install-recommends", "install"]):
             argv = command + (packages if command[-1] == "install" else [])
             done = subprocess.run(argv, env=env, stdout=sys.stderr, stdin=subprocess.DEVNULL, check=False)
@@ -62,24 +64,20 @@ def apt_install(packages: list[str]) -> None:
 
 
 def by_hand(packages: list[str]) -> str:
-    """The one command that a person runs where this program may not install."""
-    inner = (
-        "test -e /usr/sbin/policy-rc.d || { printf \"#!/bin/sh\\nexit 101\\n\" >/usr/sbin/policy-rc.d; "
-        "chmod 755 /usr/sbin/policy-rc.d; trap \"rm /usr/sbin/policy-rc.d\" EXIT; }; "
-        f"apt-get update && apt-get -y --no-install-recommends install {' '.join(packages)}"
-    )
-    return f"sudo sh -c '{inner}'"
+    """The one command that a person runs where the play may not install: this program, as root."""
+    sudo = [] if os.geteuid() == 0 else ["sudo"]
+    return shlex.join([*sudo, sys.executable, os.path.realpath(__file__), "--install", *packages])
 
 
 def problems(asked: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
     found = []
     told: dict[str, Any] = {"changed": False, "installed": []}
     root = os.geteuid() == 0
-    missing = missing_packages(asked.package)
+    missing = missing_packages(asked.packages)
     if missing and root and asked.install:
         apt_install(missing)
         told = {"changed": True, "installed": missing}
-        missing = missing_packages(asked.package)
+        missing = missing_packages(asked.packages)
     if missing:
         found.append(f"Debian packages are missing: {' '.join(missing)}. Run this command:\n  {by_hand(missing)}")
     if not root:
@@ -87,22 +85,22 @@ def problems(asked: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
             "The rack needs root: it makes network namespaces, mounts and a bridge. Run it as root, for example:\n"
             "  sudo make rack-up"
         )
-    for program in ("ironic", "ironic-dbsync", "sushy-emulator"):
-        if not (asked.venv / "bin" / program).exists():
-            found.append(
-                f"{asked.venv}/bin/{program} is not there. Make the rack's virtual environment from its lock file:\n"
-                f"  python3 -m venv {asked.venv} && {asked.venv}/bin/pip install -r {asked.lock}"
-            )
-            break
+    programs = [asked.venv / "bin" / name for name in PROGRAMS] if asked.venv else []
+    absent = [program for program in programs if not program.exists()]
+    if absent:
+        found.append(
+            f"{absent[0]} is not there. Make the rack's virtual environment from its lock file:\n"
+            f"  python3 -m venv {asked.venv} && {asked.venv}/bin/pip install -r {asked.lock}"
+        )
     return found, told
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--package", action="append", default=[])
-    parser.add_argument("--install", action="store_true")
-    parser.add_argument("--venv", type=Path, required=True)
-    parser.add_argument("--lock", type=Path, required=True)
+    parser.add_argument("packages", nargs="*", help="Debian packages that have to be there")
+    parser.add_argument("--install", action="store_true", help="install those that are missing")
+    parser.add_argument("--venv", type=Path, help="virtual environment that has to hold Ironic and sushy-tools")
+    parser.add_argument("--lock", type=Path, help="the lock file that it is made from")
     # Ended from outside, the context above must still be left in order.
     signal.signal(signal.SIGTERM, lambda *_told: sys.exit("ended by SIGTERM"))
     found, told = problems(parser.parse_args())

@@ -297,7 +297,8 @@ def status_all(run_dir: Path, spec_file: Path) -> dict[str, Any]:
     for service in load(run_dir, spec_file):
         pid = service.pid()
         wrong = "not running" if pid is None else service.health()
-        rows.append({"name": service.name, "pid": pid, "healthy": not wrong, "wrong": wrong, "log": service.spec["log"]})
+        row = {"name": service.name, "pid": pid, "healthy": not wrong, "wrong": wrong, "log": service.spec["log"]}
+        rows.append(row)
     return {"changed": False, "healthy": all(row["healthy"] for row in rows), "services": rows}
 
 
