@@ -1,0 +1,180 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules on modules, roles, playbooks and the collection's own metadata."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.baremetal.tests.tree.listing import text, under
+
+COLLECTION = "gpufleet.baremetal"
+NO_ACTION = "has no action plugin"
+TASK_WORDS = {
+    *("name", "when", "register", "loop", "loop_control", "vars", "tags", "notify", "environment", "module_defaults"),
+    *("delegate_to", "run_once", "until", "retries", "delay", "throttle", "become", "no_log", "check_mode", "diff"),
+    *("changed_when", "failed_when", "ignore_errors"),
+}
+# A lock line: an exact version and nothing else, neither an address nor a path.
+PIN = re.compile(r"^[A-Za-z0-9._-]+(\[[a-z,]+\])?==[A-Za-z0-9.+!]+$")
+
+
+def modules(root: Path) -> list[Path]:
+    return [path for path in under(root, "plugins/modules", suffix=".py") if not path.stem.startswith("_")]
+
+
+def blocks(path: Path) -> dict[str, str]:
+    """The documentation blocks of a plugin or of a fragment's class, by name."""
+    found = {}
+    for node in ast.walk(ast.parse(text(path))):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            found.update({name.id: node.value.value for name in node.targets if isinstance(name, ast.Name)})
+    return found
+
+
+def documentation(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(blocks(path).get("DOCUMENTATION", "")) or {}
+
+
+def options(root: Path, path: Path) -> set[str]:
+    """The names of a module's options, those of its fragments and all aliases included."""
+    docs = [documentation(path)]
+    wanted = docs[0].get("extends_documentation_fragment") or []
+    for full_name in [wanted] if isinstance(wanted, str) else wanted:
+        if full_name.startswith(COLLECTION + "."):
+            fragment, _dot, part = full_name[len(COLLECTION) + 1 :].partition(".")
+            found = blocks(root / "plugins" / "doc_fragments" / f"{fragment}.py")
+            docs.append(yaml.safe_load(found.get(part.upper() or "DOCUMENTATION", "")) or {})
+    names: set[str] = set()
+    for doc in docs:
+        for name, option in (doc.get("options") or {}).items():
+            names |= {name, *(option.get("aliases") or [])}
+    return names
+
+
+def without_action(root: Path) -> list[str]:
+    """A verb has two doors. A module with one says why in its notes: "This module has no action plugin, since ...". """
+    complaints = []
+    for path in modules(root):
+        notes = " ".join(map(str, documentation(path).get("notes") or []))
+        if not (root / "plugins" / "action" / path.name).is_file() and NO_ACTION not in notes:
+            complaints.append(f"{path.stem} has no action plugin and no note that says why")
+    return complaints
+
+
+def bad_examples(root: Path) -> list[str]:
+    complaints = []
+    for path in modules(root):
+        try:
+            tasks = yaml.safe_load(blocks(path).get("EXAMPLES", ""))
+        except yaml.YAMLError as error:
+            complaints.append(f"{path.stem}: EXAMPLES is no YAML: {error}")
+            continue
+        if not isinstance(tasks, list) or not tasks:
+            complaints.append(f"{path.stem}: EXAMPLES is no list of tasks")
+            continue
+        complaints += [f"{path.stem}: {fault}" for fault in example_faults(root, path, tasks)]
+    return complaints
+
+
+def example_faults(root: Path, path: Path, tasks: list[Any]) -> list[str]:
+    own = f"{COLLECTION}.{path.stem}"
+    faults, used = [], False
+    known = options(root, path)
+    for task in tasks:
+        if not isinstance(task, dict) or "name" not in task:
+            faults.append(f"an example without a name: {task}")
+            continue
+        actions = [word for word in task if word not in TASK_WORDS]
+        if len(actions) != 1 or actions[0].count(".") != 2:
+            faults.append(f"{task['name']!r} names not one module in full: {actions}")
+        if own in task:
+            used = True
+            faults += [f"{task['name']!r}: no option {name}" for name in sorted(set(task[own] or {}) - known)]
+    return faults if used else [*faults, "no example uses the module"]
+
+
+def outside_groups(root: Path) -> list[str]:
+    """Every module is in one action group, and a group names modules that exist."""
+    groups = yaml.safe_load(text(root / "meta" / "runtime.yml")).get("action_groups") or {}
+    grouped = [name for names in groups.values() for name in names]
+    existing = {path.stem for path in modules(root)}
+    complaints = [f"{name} is in no action group of meta/runtime.yml" for name in sorted(existing - set(grouped))]
+    complaints += [f"meta/runtime.yml names {name}, which is no module" for name in sorted(set(grouped) - existing)]
+    return complaints + [f"{name} is in two action groups" for name in sorted(set(grouped)) if grouped.count(name) > 1]
+
+
+def untested(root: Path) -> list[str]:
+    """Every module, callback, inventory plugin and role is named by a test."""
+    tests = "\n".join(text(path) for path in under(root, "tests", "extensions") if path.suffix in (".py", ".yml"))
+    plugins = under(root, "plugins/modules", "plugins/callback", "plugins/inventory", suffix=".py")
+    names = {path.stem for path in plugins} | {path.name for path in roles(root)}
+    return sorted(name for name in names if not re.search(rf"\b{name}\b", tests))
+
+
+def roles(root: Path) -> list[Path]:
+    return sorted({root.joinpath(*path.relative_to(root).parts[:2]) for path in under(root, "roles")})
+
+
+def incomplete_roles(root: Path) -> list[str]:
+    complaints = []
+    for role in roles(root):
+        for needed in ("README.md", "meta/main.yml", "meta/argument_specs.yml", "tasks/main.yml"):
+            if not (role / needed).is_file():
+                complaints.append(f"{role.name} has no {needed}")
+        spec = role / "meta" / "argument_specs.yml"
+        entries = (yaml.safe_load(text(spec)) or {}).get("argument_specs") or {} if spec.is_file() else {}
+        for entry, content in entries.items():
+            lost = [word for word in ("short_description", "description") if not (content or {}).get(word)]
+            complaints += [f"{role.name}: entry point {entry} has no {word}" for word in lost]
+            options_of_entry = (content or {}).get("options") or {}
+            silent = [name for name, option in options_of_entry.items() if not option.get("description")]
+            complaints += [f"{role.name}: option {name} has no description" for name in silent]
+    return complaints
+
+
+def plays_of_other_strategies(root: Path) -> list[str]:
+    """Under another strategy than linear, run_once runs once a host, and a batch is polled by each of its hosts."""
+    complaints = []
+    for path in under(root, "playbooks", suffix=".yml"):
+        if path.parent != root / "playbooks":
+            continue
+        for play in yaml.safe_load(text(path)) or []:
+            if "hosts" in play and play.get("strategy") != "linear":
+                complaints.append(f"{path.name}: {play.get('name')} does not say strategy: linear")
+    return complaints
+
+
+def requirements(path: Path) -> set[str]:
+    """Names of the packages that a requirements file asks for, what it includes included."""
+    names = set()
+    for line in text(path).splitlines():
+        line = line.split("#")[0].strip()
+        if line.startswith("-r "):
+            names |= requirements(path.parent / line[3:].strip())
+        elif line:
+            names.add(re.split(r"[\[<>=!~; ]", line)[0].lower().replace("_", "-"))
+    return names
+
+
+def bad_locks(root: Path) -> list[str]:
+    complaints = []
+    for path in under(root, "requirements", suffix=".lock"):
+        lines = [line for line in text(path).splitlines() if line and not line.startswith("#")]
+        complaints += [f"{path.name}: no exact version alone: {line}" for line in lines if not PIN.match(line)]
+        source = path.with_suffix(".in")
+        lost = requirements(source) - requirements(path) if source.is_file() else {"its .in file"}
+        complaints += [f"{path.name} lacks {name}" for name in sorted(lost)]
+    return complaints
+
+
+def environments_that_differ(root: Path) -> list[str]:
+    """An execution environment gets what the tests ran with."""
+    ours, theirs = (requirements(root / name) for name in ("requirements/collection.in", "meta/ee-requirements.txt"))
+    return sorted(ours ^ theirs)

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each rule complains of the tree that breaks it, and of nothing in one that does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests import recorded
+from ansible_collections.gpufleet.baremetal.tests.tree import code, listing, parts
+from ansible_collections.gpufleet.baremetal.tests.tree.test_tree import RULES
+
+LICENCE = "# SPDX-License-Identifier: GPL-3.0-or-later\n"
+ADDRESS = ".".join(("10", "77", "0", "11"))
+DATA = f"{recorded.DEFAULT.parent.name}/{recorded.DEFAULT.name}"
+MODULE = '''#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+DOCUMENTATION = """
+module: thing
+options: {state: {type: str, aliases: [wanted]}}
+"""
+EXAMPLES = """
+%s
+"""
+'''
+GOOD_EXAMPLE = "- name: Do it\n  gpufleet.baremetal.thing: {state: on}"
+ROLE = {
+    "roles/gate/README.md": "The gate.",
+    "roles/gate/meta/main.yml": "---\n",
+    "roles/gate/tasks/main.yml": "---\n",
+    "roles/gate/meta/argument_specs.yml": "---\nargument_specs: {main: {short_description: x, description: [x]}}\n",
+}
+LONG_FUNCTION = "def long():\n" + "    pass\n" * code.LONGEST_FUNCTION
+LONG_FILE = "def short():\n    pass\n" + "x = 1\n" * code.MOST_LINES
+LONG_DOCS = 'def main():\n    pass\nDOCUMENTATION = """' + "\n" * code.MOST_LINES + '"""\n'
+
+# A rule, a tree that breaks it, a word of the complaint, and a tree of the same kind that does not break it.
+CASES = (
+    (listing.knows_of_the_rack, {"plugins/a.py": f"X = '{ADDRESS}'"}, ADDRESS, {"tests/a.py": f"X = '{ADDRESS}'"}),
+    (
+        listing.knows_of_the_rack,
+        {"roles/join/tasks/main.yml": "path: /var/lib/gpufleet-rack"},
+        "join",
+        {"roles/virtual_rack/tasks/main.yml": "path: /var/lib/gpufleet-rack"},
+    ),
+    (listing.private_places, {"docs/a.md": f"see ../{DATA}"}, "docs/a.md", {"tests/recorded.py": f"'{DATA}'"}),
+    (listing.without_header, {"plugins/a.py": "import os\n"}, "plugins/a.py", {"plugins/a.py": LICENCE}),
+    (listing.yaml_without_start, {"a.yml": "x: 1\n"}, "a.yml", {"a.yml": "---\nx: 1\n"}),
+    (code.too_long, {"plugins/a.py": LONG_FUNCTION}, "long has", {"plugins/a.py": LONG_DOCS}),
+    (code.too_long, {"plugins/a.py": LONG_FILE}, "lines without", {"plugins/a.py": "x = 1\n" * 500}),
+    (
+        code.sleeps,
+        {"plugins/action/a.py": "import time\ntime.sleep(1)\n"},
+        "a.py:2",
+        {code.THE_WAIT: "import time\ntime.sleep(1)\n"},
+    ),
+    (
+        code.fails_below_main,
+        {"plugins/modules/a.py": "def run(module):\n    module.fail_json(msg='no')\n"},
+        "a.py:2",
+        {"plugins/modules/a.py": "def main():\n    module.fail_json(msg='no')\n"},
+    ),
+    (
+        code.fails_below_main,
+        {"plugins/module_utils/a.py": "def main(module):\n    module.fail_json(msg='no')\n"},
+        "a.py:2",
+        {"plugins/module_utils/a.py": "def main():\n    raise ValueError\n"},
+    ),
+    (
+        code.bare_excepts,
+        {"plugins/a.py": "try:\n    x = 1\nexcept:\n    pass\n"},
+        "a.py:3",
+        {"plugins/a.py": "try:\n    x = 1\nexcept OSError:\n    pass\n"},
+    ),
+    (
+        code.not_for_old_python,
+        {"plugins/module_utils/a.py": "match x:\n    case 1:\n        pass\n"},
+        "a.py:1",
+        {"plugins/action/a.py": "match x:\n    case 1:\n        pass\n"},
+    ),
+    (
+        code.ports_that_meet,
+        {
+            "plugins/module_utils/_bmc/a.py": f"from {code.PACKAGE}.module_utils._gate import verdict\n",
+            "plugins/module_utils/_gate/verdict.py": "",
+        },
+        "_bmc imports",
+        {
+            "plugins/module_utils/_bmc/a.py": f"from {code.PACKAGE}.module_utils._ledger import store\n",
+            "plugins/module_utils/_ledger/store.py": "",
+        },
+    ),
+    (
+        code.ports_that_meet,
+        {"plugins/module_utils/_bmc/a.py": "from .._gate import one\n", "plugins/module_utils/_gate/one.py": ""},
+        "_bmc imports",
+        {"plugins/module_utils/_bmc/a.py": "from . import redfish\n", "plugins/module_utils/_bmc/redfish.py": ""},
+    ),
+    (
+        code.ports_that_meet,
+        {"plugins/module_utils/a.py": f"import {code.PACKAGE}.plugin_utils.door\n"},
+        "lies above",
+        {"plugins/plugin_utils/a.py": f"import {code.PACKAGE}.plugin_utils.door\n"},
+    ),
+    (
+        parts.without_action,
+        {"plugins/modules/thing.py": MODULE},
+        "thing has no action",
+        {"plugins/modules/thing.py": MODULE, "plugins/action/thing.py": ""},
+    ),
+    (
+        parts.without_action,
+        {"plugins/modules/thing.py": "DOCUMENTATION = 'notes: [It is fast.]'\n"},
+        "thing has no action",
+        {"plugins/modules/thing.py": f"DOCUMENTATION = 'notes: [This module {parts.NO_ACTION}, since.]'\n"},
+    ),
+    (
+        parts.bad_examples,
+        {"plugins/modules/thing.py": MODULE % "- name: Do it\n  gpufleet.baremetal.thing: {stat: on}"},
+        "no option stat",
+        {"plugins/modules/thing.py": MODULE % GOOD_EXAMPLE},
+    ),
+    (
+        parts.bad_examples,
+        {"plugins/modules/thing.py": MODULE % "- name: [unclosed"},
+        "no YAML",
+        {"plugins/modules/thing.py": MODULE % GOOD_EXAMPLE.replace("state", "wanted")},
+    ),
+    (
+        parts.bad_examples,
+        {"plugins/modules/thing.py": MODULE % "- name: Other\n  ansible.builtin.debug: {msg: x}"},
+        "no example uses",
+        {"plugins/modules/thing.py": MODULE % (GOOD_EXAMPLE + "\n- name: Other\n  ansible.builtin.debug: {msg: x}")},
+    ),
+    (
+        parts.outside_groups,
+        {"plugins/modules/thing.py": MODULE, "meta/runtime.yml": "---\naction_groups: {bmc: [gone]}\n"},
+        "thing is in no action group",
+        {"plugins/modules/thing.py": MODULE, "meta/runtime.yml": "---\naction_groups: {bmc: [thing]}\n"},
+    ),
+    (
+        parts.untested,
+        {"plugins/modules/thing.py": MODULE, "tests/unit/test_other.py": "something"},
+        "thing",
+        {"plugins/modules/thing.py": MODULE, "tests/unit/test_thing.py": "import thing\n"},
+    ),
+    (parts.incomplete_roles, {**ROLE, "roles/join/README.md": "x"}, "join has no", ROLE),
+    (
+        parts.incomplete_roles,
+        {**ROLE, "roles/gate/meta/argument_specs.yml": "---\nargument_specs: {main: {short_description: x}}\n"},
+        "no description",
+        ROLE,
+    ),
+    (
+        parts.plays_of_other_strategies,
+        {"playbooks/a.yml": "---\n- name: A\n  hosts: all\n"},
+        "strategy",
+        {"playbooks/a.yml": "---\n- name: A\n  hosts: all\n  strategy: linear\n"},
+    ),
+    (
+        parts.bad_locks,
+        {"requirements/a.in": "sushy\n", "requirements/a.lock": "sushy @ file:///tmp/sushy.whl\n"},
+        "no exact version",
+        {"requirements/a.in": "sushy>=5\n", "requirements/a.lock": "sushy==5.14.0\n"},
+    ),
+    (
+        parts.bad_locks,
+        {"requirements/a.in": "sushy\npyghmi\n", "requirements/a.lock": "sushy==5.14.0\n"},
+        "lacks pyghmi",
+        {"requirements/a.in": "SQLAlchemy[x]>=2\n", "requirements/a.lock": "sqlalchemy==2.1.9\n"},
+    ),
+    (
+        parts.environments_that_differ,
+        {"requirements/collection.in": "sushy\n", "meta/ee-requirements.txt": "requests\n"},
+        "sushy",
+        {"requirements/collection.in": "sushy\n", "meta/ee-requirements.txt": "sushy>=5\n"},
+    ),
+)
+
+
+def grow(root: Path, tree: dict[str, str]) -> Path:
+    for name, content in tree.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(("rule", "broken", "word", "sound"), CASES, ids=lambda value: getattr(value, "__name__", ""))
+def test_the_rule_tells_broken_from_sound(tmp_path, rule, broken, word, sound):
+    complaints = rule(grow(tmp_path / "broken", broken))
+    assert any(word in complaint for complaint in complaints), complaints
+    assert rule(grow(tmp_path / "sound", sound)) == []
+
+
+def test_every_rule_is_shown_to_fail():
+    assert set(RULES) == {rule for rule, _broken, _word, _sound in CASES}

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What holds for every file of the collection, those included that are yet to be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests.tree import code, listing, parts
+
+ROOT = Path(__file__).resolve().parents[2]
+IMPORT_ALONE = Path(__file__).with_name("import_alone.py")
+
+RULES = (
+    listing.knows_of_the_rack,
+    listing.private_places,
+    listing.without_header,
+    listing.yaml_without_start,
+    code.too_long,
+    code.sleeps,
+    code.fails_below_main,
+    code.bare_excepts,
+    code.not_for_old_python,
+    code.ports_that_meet,
+    parts.without_action,
+    parts.bad_examples,
+    parts.outside_groups,
+    parts.untested,
+    parts.incomplete_roles,
+    parts.plays_of_other_strategies,
+    parts.bad_locks,
+    parts.environments_that_differ,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule(rule):
+    complaints = rule(ROOT)
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+def import_alone(collections: Path) -> subprocess.CompletedProcess[str]:
+    """In a Python that has Ansible but is told of no other path than the tree's own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", str(IMPORT_ALONE), str(collections)]
+    return subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_module_utils_imports_without_any_library(tmp_path):
+    space = tmp_path / "ansible_collections" / "gpufleet"
+    space.mkdir(parents=True)
+    (space / "baremetal").symlink_to(ROOT)
+    done = import_alone(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_unguarded_import_is_found(tmp_path):
+    folder = tmp_path / "ansible_collections" / "gpufleet" / "baremetal" / "plugins" / "module_utils"
+    folder.mkdir(parents=True)
+    (folder / "_good.py").write_text("try:\n    import requests\nexcept ImportError:\n    requests = None\n")
+    assert import_alone(tmp_path).returncode == 0
+    (folder / "_bad.py").write_text("import requests\n")
+    done = import_alone(tmp_path)
+    assert done.returncode == 1
+    assert "_bad" in done.stdout and "_good" not in done.stdout
