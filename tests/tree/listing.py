@@ -64,7 +64,9 @@ def knows_of_the_rack(root: Path) -> list[str]:
 def private_words() -> list[str]:
     """What names the machine, the checkout or the account on which the tests run, rather than the project."""
     data = recorded.DEFAULT
-    words = [f"{data.parent.name}/{data.name}", f"../{data.parent.name}", str(recorded.CHECKOUT), f"{Path.home()}/."]
+    words = [f"{data.parent.name}/{data.name}", f"../{data.parent.name}", str(recorded.CHECKOUT)]
+    # Root's home is a place of every node; a person's is not.
+    words += [str(Path.home())] if Path.home().parent != Path("/") else []
     hosts = [socket.gethostname()]
     hosts += [re.sub(r"^\w+://|[/:].*$", "", os.environ.get(name, "")) for name in ("PIP_INDEX_URL", "http_proxy")]
     return words + [host for host in hosts if len(host) > 5 and host != "localhost"]

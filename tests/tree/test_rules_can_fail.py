@@ -78,7 +78,7 @@ CASES = (
     (
         code.not_for_old_python,
         {"plugins/module_utils/a.py": "match x:\n    case 1:\n        pass\n"},
-        "a.py:1",
+        "a.py:3",
         {"plugins/action/a.py": "match x:\n    case 1:\n        pass\n"},
     ),
     (
