@@ -48,6 +48,12 @@ SCHEDULER: Spec = {
     "scheduler_conf": {"type": "path"},
 }
 
+#: Shared by the verbs that watch a whole batch from one task.
+BATCH: Spec = {
+    "after": {"type": "str"},
+    "nodes": {"type": "list", "elements": "dict"},
+}
+
 #: Options that the action takes from ``gpufleet_<option>`` where the task leaves them out.
 FROM_HOST_VARS: frozenset[str] = frozenset(
     [*BMC, *PROVISIONER, *SCHEDULER, "node_id", "ledger_url"]

@@ -13,10 +13,12 @@ description:
   - Polls the SSH port of every node of the batch from one task, so that a long boot holds no fork for each host.
   - Meant for C(run_once); called by every host all the same, one worker polls and the others get its answer.
   - A node that stays silent gets a verdict of its own and never fails the batch.
+  - A node's address and port are C(ansible_host) and C(ansible_port).
   - That a node answers does not prove that it was deployed; M(gpufleet.baremetal.image_verify) does.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.batch
 attributes:
   check_mode:
     support: full
@@ -36,11 +38,6 @@ options:
     description: Seconds that one connection attempt may take.
     type: float
     default: 3.0
-  nodes:
-    description:
-      - The nodes to wait for. The action takes the live hosts of the batch, with C(ansible_host) and C(ansible_port).
-    type: list
-    elements: dict
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """

@@ -34,10 +34,15 @@ class BatchAction(VerbAction):
         return params
 
     def batch(self) -> list[str]:
-        """The hosts of this batch that have not failed, in the play's order."""
+        """The hosts of this batch that take part, in the play's order.
+
+        A host whose block was rescued counts as alive for Ansible. With the option ``after`` only the hosts take
+        part for which that registered result is there and neither failed nor was skipped.
+        """
         alive = list(self._vars.get("ansible_play_hosts") or [self._host])
         batch = set(self._vars.get("ansible_play_batch") or alive)
-        return [host for host in alive if host in batch]
+        after = self._params.get("after")
+        return [host for host in alive if host in batch and (not after or _succeeded(self.host_var(after, host)))]
 
     def _node(self, host: str) -> dict[str, Any]:
         node: dict[str, Any] = {"host": host}
@@ -58,6 +63,13 @@ class BatchAction(VerbAction):
             else:
                 answer = {**answer, "asked": [], "events": []}
             return answer
+
+
+def _succeeded(result: Any) -> bool:
+    """A result of another task that says so itself; anything else that is set and true counts as well."""
+    if not isinstance(result, Mapping):
+        return bool(result)
+    return not any(result.get(word) for word in ("failed", "skipped", "unreachable"))
 
 
 class _Seat:

@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 SPEC = spec(
     FLEET,
+    BATCH,
     timeout={"type": "int", "default": 900},
     interval={"type": "float", "default": 2.0},
     connect_timeout={"type": "float", "default": 3.0},
-    nodes={"type": "list", "elements": "dict"},
 )
 
 _THREADS = 64

@@ -1,0 +1,25 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Options of the verbs that watch a whole batch from one task."""
+
+    DOCUMENTATION = r"""
+options:
+  after:
+    description:
+      - The name of a registered result. Only hosts for which it is there, and neither failed nor skipped, take part.
+      - Name the task right before this one. A host whose block was rescued is alive for Ansible, and would
+        otherwise be waited for until the deadline.
+    type: str
+  nodes:
+    description:
+      - The nodes to watch, each with C(host) and what the verb must know of it.
+      - The action fills it from the host variables of the live hosts of the batch.
+    type: list
+    elements: dict
+"""
