@@ -85,6 +85,12 @@ nodes:
     admitted_before:
       description: Whether the node has ever been admitted.
       type: bool
+    imaging_event:
+      description: Id of the event that began the newest deploy; 0 where there was none.
+      type: int
+    imaging_at:
+      description: When that was, in seconds since the epoch.
+      type: float
     hold:
       description: The token of our hold at the scheduler, where there is one.
       type: str

@@ -37,16 +37,21 @@ _NEXT = {
 
 
 def status(ledger: Ledger, nodes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """By host name: state, since, run, event, reason, remedy, finding, admitted_before, passport, hold, next.
+    """By host name: state, since, run, event, reason, remedy, finding, admitted_before, passport_expires, hold, lease, imaging_event, imaging_at and next.
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states = ledger.latest(ids, "state")
     admitted = ledger.latest(ids, "state", ["admitted"])
+    imaging = ledger.latest(ids, "state", ["imaging"])
     holds = ledger.latest(ids, "hold")
     return {
-        host: _one(ledger, host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
+        host: {
+            **_one(ledger, host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id)),
+            "imaging_event": imaging[node_id]["id"] if node_id in imaging else 0,
+            "imaging_at": imaging[node_id]["at"] if node_id in imaging else 0.0,
+        }
         for host, node_id in nodes.items()
     }
 
