@@ -6,7 +6,7 @@
 TREE := $(BUILD)/tree-$(MAIN)/ansible_collections/gpufleet/baremetal
 HOME_DIR := $(BUILD)/home-$(MAIN)
 # The user's own Ansible settings and home directory stay out of it
-TOOLS = env -u ANSIBLE_CONFIG PATH="$(VENV)/bin:$$PATH" HOME="$(HOME_DIR)" LC_ALL=C.UTF-8 \
+TOOLS = env -u ANSIBLE_CONFIG PATH="$(VENV)/bin:$$PATH" HOME="$(HOME_DIR)" LC_ALL=C.UTF-8 NO_COLOR=1 \
 	ANSIBLE_COLLECTIONS_PATH="$(BUILD)/tree-$(MAIN)" ANSIBLE_HOME="$(HOME_DIR)/.ansible"
 SHELL_FILES = $(shell git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
 

@@ -19,9 +19,9 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Optional
+from xml.etree import ElementTree
 
 LOGS = Path("build/log")
 REPORTS = Path("build/junit")
@@ -159,7 +159,7 @@ def print_table(outcomes: list[Outcome], pairs: list[str]) -> None:
         line = f"{outcome.step:{width}}  {outcome.result:9}  {outcome.seconds:7.1f}  {outcome.note}"
         print(line.rstrip())
     total = {"passed": 0, "failed": 0, "skipped": 0}
-    for report in {report_of(outcome.step) for outcome in outcomes} - {None}:
+    for report in filter(None, map(report_of, dict.fromkeys(outcome.step for outcome in outcomes))):
         try:
             for name, number in counts(report).items():
                 total[name] += number

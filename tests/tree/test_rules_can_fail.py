@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.tests import recorded
 from ansible_collections.gpufleet.baremetal.tests.tree import code, listing, parts
 from ansible_collections.gpufleet.baremetal.tests.tree.test_tree import RULES
 
-LICENCE = "# SPDX-License-Identifier: GPL-3.0-or-later\n"
+LICENCE = listing.HEADER + "\n"
 ADDRESS = ".".join(("10", "77", "0", "11"))
 DATA = f"{recorded.DEFAULT.parent.name}/{recorded.DEFAULT.name}"
 MODULE = '''#!/usr/bin/python
