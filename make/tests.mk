@@ -13,7 +13,7 @@ JOBS ?= 2
 STEPS := $(addprefix setup-,$(PAIRS)) setup-rack \
 	lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
 	$(addprefix units-,$(PAIRS)) $(addprefix sanity-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) \
-	artifact importer rack-up test-rack molecule e2e rack-down
+	artifact importer rack-up test-rack e2e rack-down molecule
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
@@ -42,5 +42,5 @@ rack-on-2.19 rack-on-2.21: rack-on-%: setup-%
 e2e-on-2.19 e2e-on-2.21: e2e-on-%: setup-%
 	$(PYTEST) -v tests/e2e
 
-molecule: tree ## Molecule scenarios of the roles, on the rack
-	cd $(TREE) && $(TOOLS) GPUFLEET_CHECKOUT=$(ROOT) molecule test --all --report
+molecule: tree setup-rack ## Molecule scenarios of the roles, on the rack
+	cd $(TREE) && $(TOOLS) GPUFLEET_RACK_DIR=$(RACK_DIR) GPUFLEET_RACK_VENV=$(BUILD)/venv/rack molecule test --all --report
