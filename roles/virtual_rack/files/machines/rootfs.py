@@ -196,7 +196,7 @@ def _mount_slurm(rack: Rack, root: Path) -> None:
     conf = rack.paths.get("slurm_conf", "")
     if conf and Path(conf).exists():
         (root / "etc/slurm").mkdir(parents=True, exist_ok=True)
-        for source in (Path(conf), Path(conf).parent / "gres.conf"):
+        for source in (Path(conf), *(Path(conf).with_name(name) for name in ("gres.conf", "cgroup.conf"))):
             if source.exists():
                 target = root / "etc/slurm" / source.name
                 target.touch()
