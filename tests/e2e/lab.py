@@ -1,0 +1,218 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The running rack as the end-to-end tests see it: play a playbook, read what it did, count what was written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+RACK = Path(os.environ.get("GPUFLEET_RACK_DIR") or "/var/lib/gpufleet-rack")
+BIN = Path(sys.executable).parent
+NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
+LIMIT_SECONDS = 420
+
+
+@dataclass
+class Run:
+    """One run of ansible-playbook."""
+
+    rc: int
+    output: str
+    seconds: float
+    tasks: dict[str, Any] = field(default_factory=dict)
+
+    def recap(self) -> dict[str, dict[str, int]]:
+        """By host: ok, changed, unreachable, failed, skipped, rescued, ignored."""
+        found = {}
+        for line in self.output.rpartition("PLAY RECAP")[2].splitlines():
+            head = re.match(r"^(\S+)\s+: (ok=.*)$", line)
+            if head:
+                found[head.group(1)] = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", head.group(2))}
+        return found
+
+    def tail(self) -> str:
+        return self.output[-6000:]
+
+
+def clean_env() -> dict[str, str]:
+    """Without the options of an outer make and without a developer's own settings of Ansible."""
+    dropped = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "SLURM_CONF")
+    return {k: v for k, v in os.environ.items() if k not in dropped and not k.startswith(("ANSIBLE_", "GPUFLEET_"))}
+
+
+def play(
+    name: str, *args: str, inventory: str = "inventory", kill: str = "", env: dict[str, str] | None = None
+) -> Run:
+    """``ansible-playbook gpufleet.baremetal.<name>`` against the rack, as a user would run it."""
+    counts = CHECKOUT / "build" / "e2e" / "host_tasks.json"
+    counts.parent.mkdir(parents=True, exist_ok=True)
+    counts.unlink(missing_ok=True)
+    settings = {
+        **clean_env(),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+        "ANSIBLE_HOME": str(CHECKOUT / "build" / "home-e2e"),
+        "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callback_plugins"),
+        "ANSIBLE_CALLBACKS_ENABLED": "gpufleet.baremetal.host_tasks" + (",kill_at" if kill else ""),
+        "ANSIBLE_NOCOLOR": "true",
+        "GPUFLEET_HOST_TASKS_PATH": str(counts),
+        "GPUFLEET_TEST_KILL": kill,
+        **(env or {}),
+    }
+    argv = [str(BIN / "ansible-playbook"), f"gpufleet.baremetal.{name}", "-i", str(RACK / inventory), *args]
+    begun = time.monotonic()
+    with (CHECKOUT / "build" / "e2e" / f"{name}.out").open("w+", encoding="utf-8") as out:
+        process = subprocess.Popen(argv, cwd=CHECKOUT, env=settings, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            rc = process.wait(LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)
+            rc = process.wait(30)
+        out.seek(0)
+        output = out.read()
+    tasks = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
+    return Run(rc, output, time.monotonic() - begun, tasks)
+
+
+def adhoc(host: str, module: str, args: dict[str, Any], *more: str, inventory: str = "inventory") -> dict[str, Any]:
+    """One verb called directly; its result."""
+    argv = [str(BIN / "ansible"), host, "-i", str(RACK / inventory), "-m", f"gpufleet.baremetal.{module}"]
+    settings = {
+        **clean_env(),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+        "ANSIBLE_HOME": str(CHECKOUT / "build" / "home-e2e"),
+        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal",
+        "ANSIBLE_NOCOLOR": "true",
+    }
+    done = subprocess.run(
+        [*argv, "-a", json.dumps(args), *more],
+        cwd=CHECKOUT,
+        env=settings,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    start = done.stdout.find("{")
+    assert start >= 0, done.stdout + done.stderr
+    found: dict[str, Any]
+    found, _end = json.JSONDecoder().raw_decode(done.stdout[start:])
+    return found
+
+
+def slurm(*argv: str) -> str:
+    """A Slurm command as an operator types it."""
+    done = subprocess.run(
+        argv,
+        env={**clean_env(), "SLURM_CONF": str(RACK / "slurm" / "slurm.conf")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def node_state(node: str) -> dict[str, str]:
+    """State and Reason of a node as Slurm has them."""
+    text = slurm("scontrol", "-o", "show", "node", node)
+    state = re.search(r" State=(\S+)", text)
+    reason = re.search(r" Reason=(.*?)(?: \[|$)", text)
+    return {"state": state.group(1) if state else "", "reason": reason.group(1) if reason else ""}
+
+
+def fault(node: str, name: str) -> None:
+    """``make rack-fault``, without the make."""
+    tool = CHECKOUT / "roles" / "virtual_rack" / "files" / "machines" / "fault.py"
+    subprocess.run(
+        [sys.executable, str(tool), "--rack", str(RACK / "rack.json"), node, name], check=True, capture_output=True
+    )
+
+
+def bmc_writes(node: str) -> list[dict[str, Any]]:
+    """Each write that reached the node's BMC, from anybody, oldest first."""
+    path = RACK / "nodes" / node / "bmc_writes.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def provisioner_writes() -> list[str]:
+    """Requests other than reads that Ironic's API was sent, as its log has them."""
+    log = (RACK / "log" / "ironic.log").read_text(encoding="utf-8", errors="replace")
+    return re.findall(r"(?:PUT|POST|PATCH|DELETE) /v1\S*", log)
+
+
+def network_boots(node: str) -> int:
+    """How often the node has booted from the network and unpacked an image."""
+    text = (RACK / "nodes" / node / "console.log").read_text(encoding="utf-8", errors="replace")
+    return len(re.findall(r"unpack", text))
+
+
+def ledger_rows(query: str) -> list[tuple[Any, ...]]:
+    """A read of the ledger's file, past our own code."""
+    with sqlite3.connect(f"file:{RACK / 'ledger.sqlite'}?mode=ro", uri=True) as connection:
+        return connection.execute(query).fetchall()
+
+
+def image(version: str) -> dict[str, Any]:
+    """``gpufleet_image`` for another version of the golden image that the rack holds."""
+    web = "http://10.77.0.1:8080/images"
+    artifact = f"gpu-golden-{version}.tar.gz"
+    return {
+        "name": "gpu-golden",
+        "version": version,
+        "format": "ramdisk",
+        "url": f"{web}/{artifact}",
+        "kernel_url": f"{web}/vmlinuz",
+        "manifest_url": f"{web}/gpu-golden-{version}.manifest.json",
+        "checksums_url": f"{web}/SHA256SUMS",
+        "signature_url": f"{web}/SHA256SUMS.asc",
+        "keyring": str(RACK / "keys" / "images_signer.gpg"),
+    }
+
+
+def make(*targets: str) -> None:
+    done = subprocess.run(
+        ["make", "-s", *targets], cwd=CHECKOUT, env=clean_env(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+
+
+def renew_rack(*settings: str) -> None:
+    """A rack as new: nothing enrolled, no disk imaged, an empty ledger."""
+    make("rack-down")
+    make("rack-up", *settings)
+
+
+def orphans() -> list[int]:
+    """Processes of ansible-playbook on this rack that still live."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            argv = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(part.endswith(b"ansible-playbook") for part in argv[:3]) and str(RACK).encode() in b"\0".join(argv):
+            found.append(int(path.parent.name))
+    return found
+
+
+def wait_for(condition: Any, seconds: float, what: str) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s in vain until {what}"
+        time.sleep(0.2)

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of a rack on Ironic: day 0, day 0 again, a fault, day 2, the fault lifted, day 2 again.
+
+The tests of this file tell one story and run in order, on one rack; each reads the world (Slurm, the BMCs' own
+records, the ledger's file), not only what a playbook said.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import lab
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rack() -> None:
+    lab.renew_rack()
+
+
+@pytest.fixture(scope="module")
+def first_run() -> lab.Run:
+    return lab.play("day0_bringup")
+
+
+def counters() -> dict[str, object]:
+    """Whatever a write would move, at BMC, provisioner and scheduler."""
+    return {
+        "bmc": {node: len(lab.bmc_writes(node)) for node in lab.NODES},
+        "provisioner": len(lab.provisioner_writes()),
+        "slurm": {node: lab.node_state(node) for node in lab.NODES},
+        "boots": {node: lab.network_boots(node) for node in lab.NODES},
+        "passports": lab.ledger_rows("SELECT count(*) FROM passports"),
+    }
+
+
+def test_day0_admits_every_node(first_run: lab.Run) -> None:
+    assert first_run.rc == 0, first_run.tail()
+    for node in lab.NODES:
+        assert lab.node_state(node)["state"] == "IDLE", lab.node_state(node)
+
+
+def test_each_node_booted_once_from_the_network(first_run: lab.Run) -> None:
+    assert {node: lab.network_boots(node) for node in lab.NODES} == dict.fromkeys(lab.NODES, 1)
+
+
+def test_a_job_runs_on_all_four(first_run: lab.Run) -> None:
+    assert sorted(lab.slurm("srun", "-N4", "hostname").split()) == list(lab.NODES)
+
+
+def test_day0_spends_at_most_60_host_tasks_a_node(first_run: lab.Run) -> None:
+    assert set(first_run.tasks["hosts"]) >= set(lab.NODES)
+    assert first_run.tasks["most"] <= 60, first_run.tasks
+
+
+def test_the_summary_fits_a_terminal_and_names_each_node(first_run: lab.Run) -> None:
+    summary = first_run.output.partition("Day 0: 4 nodes")[2].splitlines()[1:5]
+    assert [line.split()[0] for line in summary] == list(lab.NODES)
+    assert all("admitted" in line and "passport until" in line for line in summary), summary
+
+
+def test_anybody_can_verify_the_passports_with_openssl_alone(first_run: lab.Run, tmp_path_factory: object) -> None:
+    import base64
+    from pathlib import Path
+
+    folder = Path(str(lab.CHECKOUT / "build" / "e2e"))
+    rows = lab.ledger_rows("SELECT envelope FROM passports")
+    assert len(rows) == 4
+    for (text,) in rows:
+        envelope = json.loads(text)
+        payload = base64.b64decode(envelope["payload"])
+        kind = envelope["payloadType"].encode()
+        signed = b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+        (folder / "signed").write_bytes(signed)
+        (folder / "sig").write_bytes(base64.b64decode(envelope["signatures"][0]["sig"]))
+        key = str(lab.RACK / "keys" / "passport_ed25519.pub.pem")
+        verify = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", key, "-rawin"]
+        files = ["-in", str(folder / "signed"), "-sigfile", str(folder / "sig")]
+        done = subprocess.run([*verify, *files], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_day0_again_changes_nothing_and_takes_a_quarter_of_the_time(first_run: lab.Run) -> None:
+    before = counters()
+    second = lab.play("day0_bringup")
+    assert second.rc == 0, second.tail()
+    assert counters() == before
+    assert {host: row["changed"] for host, row in second.recap().items()} == dict.fromkeys(lab.NODES, 0)
+    assert second.seconds <= first_run.seconds / 4, (second.seconds, first_run.seconds)
+
+
+def test_check_mode_sends_no_write(first_run: lab.Run) -> None:
+    before = counters()
+    assert lab.play("day2_recycle", "--check", "--diff", "-e", '{"day2_recycle_all": true}').rc in (0, 2)
+    assert counters() == before
+
+
+def test_day2_on_a_healthy_rack_touches_nobody(first_run: lab.Run) -> None:
+    before = counters()
+    run = lab.play("day2_recycle")
+    assert run.rc == 0, run.tail()
+    assert counters() == before
+
+
+@pytest.fixture(scope="module")
+def faulty(first_run: lab.Run) -> lab.Run:
+    """Day 2 with an Xid 79 on gpu003 while a job runs there."""
+    lab.slurm("sbatch", "--parsable", "-w", "gpu003", "--output=/dev/null", "--wrap", "sleep 12; touch /tmp/finished")
+    lab.wait_for(lambda: lab.node_state("gpu003")["state"] in ("MIXED", "ALLOCATED"), 20, "the job runs")
+    lab.fault("gpu003", "xid79")
+    return lab.play("day2_recycle")
+
+
+def test_the_faulty_node_alone_is_quarantined(faulty: lab.Run) -> None:
+    assert faulty.rc == 2, faulty.tail()
+    held = lab.node_state("gpu003")
+    assert "DRAIN" in held["state"], held
+    assert held["reason"].startswith("gpufleet:") and "quarantined" in held["reason"], held
+    assert "79" in held["reason"], held
+    for node in ("gpu001", "gpu002", "gpu004"):
+        assert lab.node_state(node)["state"] == "IDLE"
+        assert lab.network_boots(node) == 1
+
+
+def test_the_running_job_finished_first(faulty: lab.Run) -> None:
+    jobs = lab.slurm("scontrol", "-o", "show", "job")
+    job = [line for line in jobs.splitlines() if "BatchHost=gpu003" in line]
+    assert job and all("JobState=COMPLETED" in line for line in job), jobs
+
+
+def test_it_was_reimaged_and_failed_the_gate_all_the_same(faulty: lab.Run) -> None:
+    assert lab.network_boots("gpu003") == 2
+
+
+def test_the_summary_names_reason_remedy_and_the_next_command(faulty: lab.Run) -> None:
+    summary = faulty.output.partition("Day 2: 4 nodes")[2]
+    assert "3 admitted, 1 quarantined" in summary
+    part = summary.partition("gpu003")[2].partition("gpu004")[0]
+    assert "Xid 79" in part and "remedy:" in part and "day2_recycle" in part, part
+
+
+def test_day2_readmits_it_once_the_fault_is_lifted(faulty: lab.Run) -> None:
+    lab.fault("gpu003", "none")
+    run = lab.play("day2_recycle")
+    assert run.rc == 0, run.tail()
+    assert lab.node_state("gpu003") == {"state": "IDLE", "reason": ""}
+    assert lab.network_boots("gpu003") == 3
+    assert {node: lab.network_boots(node) for node in ("gpu001", "gpu002", "gpu004")} == {
+        "gpu001": 1,
+        "gpu002": 1,
+        "gpu004": 1,
+    }
+
+
+def test_an_image_that_drifted_is_found_and_replaced(faulty: lab.Run) -> None:
+    """The declared image changes: the nodes that run another one are recycled, those out of the limit are not."""
+    images = json.dumps({"gpufleet_image": lab.image("2026.11.2")})
+    run = lab.play("day2_recycle", "--limit", "gpu001", "-e", images)
+    assert run.rc == 0, run.tail()
+    assert lab.network_boots("gpu001") == 2
+    assert lab.network_boots("gpu002") == 1
