@@ -94,3 +94,15 @@ def without_header(root: Path) -> list[str]:
 def yaml_without_start(root: Path) -> list[str]:
     yaml = [path for path in files(root) if path.suffix in (".yml", ".yaml")]
     return [str(path.relative_to(root)) for path in yaml if not text(path).startswith(("---\n", "# "))]
+
+
+def dead_links(root: Path) -> list[str]:
+    """A page that is linked to within the project is there."""
+    complaints = []
+    for path in files(root):
+        if path.suffix != ".md":
+            continue
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text(path)):
+            if not re.match(r"\w+:", target) and not (path.parent / target).exists():
+                complaints.append(f"{path.relative_to(root)}: {target}")
+    return complaints

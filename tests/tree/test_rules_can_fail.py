@@ -49,6 +49,12 @@ CASES = (
     (listing.private_places, {"docs/a.md": f"see ../{DATA}"}, "docs/a.md", {"tests/recorded.py": f"'{DATA}'"}),
     (listing.without_header, {"plugins/a.py": "import os\n"}, "plugins/a.py", {"plugins/a.py": LICENCE}),
     (listing.yaml_without_start, {"a.yml": "x: 1\n"}, "a.yml", {"a.yml": "---\nx: 1\n"}),
+    (
+        listing.dead_links,
+        {"docs/a.md": "see [there](how-to/b.md#part)"},
+        "how-to/b.md",
+        {"docs/a.md": "see [there](b.md#part) and [that](https://example.com/c.md)", "docs/b.md": "here"},
+    ),
     (code.too_long, {"plugins/a.py": LONG_FUNCTION}, "long has", {"plugins/a.py": LONG_DOCS}),
     (code.too_long, {"plugins/a.py": LONG_FILE}, "lines without", {"plugins/a.py": "x = 1\n" * 500}),
     (

@@ -22,6 +22,7 @@ RULES = (
     listing.private_places,
     listing.without_header,
     listing.yaml_without_start,
+    listing.dead_links,
     code.too_long,
     code.sleeps,
     code.fails_below_main,
