@@ -26,6 +26,7 @@ import records
 from rackconf import CLEAN_ENV, NODE_PYTHON, Node, Rack, load, read_json
 
 START_TIMEOUT = 20.0
+RESTART_WANTED = "restart_wanted"
 
 
 class Refused(Exception):
@@ -100,7 +101,22 @@ def shutdown(_rack: Rack, node: Node) -> None:
                 os.kill(run["init"]["pid"], signal.SIGTERM)
 
 
+def graceful_restart(rack: Rack, node: Node) -> None:
+    """Press the button and power on again once the system has shut down; without a system nothing happens."""
+    (node.home / RESTART_WANTED).touch()
+    shutdown(rack, node)
+
+
+def restart_wanted(node: Node) -> bool:
+    """Whether the shutdown that has just ended was the first half of a restart."""
+    mark = node.home / RESTART_WANTED
+    wanted = mark.exists()
+    mark.unlink(missing_ok=True)
+    return wanted
+
+
 def _cut(node: Node) -> None:
+    (node.home / RESTART_WANTED).unlink(missing_ok=True)
     run = read_json(node.home / "run.json", {})
     # Off the record first, so that the supervisor knows that it was not the system's own doing.
     (node.home / "run.json").unlink(missing_ok=True)
@@ -134,6 +150,7 @@ ACTIONS: dict[str, Callable[[Rack, Node], None]] = {
     "reset": reset,
     "restart": restart,
     "shutdown": shutdown,
+    "graceful-restart": graceful_restart,
 }
 
 

@@ -52,7 +52,7 @@ def write_configuration(rack: Rack, node: Node) -> None:
     control = f"{NODE_PYTHON} -E -s -S {program} {rack.config} {node.name}"
     password = Path(rack.paths["bmc_password_file"]).read_text(encoding="utf-8").strip()
     text = _LAN.format(name=node.name, address=node.bmc.address, port=node.bmc.port, control=control,
-                       guid=uuid.UUID(node.uuid).bytes_le[::-1].hex(), username=rack.bmc_username, password=password)
+                       guid=uuid.UUID(node.uuid).bytes_le.hex(), username=rack.bmc_username, password=password)
     _private(folder / "lan.conf", text)
     fru = fru_data(node)
     data = " ".join(f"0x{byte:02x}" for byte in fru)

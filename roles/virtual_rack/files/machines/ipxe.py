@@ -84,12 +84,17 @@ class Script:
         raise ScriptError("the script goes round in a circle")
 
     def _line(self, line: str) -> None:
-        for part in line.split("||"):
-            words = self._expand(part).split()
-            if not words or self._command(words):
-                return
-        if not line.rstrip().endswith("||"):
+        parts = re.split(r"(\|\||&&)", line)
+        good = self._part(parts[0])
+        for joint, part in zip(parts[1::2], parts[2::2]):
+            if good == (joint == "&&"):
+                good = self._part(part)
+        if not good:
             raise ScriptError(f"failed: {line}")
+
+    def _part(self, part: str) -> bool:
+        words = self._expand(part).split()
+        return not words or self._command(words)
 
     def _command(self, words: list[str]) -> bool:
         command = self._commands.get(words[0])

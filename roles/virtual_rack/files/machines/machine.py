@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+import chassis
 import console
 import firmware
 import kernel
@@ -81,7 +82,8 @@ def _after(rack: Rack, node: Node, run: dict[str, Any], status: int) -> NoReturn
         os._exit(0)  # power was cut or cycled: the chassis sees to the rest
     network.cable_down(node)
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    if ended_by == signal.SIGHUP:  # the kernel's word for reboot(2) in a pid namespace
+    wanted = chassis.restart_wanted(node)
+    if ended_by == signal.SIGHUP or (ended_by == 0 and wanted):  # SIGHUP: reboot(2) in a pid namespace
         console.say(node, "reboot: restarting system")
         _chassis(rack, node, "restart")
     if ended_by in (0, signal.SIGINT):

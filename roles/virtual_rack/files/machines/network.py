@@ -40,7 +40,8 @@ def build(rack: Rack) -> bool:
 
 
 def _cable(rack: Rack, node: Node) -> bool:
-    if Path(f"/sys/class/net/{node.veth}").exists() and Path(f"/run/netns/{node.netns}").exists():
+    # The link "master" is gone where the bridge was removed and made again.
+    if Path(f"/sys/class/net/{node.veth}/master").exists() and Path(f"/run/netns/{node.netns}").exists():
         return False
     remove_cable(node)
     _ip("netns", "add", node.netns)

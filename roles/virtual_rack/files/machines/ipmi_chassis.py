@@ -1,0 +1,91 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ipmi_sim calls to drive the machine: ``ipmi_chassis.py CONFIG NODE get|set|check ...``.
+
+ipmi_sim's own contract: ``get power boot`` prints ``power:1`` and so on; ``set power 1 boot pxe`` carries it out.
+Every ``set`` is noted in ``bmc_writes.jsonl``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable
+
+import chassis
+import firmware
+from rackconf import Node, Rack, append_json, faults_of, load
+
+# ipmi_sim's words for a boot device, and ours.
+BOOT_TARGETS = {"none": "None", "default": "Hdd", "pxe": "Pxe", "cdrom": "Cd", "bios": "BiosSetup"}
+_WORDS = {target: word for word, target in BOOT_TARGETS.items()}
+
+
+def _power(rack: Rack, node: Node, value: str) -> None:
+    if value != "1":
+        chassis.power_off(rack, node)
+    elif "bmc_lies_power" not in faults_of(node):
+        chassis.power_on(rack, node)
+
+
+def _boot(_rack: Rack, node: Node, value: str) -> None:
+    target = BOOT_TARGETS.get(value, "None")
+    firmware.write_override(node, target=target, enabled="Disabled" if target == "None" else "Once", uri="")
+
+
+def _reset(rack: Rack, node: Node, _value: str) -> None:
+    if chassis.state(node) == "on":
+        chassis.reset(rack, node)
+
+
+def _shutdown(rack: Rack, node: Node, _value: str) -> None:
+    chassis.shutdown(rack, node)
+
+
+def _nothing(_rack: Rack, _node: Node, _value: str) -> None:
+    """Accepted without effect."""
+
+
+SETTERS: dict[str, Callable[[Rack, Node, str], None]] = {
+    "power": _power,
+    "boot": _boot,
+    "reset": _reset,
+    "shutdown": _shutdown,
+    "graceful_shutdown": _shutdown,
+    "identify": _nothing,
+}
+
+
+def _get(node: Node, name: str) -> str:
+    if name == "power":
+        return "1" if chassis.state(node) == "on" else "0"
+    if name == "boot":
+        return _WORDS.get(firmware.read_override(node)["target"], "none")
+    return "0"
+
+
+def main() -> int:
+    """Command line."""
+    config, name, *words = sys.argv[1:]
+    rack = load(config)
+    node = rack.node(name)
+    if words and words[0].startswith("0x"):  # the management controller's address
+        words = words[1:]
+    action, rest = words[0], words[1:]
+    if action == "get":
+        for item in rest:
+            print(f"{item}:{_get(node, item)}")
+        return 0
+    if action == "set":
+        for item, value in zip(rest[::2], rest[1::2]):
+            now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+            append_json(node.home / "bmc_writes.jsonl",
+                        {"time": now, "method": "IPMI", "path": f"chassis/{item}", "body": value, "status": 0})
+            SETTERS[item](rack, node, value)
+        return 0
+    return 0 if action == "check" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
