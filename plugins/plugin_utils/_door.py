@@ -164,7 +164,7 @@ class VerbAction(ActionBase):
                 if value is not None and value != "":
                     given[name] = value
         checked = ArgumentSpecValidator(dict(self.SPEC), **self.RULES).validate(given)
-        if checked.errors:
+        if checked.error_messages:
             raise ConfigError(
                 f"{self.NAME}: " + "; ".join(checked.error_messages),
                 node=self._host,
