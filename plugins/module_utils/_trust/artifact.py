@@ -1,0 +1,387 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verifies a golden image at its source, on the controller. PRIVATE to the collection.
+
+The chain: a key in the site's keyring signs SHA256SUMS (or the artifact itself); SHA256SUMS names the artifact and the
+manifest; the artifact's own bytes have that digest. Whatever is not declared is inconclusive, and never skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    Fenced,
+    FleetError,
+    TrustError,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, fetch, openpgp
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    Judgement,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.runcache import RunCache
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+#: The manifest's keys that a node can be held against.
+MANIFEST_KEYS = ("name", "version", "kernel", "driver", "cuda", "fabric_manager")
+
+
+def image_of(params: Mapping[str, Any], node: str) -> dict[str, Any]:
+    """The declared image without what was not declared.
+
+    :raises ConfigError: where there is none.
+    """
+    require(params, "image", node=node)
+    image = {key: value for key, value in params["image"].items() if value not in (None, "")}
+    require(image, "name", "version", "url", node=node)
+    image.setdefault("keyring", params.get("keyring"))
+    if params.get("keyring"):
+        image["keyring"] = params["keyring"]
+    return image
+
+
+def verify_artifact(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement, dict[str, Any]]:
+    """Judge the artifact. Returns the verdict so far, and what is known of the image for the record."""
+    judgement = Judgement("image_artifact")
+    image = image_of(params, ctx.node)
+    cache = RunCache(str(params.get("run_cache") or ""))
+    known = {"name": image["name"], "version": image["version"]}
+    entity = fetch.basename(image["url"])
+    signed = _guarded(judgement, "signature", entity, lambda: _signed_digests(params, image, cache, judgement, ctx))
+    if signed is not None:
+        known["signer"] = signed["signer"]
+        judgement.evidence["signed"] = signed
+        _guarded(judgement, "digest", entity, lambda: _artifact(params, image, signed, cache, judgement, ctx, known))
+        if image.get("manifest_url") and signed["digests"]:
+            _guarded(judgement, "manifest", entity, lambda: _manifest(params, image, signed, cache, judgement, known))
+    return judgement, known
+
+
+def expectations(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement, dict[str, Any]]:
+    """What a node must run, from the signature downwards, without reading the artifact itself.
+
+    Returns a verdict (of which only ``pass`` allows to go on) and the expectations.
+    """
+    judgement = Judgement("image_verify")
+    image = image_of(params, ctx.node)
+    cache = RunCache(str(params.get("run_cache") or ""))
+    expect: dict[str, Any] = {"name": image["name"], "version": image["version"]}
+    signed = _guarded(
+        judgement, "signature", image["name"], lambda: _signed_digests(params, image, cache, judgement, ctx)
+    )
+    if signed is None:
+        return judgement, expect
+    expect["signer"] = signed["signer"]
+    judgement.evidence["signed"] = signed
+    if not (signed["digests"] and image.get("manifest_url")):
+        _undeclared(judgement, "manifest", image["name"], "manifest_url and a signed SHA256SUMS that lists it")
+        return judgement, expect
+    _guarded(judgement, "digest", image["name"], lambda: _declared(image, signed, judgement, expect))
+    _guarded(judgement, "manifest", image["name"], lambda: _manifest(params, image, signed, cache, judgement, expect))
+    return judgement, expect
+
+
+def _guarded(judgement: Judgement, step: str, entity: str, work: Callable[[], Any]) -> Any:
+    """Do one step; what goes wrong is a check that does not pass, so that its verdict is recorded."""
+    try:
+        return work()
+    except Fenced:
+        raise
+    except FleetError as exc:
+        distrust = isinstance(exc, TrustError)
+        judgement.check(
+            step,
+            entity=entity,
+            measured=exc.seen or exc.what,
+            wanted=exc.wanted or "verified",
+            source=exc.address or "gpufleet_image",
+            verdict=FAIL if distrust else INCONCLUSIVE,
+            finding=str(exc.details.get("finding") or exc.kind),
+            text=str(exc),
+        )
+    return None
+
+
+def _undeclared(judgement: Judgement, step: str, entity: str, wanted: str) -> None:
+    judgement.check(
+        step,
+        entity=entity,
+        measured="not declared",
+        wanted=wanted,
+        source="gpufleet_image",
+        verdict=INCONCLUSIVE,
+        finding=f"{step}_not_declared",
+        text=f"{step}: nothing to verify it by; gpufleet_image must declare {wanted}",
+    )
+
+
+def _signed_digests(
+    params: Mapping[str, Any], image: Mapping[str, Any], cache: RunCache, judgement: Judgement, ctx: Context
+) -> dict[str, Any] | None:
+    """Signer and the digests that he signed; an artifact signed by itself has none to give yet."""
+    if not image.get("signature_url") or not image.get("keyring"):
+        _undeclared(judgement, "signature", image["name"], "signature_url and keyring")
+        return None
+    judgement.argv = [params["gpg"], "--verify", fetch.shown(image["signature_url"])]
+    if not image.get("checksums_url"):
+        return {"signer": "", "digests": {}, "user": ""}
+    key = ["sums", image["checksums_url"], image["signature_url"], *_keyring_key(params, image)]
+    signed: dict[str, Any] = cache.get(key, lambda: _verified_sums(params, image))
+    judgement.check(
+        "signature",
+        entity=fetch.basename(image["checksums_url"]),
+        measured=signed["signer"],
+        wanted=", ".join(params.get("signers") or []) or "a key of the keyring",
+        source=image["keyring"],
+        verdict=PASS,
+    )
+    return signed
+
+
+def _keyring_key(params: Mapping[str, Any], image: Mapping[str, Any]) -> list[Any]:
+    """What, besides the files, decides whether a signature is trusted."""
+    try:
+        content = Path(image["keyring"]).expanduser().read_bytes()
+    except OSError as exc:
+        raise ConfigError(
+            f"the keyring of trusted signers cannot be read: {exc.strerror}",
+            wanted=image["keyring"],
+            do="put the signer's public key there: gpg --export FINGERPRINT > FILE",
+        ) from exc
+    return [hashlib.sha256(content).hexdigest(), sorted(params.get("signers") or [])]
+
+
+def _verified_sums(params: Mapping[str, Any], image: Mapping[str, Any]) -> dict[str, Any]:
+    get = {"ca_path": params.get("ca_path"), "timeout": params["timeout"]}
+    sums = fetch.read_small(image["checksums_url"], **get)
+    signature = fetch.read_small(image["signature_url"], **get)
+    try:
+        found = openpgp.verify(
+            sums,
+            signature,
+            keyring=image["keyring"],
+            signers=params.get("signers") or [],
+            gpg=params["gpg"],
+            timeout=params["timeout"],
+        )
+    except FleetError as exc:
+        raise exc.located(address=fetch.shown(image["signature_url"])) from None
+    return {"signer": found.primary, "user": found.user, "digests": checksums.parse(sums)}
+
+
+def _declared(
+    image: Mapping[str, Any], signed: Mapping[str, Any], judgement: Judgement, known: dict[str, Any]
+) -> str:
+    """The artifact's signed digest, which must be the declared one where one is declared."""
+    name = fetch.basename(image["url"])
+    wanted: str = checksums.listed(signed["digests"], name, "the artifact")
+    known["sha256"] = wanted
+    if image.get("sha256"):
+        judgement.same(
+            "declared_digest",
+            entity=name,
+            measured=_bare(image["sha256"]),
+            wanted=wanted,
+            source=f"SHA256SUMS signed by {signed['signer']}",
+            finding="other_digest_declared",
+            text=f"gpufleet_image declares another sha256 for {name} than the signed SHA256SUMS",
+        )
+    return wanted
+
+
+def _bare(digest: str) -> str:
+    return digest.strip().lower().rpartition(":")[2]
+
+
+def _artifact(
+    params: Mapping[str, Any],
+    image: Mapping[str, Any],
+    signed: dict[str, Any],
+    cache: RunCache,
+    judgement: Judgement,
+    ctx: Context,
+    known: dict[str, Any],
+) -> None:
+    name = fetch.basename(image["url"])
+    if not signed["digests"]:
+        _self_signed(params, image, cache, judgement, ctx, known)
+        return
+    wanted = _declared(image, signed, judgement, known)
+    if not params["deep"]:
+        if not image.get("sha256"):
+            _undeclared(judgement, "digest", name, "sha256, since the artifact itself is not read (deep is false)")
+        return
+    read = _hashed(params, image, cache, ctx)
+    known["size"] = read["size"]
+    judgement.same(
+        "digest",
+        entity=name,
+        measured=read["sha256"],
+        wanted=wanted,
+        source=f"SHA256SUMS signed by {signed['signer']}",
+        finding="tampered_artifact",
+        text=f"the artifact {name} is not the one that was signed: its sha256 is {read['sha256']}, signed was {wanted}",
+    )
+    _size(image, read, judgement)
+
+
+def _size(image: Mapping[str, Any], read: Mapping[str, Any], judgement: Judgement) -> None:
+    if image.get("size") is not None:
+        judgement.same(
+            "size",
+            entity=fetch.basename(image["url"]),
+            measured=read["size"],
+            wanted=image["size"],
+            source="gpufleet_image.size",
+            finding="wrong_size",
+            text=f"the artifact has {read['size']} bytes, gpufleet_image declares {image['size']}",
+        )
+
+
+def _hashed(
+    params: Mapping[str, Any], image: Mapping[str, Any], cache: RunCache, ctx: Context
+) -> dict[str, Any]:
+    """Digest and size of the artifact, read once in a run as long as its server calls it unchanged."""
+    with fetch.opened(
+        image["url"], ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat
+    ) as source:
+
+        def read() -> dict[str, Any]:
+            total, size = hashlib.sha256(), 0
+            for piece in source.pieces:
+                total.update(piece)
+                size += len(piece)
+            return {"sha256": total.hexdigest(), "size": size}
+
+        found: dict[str, Any] = cache.get(["artifact", image["url"], source.version], read)
+        return found
+
+
+def _self_signed(
+    params: Mapping[str, Any],
+    image: Mapping[str, Any],
+    cache: RunCache,
+    judgement: Judgement,
+    ctx: Context,
+    known: dict[str, Any],
+) -> None:
+    """A detached signature over the artifact itself: it is hashed while gpg reads it, and kept nowhere."""
+    get = {"ca_path": params.get("ca_path"), "timeout": params["timeout"]}
+
+    def find() -> dict[str, Any]:
+        signature = fetch.read_small(image["signature_url"], **get)
+        total, size = hashlib.sha256(), 0
+
+        def feed(write: Callable[[bytes], None]) -> None:
+            nonlocal size
+            with fetch.opened(image["url"], beat=ctx.lifeline.beat, **get) as source:
+                for piece in source.pieces:
+                    write(piece)
+                    total.update(piece)
+                    size += len(piece)
+
+        found = openpgp.verify(
+            feed,
+            signature,
+            keyring=image["keyring"],
+            signers=params.get("signers") or [],
+            gpg=params["gpg"],
+            timeout=params["timeout"],
+        )
+        return {"signer": found.primary, "sha256": total.hexdigest(), "size": size}
+
+    key = ["self", image["url"], image["signature_url"], *_keyring_key(params, image)]
+    read = cache.get(key, find)
+    known.update(signer=read["signer"], sha256=read["sha256"], size=read["size"])
+    name = fetch.basename(image["url"])
+    judgement.check(
+        "signature",
+        entity=name,
+        measured=read["signer"],
+        wanted=", ".join(params.get("signers") or []) or "a key of the keyring",
+        source=image["keyring"],
+        verdict=PASS,
+    )
+    if image.get("sha256"):
+        judgement.same(
+            "declared_digest",
+            entity=name,
+            measured=read["sha256"],
+            wanted=_bare(image["sha256"]),
+            source="gpufleet_image.sha256",
+            finding="other_digest_declared",
+            text=f"gpufleet_image declares another sha256 for {name} than the signed artifact has",
+        )
+    _size(image, read, judgement)
+
+
+def _manifest(
+    params: Mapping[str, Any],
+    image: Mapping[str, Any],
+    signed: Mapping[str, Any],
+    cache: RunCache,
+    judgement: Judgement,
+    known: dict[str, Any],
+) -> None:
+    """The manifest as published must be the signed one; its content is what a node is held against."""
+    name = fetch.basename(image["manifest_url"])
+    wanted = checksums.listed(signed["digests"], name, "the manifest")
+
+    def find() -> dict[str, Any]:
+        content = fetch.read_small(image["manifest_url"], ca_path=params.get("ca_path"), timeout=params["timeout"])
+        return {"sha256": hashlib.sha256(content).hexdigest(), "text": content.decode("utf-8", "replace")}
+
+    read = cache.get(["manifest", image["manifest_url"], wanted], find)
+    verdict = judgement.same(
+        "manifest",
+        entity=name,
+        measured=read["sha256"],
+        wanted=wanted,
+        source=f"SHA256SUMS signed by {signed['signer']}",
+        finding="tampered_manifest",
+        text=f"the manifest {name} is not the one that was signed",
+    )
+    if verdict == PASS:
+        known["manifest_sha256"] = wanted
+        known["manifest"] = manifest = read_manifest(read["text"])
+        for key in ("name", "version"):
+            judgement.same(
+                f"manifest_{key}",
+                entity=name,
+                measured=manifest[key],
+                wanted=image[key],
+                source="gpufleet_image",
+                finding="other_image_declared",
+                text=f"the signed manifest is one of {manifest['name']} {manifest['version']},"
+                f" gpufleet_image declares {image['name']} {image['version']}",
+            )
+
+
+def read_manifest(text: str) -> dict[str, str]:
+    """The manifest's content.
+
+    :raises BadAnswer: where it is not schema 1, or lacks a key.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    good = isinstance(content, dict) and content.get("schema") == 1
+    if not good or not all(isinstance(content.get(key), str) for key in MANIFEST_KEYS):
+        raise BadAnswer(
+            "the node manifest cannot be read",
+            wanted=f"JSON with schema 1 and the strings {', '.join(MANIFEST_KEYS)}",
+            do="have the image built with a manifest as docs/reference/node-manifest.md describes it",
+        )
+    return {key: content[key] for key in (*MANIFEST_KEYS, "built") if isinstance(content.get(key), str)}

@@ -1,0 +1,187 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what an image's URLs point to: small files whole, artifacts piece by piece. PRIVATE to the collection.
+
+http, https and file. What is read here is trusted for nothing until a signature says so, so limits guard memory and
+time, and TLS is verified where it is used, whatever the environment says.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    MissingLibrary,
+    Refused,
+    Unreachable,
+)
+
+try:
+    import requests
+except ImportError:
+    HAS_REQUESTS = False
+else:
+    HAS_REQUESTS = True
+
+#: Checksums, signatures and manifests are a few kilobytes; more is an attack or a wrong URL.
+SMALL = 1024 * 1024
+_PIECE = 1024 * 1024
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """An opened URL: what its server says of it, and its content piece by piece."""
+
+    url: str
+    #: Changes with the content, as far as the server tells; empty where it tells nothing.
+    version: str
+    size: int | None
+    pieces: Iterator[bytes]
+
+
+def basename(url: str) -> str:
+    """The file name at the end of a URL."""
+    return unquote(urlsplit(url).path).rpartition("/")[2]
+
+
+def shown(url: str) -> str:
+    """The URL without credentials and without a query, which may hold a token."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else parts.path
+
+
+def read_small(url: str, *, ca_path: str | None, timeout: float, limit: int = SMALL) -> bytes:
+    """A small file whole.
+
+    :raises BadAnswer: where it is larger than the limit.
+    """
+    content = b""
+    with opened(url, ca_path=ca_path, timeout=timeout) as source:
+        for piece in source.pieces:
+            content += piece
+            if len(content) > limit:
+                raise BadAnswer("more than can be expected there", address=shown(url), wanted=f"at most {limit} bytes")
+    return content
+
+
+@contextmanager
+def opened(
+    url: str, *, ca_path: str | None, timeout: float, beat: Callable[[], None] | None = None
+) -> Iterator[Source]:
+    """Open a URL.
+
+    :param timeout: seconds without a byte after which the server is given up.
+    :param beat: called between pieces; raises where the run is gone.
+    """
+    scheme = urlsplit(url).scheme.lower()
+    opener = {"http": _http, "https": _http, "file": _file, "": _file}.get(scheme)
+    if opener is None:
+        raise ConfigError("a URL of a kind that is not read here", wanted="http, https or file", seen=shown(url))
+    with opener(url, ca_path, timeout) as source:
+        yield Source(source.url, source.version, source.size, _watched(source, timeout, beat))
+
+
+def _watched(source: Source, timeout: float, beat: Callable[[], None] | None) -> Iterator[bytes]:
+    """The pieces, as many as were promised; a server that drips is not waited for."""
+    seen, mark, at_mark = 0, time.monotonic(), 0
+    for piece in source.pieces:
+        if beat is not None:
+            beat()
+        seen += len(piece)
+        if seen - at_mark >= _PIECE:
+            mark, at_mark = time.monotonic(), seen
+        elif time.monotonic() - mark > 10 * timeout:
+            raise Unreachable(
+                f"less than 1 MiB in {10 * timeout:g} s", address=shown(source.url), do="look at the server's load"
+            )
+        yield piece
+    if source.size is not None and seen != source.size:
+        raise Unreachable(
+            "the connection ended early", address=shown(source.url), wanted=f"{source.size} bytes", seen=f"{seen} bytes"
+        )
+
+
+@contextmanager
+def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
+    if not HAS_REQUESTS:
+        raise MissingLibrary("requests", why="the image lies behind a URL")
+    with requests.Session() as session:
+        # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing; hence also verify in each request.
+        session.trust_env = False
+        session.max_redirects = 5
+        try:
+            answer = session.get(
+                url,
+                stream=True,
+                verify=ca_path or True,
+                timeout=(_CONNECT_SECONDS, timeout),
+                headers={"Accept-Encoding": "identity"},
+            )
+        except requests.RequestException as exc:
+            raise _unreachable(url, exc) from None
+        with answer:
+            if answer.status_code != 200:
+                raise Refused(
+                    f"HTTP {answer.status_code} {answer.reason}",
+                    address=shown(url),
+                    wanted="the file",
+                    do="correct the URL in gpufleet_image, or publish the file there",
+                )
+            yield Source(url, _version(answer), _length(answer), _pieces(answer, url))
+
+
+def _pieces(answer: Any, url: str) -> Iterator[bytes]:
+    try:
+        yield from answer.iter_content(_PIECE)
+    except requests.RequestException as exc:
+        raise _unreachable(url, exc) from None
+
+
+def _unreachable(url: str, exc: Exception) -> Unreachable:
+    # The library's own text names the URL with its credentials.
+    name = type(exc).__name__
+    return Unreachable(
+        f"the file cannot be fetched ({name})",
+        address=shown(url),
+        do="check the URL in gpufleet_image, the server, and ca_path where the server has a certificate of your own CA",
+    )
+
+
+def _version(answer: Any) -> str:
+    parts = [answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Content-Length")]
+    return "|".join(parts) if parts[0] or parts[1] else ""
+
+
+def _length(answer: Any) -> int | None:
+    text = str(answer.headers.get("Content-Length") or "")
+    encoded = answer.headers.get("Content-Encoding", "identity") != "identity"
+    return int(text) if text.isdigit() and not encoded else None
+
+
+@contextmanager
+def _file(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
+    path = unquote(urlsplit(url).path) if urlsplit(url).scheme else url
+    with ExitStack() as held:
+        try:
+            handle = held.enter_context(open(path, "rb"))
+        except OSError as exc:
+            raise Unreachable(
+                f"the file cannot be read: {exc.strerror}", address=path, do="correct the path in gpufleet_image"
+            ) from exc
+        told = os.fstat(handle.fileno())
+        if not stat.S_ISREG(told.st_mode):
+            raise ConfigError("not a regular file", seen=path)
+        version = f"{told.st_dev}|{told.st_ino}|{told.st_mtime_ns}|{told.st_size}"
+        yield Source(url, version, told.st_size, iter(lambda: handle.read(_PIECE), b""))

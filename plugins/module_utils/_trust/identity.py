@@ -1,0 +1,138 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who a machine is: read on the node, told by its BMC, and whether both mean the same one. PRIVATE to the collection.
+
+What runs on the node uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+
+_GPU = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{36}")
+#: What vendors write where nobody has set a serial; such a value tells no machine from another.
+_NO_SERIAL = re.compile(
+    r"none|n/?a|unknown|not (specified|available)|default string|system serial number|to be filled.*|0123456789|(.)\2*",
+    re.I,
+)
+
+GPU_QUERY = ("--query-gpu=uuid", "--format=csv,noheader")
+
+
+def node_identity(params: Mapping[str, Any], run: Callable[[Sequence[str]], str]) -> dict[str, Any]:
+    """serial, system_uuid, gpu_uuids, and gpu_problem where the GPUs are not known. On the node."""
+    gpus: list[str] = []
+    problem = ""
+    try:
+        gpus = gpu_uuids(run([params["nvidia_smi"], *GPU_QUERY]))
+    except FleetError as exc:
+        problem = str(exc)
+    return {
+        "serial": _dmi(params["dmi_path"], "product_serial"),
+        "system_uuid": _dmi(params["dmi_path"], "product_uuid").lower(),
+        "gpu_uuids": gpus,
+        "gpu_problem": problem or ("" if gpus else "no GPU was listed"),
+    }
+
+
+def _dmi(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as source:
+            return source.read().strip()
+    except OSError:
+        return ""
+
+
+def gpu_uuids(text: str) -> list[str]:
+    """The GPUs that nvidia-smi listed, sorted; nothing where a line is no GPU or comes twice."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not all(_GPU.fullmatch(line) for line in lines) or len(set(lines)) != len(lines):
+        return []
+    return sorted(lines)
+
+
+def normal_identity(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An identity in one shape: serial, system_uuid, gpu_uuids, gpu_problem.
+
+    Takes what a BMC tells (``uuid``), what ``node_identity`` tells (``gpus`` as list of dicts), and the shape itself.
+    """
+    given = given or {}
+    gpus = given.get("gpu_uuids")
+    if gpus is None:
+        gpus = [gpu.get("uuid") if isinstance(gpu, Mapping) else gpu for gpu in given.get("gpus") or []]
+    serial = str(given.get("serial") or "").strip()
+    return {
+        "serial": "" if _NO_SERIAL.fullmatch(serial) else serial,
+        "system_uuid": _uuid(str(given.get("system_uuid") or given.get("uuid") or "")),
+        "gpu_uuids": sorted(str(gpu) for gpu in gpus if gpu),
+        "gpu_problem": str(given.get("gpu_problem") or ""),
+    }
+
+
+def _uuid(text: str) -> str:
+    """A UUID in lower case; nothing for none, and for the two that boards are delivered with."""
+    try:
+        value = uuid.UUID(text.strip())
+    except ValueError:
+        return ""
+    return "" if value.int in (0, 2**128 - 1) else str(value)
+
+
+def same_uuid(one: str, other: str) -> bool:
+    """Equal, also where one side shows the first three fields in the other byte order.
+
+    SMBIOS 2.6 turned the order round, and some BMCs still show what stands in the table byte by byte.
+    """
+    if one == other:
+        return True
+    try:
+        return uuid.UUID(one).bytes == uuid.UUID(other).bytes_le
+    except ValueError:
+        return False
+
+
+def disagreements(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
+    """Why BMC and node are not proven to be one machine; empty where they are."""
+    told: list[str] = []
+    compared = 0
+    for key, same in (("serial", str.__eq__), ("system_uuid", same_uuid)):
+        if not bmc[key] or not node[key]:
+            continue
+        compared += 1
+        if not same(bmc[key], node[key]):
+            told.append(f"{key}: the BMC says {bmc[key]}, the node says {node[key]}")
+    if not compared:
+        told.append("identity: the BMC and the node have told neither serial nor system UUID in common")
+    if bmc["gpu_uuids"] and bmc["gpu_uuids"] != node["gpu_uuids"]:
+        told.append(_gpu_difference("the task", bmc["gpu_uuids"], "the node", node["gpu_uuids"]))
+    return told
+
+
+def _gpu_difference(one: str, ours: Sequence[str], other: str, theirs: Sequence[str]) -> str:
+    missing, extra = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
+    parts = [f"only {one} has {', '.join(missing)}"] if missing else []
+    parts += [f"only {other} has {', '.join(extra)}"] if extra else []
+    return f"GPUs: {'; '.join(parts)}"
+
+
+def differences(subject: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
+    """Why a passport's subject is not this machine; empty where it is."""
+    told: list[str] = []
+    if not node["serial"] and not node["system_uuid"]:
+        told.append("subject: this machine tells neither serial nor system UUID")
+    for key, same in (("serial", str.__eq__), ("system_uuid", same_uuid)):
+        if subject[key] and not (node[key] and same(subject[key], node[key])):
+            told.append(f"subject: the passport is one of {key} {subject[key]}, this machine has {node[key] or 'none'}")
+    if subject["gpu_uuids"] and node["gpu_problem"]:
+        told.append(f"subject: which GPUs this machine has is unknown: {node['gpu_problem']}")
+    elif subject["gpu_uuids"] != node["gpu_uuids"]:
+        apart = _gpu_difference("the passport", subject["gpu_uuids"], "this machine", node["gpu_uuids"])
+        told.append(f"subject: {apart}")
+    return told

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb ``image_verify``. PRIVATE to the collection.
+
+Mode ``artifact`` runs where signatures are verified, on the controller; mode ``node`` on the node, against what the
+controller has verified before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import verify_artifact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import judge_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+#: What the record says of the image; the rest of the expectations is the manifest's own content.
+IMAGE_FACTS = ("name", "version", "sha256", "size", "manifest_sha256", "signer")
+
+
+def image_verify(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Verify the artifact, or this node; nothing is changed by either."""
+    if params["mode"] == "artifact":
+        judgement, known = verify_artifact(params, ctx)
+        return result_of(judgement, fail_on=params["fail_on"], more={"mode": "artifact", "image": facts(known)})
+    begun = time.time()
+    judgement, identity = judge_node(params)
+    result = result_of(
+        judgement,
+        fail_on=params["fail_on"],
+        more={"mode": "node", "image": facts(params["expect"]), "identity": identity},
+    )
+    # Read by the action, which was there before and after: the node's clock, and how long this took.
+    result.data["clock"] = {"begun": begun, "ended": time.time()}
+    return result
+
+
+def combined(
+    controller: Judgement,
+    expect: Mapping[str, Any],
+    node: Mapping[str, Any],
+    *,
+    offset: Sequence[float] | None,
+    max_clock_skew: float,
+    fail_on: str,
+) -> Result:
+    """One verdict out of the controller's (the signature), the node's (what runs), and the clock between both.
+
+    :param node: the module's result.
+    """
+    whole = Judgement("image_verify", started=controller.started, argv=[*controller.argv, *node["argv"]])
+    whole.checks = [*controller.checks, *node["checks"]]
+    whole.findings = [*controller.findings, *node["findings"]]
+    whole.evidence = {"controller": controller.evidence, "node": node["evidence_digest"], "offset": offset}
+    check_clock(whole, offset, max_clock_skew)
+    return result_of(
+        whole, fail_on=fail_on, more={"mode": "node", "image": facts(expect), "identity": node["identity"]}
+    )
+
+
+def facts(known: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: known[key] for key in IMAGE_FACTS if known.get(key) not in (None, "")}

@@ -1,0 +1,298 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Holds the image that a node runs against what was signed. PRIVATE to the collection.
+
+Runs on the node with the standard library alone. The manifest file proves which image was unpacked, since its digest
+stands in the signed SHA256SUMS; kernel, driver, CUDA and Fabric Manager prove that this image is also what runs.
+"""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import read_manifest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import node_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    Judgement,
+)
+
+_MANIFEST_LIMIT = 1024 * 1024
+_VERSION = r"(\d+(?:\.\d+)+)"
+#: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat ...", and with "Open Kernel Module for x86_64".
+_NVRM = re.compile(r"NVRM version:.*?\s" + _VERSION + r"(?:\s|$)")
+#: The header of nvidia-smi's table.
+_CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*" + _VERSION)
+_FABRIC = re.compile(r"Fabric Manager version is\s*:\s*" + _VERSION, re.I)
+_SMI_VERSION = re.compile(_VERSION)
+#: Boot times are computed from whole and hundredth seconds read one after the other.
+_BOOT_GRAIN = 1.0
+
+
+def judge_node(params: Mapping[str, Any]) -> tuple[Judgement, dict[str, Any]]:
+    """Judge this machine. Returns the verdict so far and who this machine is."""
+    expect = params.get("expect") or {}
+    manifest = expect.get("manifest")
+    if not manifest or not expect.get("manifest_sha256"):
+        raise ConfigError(
+            "nothing says what this node must run",
+            wanted="the expectations that the controller verified, in the option expect",
+            do="call image_verify through its action (a task without delegation); it verifies the signature first",
+        )
+    judgement = Judgement("image_verify")
+    read = _Reader(params, judgement)
+    _image(judgement, read, expect)
+    for name, find, source in _VERSIONS:
+        # A machine without NVSwitch has no Fabric Manager, and its signed manifest says so with an empty string.
+        if manifest.get(name):
+            _version(judgement, name, lambda find=find: find(read), manifest[name], source)  # type: ignore[misc]
+    _boot(judgement, read, params)
+    identity = node_identity(params, read.run)
+    judgement.evidence["identity"] = identity
+    return judgement, identity
+
+
+class _Reader:
+    """Reads files and runs tools of this machine, and keeps what came out as evidence."""
+
+    def __init__(self, params: Mapping[str, Any], judgement: Judgement) -> None:
+        self.params = params
+        self._judgement = judgement
+
+    def file(self, path: str) -> bytes:
+        with open(path, "rb") as source:
+            content = source.read(_MANIFEST_LIMIT + 1)
+        if len(content) > _MANIFEST_LIMIT:
+            raise BadAnswer(f"{path} is larger than {_MANIFEST_LIMIT} bytes")
+        self._judgement.evidence[path] = hashlib.sha256(content).hexdigest()
+        return content
+
+    def text(self, path: str) -> str:
+        """A file's text; empty where it cannot be read."""
+        try:
+            return self.file(path).decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def run(self, argv: Sequence[str]) -> str:
+        """A tool's output.
+
+        :raises BadAnswer: where it is missing, hangs, or ends with an error.
+        """
+        self._judgement.argv = [*self._judgement.argv, " ".join(argv)]
+        text = run_tool(argv, float(self.params["timeout"]))
+        self._judgement.evidence[" ".join(argv)] = text
+        return text
+
+
+def run_tool(argv: Sequence[str], timeout: float) -> str:
+    """Output of a tool.
+
+    :raises BadAnswer: where it is missing, hangs, or ends with an error.
+    """
+    try:
+        answer = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            env={**os.environ, "LC_ALL": "C"},
+            check=False,
+        )
+    except FileNotFoundError:
+        raise BadAnswer(f"{argv[0]} is not installed on the node") from None
+    except subprocess.TimeoutExpired:
+        raise BadAnswer(f"{argv[0]} did not end within {timeout:g} s") from None
+    except OSError as exc:
+        raise BadAnswer(f"{argv[0]} cannot be run: {exc.strerror}") from exc
+    text = answer.stdout.decode("utf-8", "replace")
+    if answer.returncode != 0:
+        told = (text + answer.stderr.decode("utf-8", "replace")).strip()
+        raise BadAnswer(f"{argv[0]} ended with {answer.returncode}: {told[:200]}")
+    return text
+
+
+def _kernel(read: _Reader) -> str:
+    return os.uname().release
+
+
+def _driver(read: _Reader) -> str:
+    """The loaded kernel module's version and that of the user space, which must be one."""
+    loaded = ""
+    text = read.text(read.params["driver_version_path"])
+    if text:
+        match = _NVRM.search(text)
+        if match is None:
+            raise BadAnswer(f"{read.params['driver_version_path']} cannot be read", seen=text[:120])
+        loaded = match.group(1)
+    lines = read.run([read.params["nvidia_smi"], "--query-gpu=driver_version", "--format=csv,noheader"]).split("\n")
+    found = {line.strip() for line in lines if line.strip()}
+    if len(found) != 1 or not all(_SMI_VERSION.fullmatch(line) for line in found):
+        raise BadAnswer("nvidia-smi does not name one driver version", seen=", ".join(sorted(found))[:120] or "nothing")
+    answered = found.pop()
+    if loaded and loaded != answered:
+        return f"{loaded} loaded, {answered} in user space"
+    return answered
+
+
+def _cuda(read: _Reader) -> str:
+    match = _CUDA.search(read.run([read.params["nvidia_smi"]]))
+    if match is None:
+        raise BadAnswer("nvidia-smi names no CUDA version")
+    return match.group(1)
+
+
+def _fabric_manager(read: _Reader) -> str:
+    match = _FABRIC.search(read.run([read.params["fabric_manager"], "--version"]))
+    if match is None:
+        raise BadAnswer("nv-fabricmanager names no version")
+    return match.group(1)
+
+
+_VERSIONS: tuple[tuple[str, Callable[[_Reader], str], str], ...] = (
+    ("kernel", _kernel, "uname"),
+    ("driver", _driver, "kernel module and nvidia-smi"),
+    ("cuda", _cuda, "nvidia-smi"),
+    ("fabric_manager", _fabric_manager, "nv-fabricmanager --version"),
+)
+
+
+def _image(judgement: Judgement, read: _Reader, expect: Mapping[str, Any]) -> None:
+    path = str(read.params["manifest_path"])
+    source = f"SHA256SUMS signed by {expect.get('signer', '')}"
+    line = {"entity": path, "wanted": expect["manifest_sha256"], "source": source}
+    try:
+        content = read.file(path)
+    except (OSError, FleetError) as exc:
+        told = exc.strerror if isinstance(exc, OSError) else str(exc)
+        judgement.check(
+            "image",
+            measured=f"not readable: {told}",
+            verdict=INCONCLUSIVE,
+            finding="no_manifest",
+            text=f"which image runs is unknown: {path}: {told}",
+            **line,
+        )
+        return
+    measured = hashlib.sha256(content).hexdigest()
+    verdict = PASS if measured == expect["manifest_sha256"] else FAIL
+    finding, text = _whose(content, expect)
+    judgement.check("image", measured=measured, verdict=verdict, finding=finding, text=text, **line)
+
+
+def _whose(content: bytes, expect: Mapping[str, Any]) -> tuple[str, str]:
+    """Another image's manifest, or this one's altered: finding and text."""
+    wanted = f"{expect['name']} {expect['version']}"
+    try:
+        found = read_manifest(content.decode("utf-8", "replace"))
+    except FleetError:
+        return "tampered_manifest", f"the node's manifest is not the signed one of {wanted}, and cannot be read"
+    runs = f"{found['name']} {found['version']}"
+    if runs != wanted:
+        return "other_image", f"the node runs another image: {runs}, wanted {wanted}"
+    return "tampered_manifest", f"the node's manifest calls itself {runs} and is not the signed one"
+
+
+def _version(judgement: Judgement, name: str, find: Callable[[], str], wanted: str, source: str) -> None:
+    line = {"entity": "node", "wanted": wanted, "source": source}
+    try:
+        measured = find()
+    except FleetError as exc:
+        judgement.check(
+            name,
+            measured=str(exc),
+            verdict=INCONCLUSIVE,
+            finding=f"{name}_unknown",
+            text=f"the running {name} is unknown: {exc}",
+            **line,
+        )
+        return
+    judgement.check(
+        name,
+        measured=measured,
+        verdict=PASS if _fits(name, measured, wanted) else FAIL,
+        finding=f"wrong_{name}",
+        text=f"wrong {name.replace('_', ' ')}: {measured} runs, the signed manifest says {wanted}",
+        **line,
+    )
+
+
+def _fits(name: str, measured: str, wanted: str) -> bool:
+    """Equal; for CUDA also the toolkit's 12.4.1 against the driver's 12.4, which is all that the driver tells."""
+    if measured == wanted:
+        return True
+    return name == "cuda" and wanted.startswith(measured + ".")
+
+
+def seconds(text: str) -> float:
+    """A point in time, as seconds since the epoch or as ISO 8601 in UTC.
+
+    :raises ConfigError: where it is neither.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:?00)", text.strip())
+    if match is None:
+        raise ConfigError("a point in time cannot be read", wanted="2026-01-31T08:00:00Z, or seconds", seen=text)
+    whole = calendar.timegm(time.strptime(f"{match.group(1)} {match.group(2)}", "%Y-%m-%d %H:%M:%S"))
+    return whole + float(match.group(3) or 0)
+
+
+def _boot(judgement: Judgement, read: _Reader, params: Mapping[str, Any]) -> None:
+    """A node that was not booted since its deploy runs whatever it ran before."""
+    if params.get("not_boot_id"):
+        measured = read.text(params["boot_id_path"])
+        verdict = INCONCLUSIVE if not measured else FAIL if measured == params["not_boot_id"] else PASS
+        judgement.check(
+            "boot_id",
+            entity="node",
+            measured=measured,
+            wanted=f"not {params['not_boot_id']}",
+            source="the boot id before the deploy",
+            verdict=verdict,
+            finding="not_rebooted",
+            text="the node was not booted since its deploy: its boot id is still the same",
+            remedy="remediate_config",
+        )
+    after = seconds(str(params.get("booted_after") or 0))
+    if after > 0:
+        _boot_time(judgement, read, params, after)
+
+
+def _boot_time(judgement: Judgement, read: _Reader, params: Mapping[str, Any], after: float) -> None:
+    line: dict[str, Any] = {"entity": "node", "wanted": round(after, 3), "source": "the deploy's own time"}
+    try:
+        uptime = float(read.text(params["uptime_path"]).split()[0])
+    except (IndexError, ValueError):
+        judgement.check(
+            "booted",
+            measured="not readable",
+            verdict=INCONCLUSIVE,
+            finding="boot_time_unknown",
+            text=f"when the node was booted is unknown: {params['uptime_path']} cannot be read",
+            **line,
+        )
+        return
+    booted = time.time() - uptime
+    judgement.check(
+        "booted",
+        measured=round(booted, 3),
+        # The two clocks may differ by what the check "clock" allows.
+        verdict=PASS if booted > after - params["max_clock_skew"] - _BOOT_GRAIN else FAIL,
+        finding="not_rebooted",
+        text=f"the node was booted {after - booted:.0f} s before its deploy: it still runs what it ran before",
+        **line,
+    )

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Argument specs of ``image_verify`` and ``node_passport``, shared by module and action. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+
+#: The golden image, as the host variable ``gpufleet_image`` declares it.
+IMAGE_OPTIONS = {
+    "name": {"type": "str"},
+    "version": {"type": "str"},
+    "url": {"type": "str"},
+    "sha256": {"type": "str"},
+    "size": {"type": "int"},
+    "checksums_url": {"type": "str"},
+    "signature_url": {"type": "str"},
+    "manifest_url": {"type": "str"},
+    "keyring": {"type": "path"},
+    "kernel_url": {"type": "str"},
+    "format": {"type": "str", "choices": ["ramdisk", "whole-disk"]},
+}
+
+IMAGE_VERIFY = spec(
+    FLEET,
+    mode={"type": "str", "choices": ["artifact", "node"], "default": "artifact"},
+    image={"type": "dict", "options": IMAGE_OPTIONS},
+    keyring={"type": "path"},
+    signers={"type": "list", "elements": "str"},
+    ca_path={"type": "path"},
+    deep={"type": "bool", "default": True},
+    gpg={"type": "path", "default": "gpg"},
+    timeout={"type": "int", "default": 60},
+    fail_on={"type": "str", "choices": ["fail", "inconclusive", "never"], "default": "inconclusive"},
+    manifest_path={"type": "path", "default": "/etc/gpufleet/manifest.json"},
+    driver_version_path={"type": "path", "default": "/proc/driver/nvidia/version"},
+    nvidia_smi={"type": "path", "default": "nvidia-smi"},
+    fabric_manager={"type": "path", "default": "nv-fabricmanager"},
+    boot_id_path={"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
+    uptime_path={"type": "path", "default": "/proc/uptime"},
+    dmi_path={"type": "path", "default": "/sys/class/dmi/id"},
+    booted_after={"type": "str"},
+    not_boot_id={"type": "str"},
+    max_clock_skew={"type": "float", "default": 2.0},
+    expect={"type": "dict"},
+)
+
+POLICY_OPTIONS = {
+    "required_gates": {
+        "type": "list",
+        "elements": "str",
+        "default": ["image_verify", "dcgm_gate", "kernel_log_gate"],
+    },
+    "max_gate_age": {"type": "int", "default": 86400},
+    "max_lifetime": {"type": "int", "default": 7776000},
+    "require_gpus": {"type": "bool", "default": True},
+    "profile_digest": {"type": "str"},
+}
+
+NODE_PASSPORT = spec(
+    FLEET,
+    state={"type": "str", "choices": ["issued", "verified"], "default": "verified"},
+    key_path={"type": "path"},
+    key_passphrase={"type": "str", "no_log": True},
+    public_keys={"type": "list", "elements": "str"},
+    identity={"type": "dict"},
+    node_identity={"type": "dict"},
+    image={"type": "dict", "options": IMAGE_OPTIONS},
+    policy={"type": "dict", "options": POLICY_OPTIONS},
+    lifetime={"type": "int", "default": 2592000},
+    firmware={"type": "list", "elements": "dict"},
+    attestation={"type": "dict"},
+    path={"type": "path"},
+    fail={"type": "bool", "default": True},
+    max_clock_skew={"type": "float", "default": 2.0},
+    nvidia_smi={"type": "str", "default": "nvidia-smi"},
+    dmi_path={"type": "str", "default": "/sys/class/dmi/id"},
+    evidence={"type": "dict"},
+)

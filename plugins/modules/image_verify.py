@@ -1,0 +1,284 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_verify
+short_description: Verify a golden image by its signature, at its source or as it runs on a node
+version_added: "0.1.0"
+description:
+  - With O(mode=artifact), verifies on the controller that a trusted OpenPGP key signed the image's C(SHA256SUMS), or
+    the artifact itself, and that the artifact has the signed digest and the declared size. An artifact is hashed once
+    a run, however many hosts use it.
+  - With O(mode=node), verifies the same signature on the controller, and then on the node that the image that runs is
+    that one. The digest of the node's manifest is the signed one, and the running kernel, NVIDIA driver, CUDA and
+    Fabric Manager are those of the manifest. The node's clock is compared with the controller's.
+  - What is not declared, is missing, or cannot be read is V(inconclusive), and never a pass.
+  - An expired or revoked key, an expired signature, and a signature that rests on MD5 or SHA-1 are refused.
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+notes:
+  - Nothing is changed by this module. With O(mode=node) it runs on the node with Python's standard library alone.
+  - The verdict is recorded in the ledger as C(image_artifact) or C(image_verify); only the second counts for a
+    passport.
+requirements:
+  - GnuPG 2.2 or newer and the Python library requests, on the controller
+options:
+  mode:
+    description: What to verify.
+    type: str
+    choices: [artifact, node]
+    default: artifact
+  image:
+    description:
+      - The image as it is declared. Taken from the host variable C(gpufleet_image).
+    type: dict
+    suboptions:
+      name:
+        description: Name of the image, as in its manifest.
+        type: str
+      version:
+        description: Version of the image, as in its manifest.
+        type: str
+      url:
+        description: The artifact; an http, https or file URL, or a path.
+        type: str
+      sha256:
+        description: The artifact's digest; must then be the signed one.
+        type: str
+      size:
+        description: The artifact's size in bytes.
+        type: int
+      checksums_url:
+        description: The C(SHA256SUMS) that lists artifact and manifest by their file names.
+        type: str
+      signature_url:
+        description: The detached OpenPGP signature over C(SHA256SUMS), or over the artifact where there are no sums.
+        type: str
+      manifest_url:
+        description: The manifest, which lies inside the image as C(/etc/gpufleet/manifest.json).
+        type: str
+      keyring:
+        description: Path on the controller of the public keys that are trusted, binary or ASCII-armoured.
+        type: path
+      kernel_url:
+        description: The kernel of a ramdisk image. Not used here.
+        type: str
+      format:
+        description: The kind of image. Not used here.
+        type: str
+        choices: [ramdisk, whole-disk]
+  keyring:
+    description: The keyring, instead of the image's own.
+    type: path
+  signers:
+    description:
+      - Full fingerprints of the keys, or of their primary keys, of which one must have signed.
+      - Without it each key of the keyring may.
+    type: list
+    elements: str
+  ca_path:
+    description:
+      - Certificates of the authorities that may vouch for the image server.
+      - Without it those of the Python library certifi; the environment decides nothing.
+    type: path
+  deep:
+    description:
+      - Read the artifact itself and hash it.
+      - With V(false) the declared digest must be the signed one, and the artifact is not read; for provisioners
+        that verify the declared digest when they write the image.
+    type: bool
+    default: true
+  gpg:
+    description: The C(gpg) to run.
+    type: path
+    default: gpg
+  timeout:
+    description: Seconds without a byte, or that one tool may take.
+    type: int
+    default: 60
+  fail_on:
+    description:
+      - The verdict from which on the task fails. V(inconclusive) fails on anything but a pass, V(fail) lets an
+        inconclusive verdict through to the caller, V(never) leaves the judgement to the caller.
+    type: str
+    choices: [fail, inconclusive, never]
+    default: inconclusive
+  manifest_path:
+    description: Where the manifest lies on the node.
+    type: path
+    default: /etc/gpufleet/manifest.json
+  driver_version_path:
+    description: Where the loaded NVIDIA kernel module tells its version.
+    type: path
+    default: /proc/driver/nvidia/version
+  nvidia_smi:
+    description: The C(nvidia-smi) to ask on the node.
+    type: path
+    default: nvidia-smi
+  fabric_manager:
+    description: The Fabric Manager to ask for its version; asked only where the manifest names one.
+    type: path
+    default: nv-fabricmanager
+  boot_id_path:
+    description: Where the node's kernel tells its boot id.
+    type: path
+    default: /proc/sys/kernel/random/boot_id
+  uptime_path:
+    description: Where the node's kernel tells its uptime.
+    type: path
+    default: /proc/uptime
+  dmi_path:
+    description: Where the node's kernel shows DMI.
+    type: path
+    default: /sys/class/dmi/id
+  booted_after:
+    description:
+      - A point in time, as seconds since the epoch or as ISO 8601 in UTC, after which the node must have been booted.
+      - V(0) asks for nothing.
+    type: str
+  not_boot_id:
+    description: The boot id from before the deploy; the node must have another one.
+    type: str
+  max_clock_skew:
+    description: Seconds by which the node's clock may differ from the controller's.
+    type: float
+    default: 2.0
+  expect:
+    description: What the controller has verified. Filled by the action; a task that sets it is refused.
+    type: dict
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+"""
+
+EXAMPLES = r"""
+- name: Verify the golden image before it goes anywhere
+  gpufleet.baremetal.image_verify:
+    mode: artifact
+    image:
+      name: hpc
+      version: "1.4"
+      url: https://images.example.com/hpc-1.4.tar.gz
+      checksums_url: https://images.example.com/SHA256SUMS
+      signature_url: https://images.example.com/SHA256SUMS.asc
+      manifest_url: https://images.example.com/hpc-1.4.manifest.json
+      keyring: /etc/gpufleet/image-signers.gpg
+
+- name: Prove that the declared image runs, and was booted after the deploy
+  gpufleet.baremetal.image_verify:
+    mode: node
+    booted_after: "2026-01-31T08:00:00Z"
+
+- name: Only look, and let the play decide
+  gpufleet.baremetal.image_verify:
+    mode: node
+    fail_on: never
+  register: running
+"""
+
+RETURN = r"""
+verdict:
+  description: V(pass), V(fail) or V(inconclusive).
+  returned: always
+  type: str
+  sample: pass
+checks:
+  description: Each thing looked at, with what was measured, what was wanted, and what says so.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - {id: driver, entity: node, measured: 590.48.01, wanted: 590.48.01, unit: "", source: nvidia-smi, verdict: pass}
+findings:
+  description: What did not pass, for a person.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - id: other_image
+      entity: /etc/gpufleet/manifest.json
+      text: "the node runs another image: hpc 1.3, wanted hpc 1.4"
+      remedy: remediate_config
+remedy:
+  description: The heaviest remedy of the findings.
+  returned: always
+  type: str
+  sample: none
+image:
+  description: What is known of the image; C(sha256) and C(manifest_sha256) are the signed digests.
+  returned: always
+  type: dict
+  sample: {name: hpc, version: "1.4", sha256: "4f2a...", signer: "8F3A..."}
+identity:
+  description: Who the node is.
+  returned: with O(mode=node), where the node was asked
+  type: dict
+  sample: {serial: GF0001, system_uuid: 5ac00000-0000-4000-8000-000000000001, gpu_uuids: [], gpu_problem: ""}
+mode:
+  description: What was verified.
+  returned: always
+  type: str
+  sample: node
+gate:
+  description: The name under which the ledger keeps the verdict.
+  returned: always
+  type: str
+  sample: image_verify
+tool:
+  description: What judged.
+  returned: always
+  type: dict
+  sample: {name: image_verify, version: "1"}
+argv:
+  description: The tools that were run.
+  returned: always
+  type: list
+  elements: str
+  sample: [nvidia-smi]
+started:
+  description: When it began, in UTC.
+  returned: always
+  type: str
+  sample: "2026-01-31T08:00:00.000Z"
+ended:
+  description: When it ended, in UTC.
+  returned: always
+  type: str
+  sample: "2026-01-31T08:00:01.000Z"
+evidence_digest:
+  description: Digest over everything that was read.
+  returned: always
+  type: str
+  sample: "sha256:9f86..."
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import image_verify
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=IMAGE_VERIFY, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    try:
+        result = image_verify(module.params, ctx).as_dict(ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    if result.pop("failed", False):
+        module.fail_json(**result)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
