@@ -30,6 +30,9 @@ class Lifeline:
         """Called before each write. Raises if we may not. Returns the id of the evidence that allowed it."""
         return None
 
+    def foresee(self, nodes: tuple[str, ...]) -> None:
+        """Called before a long wait on whose way destructive writes may become due: what proves them is fresh now."""
+
     def beat(self) -> None:
         """Called at each turn of a wait. Raises when the run is orphaned or fenced."""
 

@@ -68,6 +68,7 @@ class LedgerLifeline(Lifeline):
         self._managed_by = managed_by
         self._leases: dict[str, leases.Lease] = {}
         self._evidence: dict[str, str] = {}
+        self._intended: set[str] = set()
         self._checked = 0.0
         self._parent = os.getppid()
 
@@ -79,6 +80,10 @@ class LedgerLifeline(Lifeline):
             self._first_write(new, what)
         elif time.monotonic() - self._checked > _FRESH_SECONDS:
             self._verify(renew=True)
+        unsaid = [name for name in names if name not in self._intended]
+        if unsaid:  # their leases were taken before a wait, without a write in sight
+            self._open().append(self._holder.run_id, self._intents(unsaid, what), secrets=self._secrets)
+            self._intended.update(unsaid)
         if self._managed_by and new:
             self._demand_maintenance(new, what)
         if destructive:
@@ -95,6 +100,18 @@ class LedgerLifeline(Lifeline):
         self.parent_lives()
         self._first_write([name for name in names if name not in self._leases], "")
 
+    def foresee(self, nodes: tuple[str, ...]) -> None:
+        """Take the leases now, and remember the evidence that is fresh: from here on the leases keep others away.
+
+        A node without such evidence is refused when its destructive write comes.
+        """
+        self.hold(nodes)
+        ids = {self._leases[name].node_id: name for name in nodes if name not in self._evidence}
+        latest = self._open().latest(list(ids), "evidence") if ids else {}
+        for node_id, event in latest.items():
+            if event is not None and self._problem(event) is None:
+                self._evidence[ids[node_id]] = f"event:{event['id']}"
+
     def parent_lives(self) -> None:
         """:raises Fenced: where the run's main process was killed and this worker is an orphan."""
         if os.getppid() != self._parent or process_start(self._holder.pid) != self._holder.pid_start:
@@ -107,15 +124,18 @@ class LedgerLifeline(Lifeline):
     def _first_write(self, names: Sequence[str], what: str) -> None:
         ledger = self._open()
         ids = {name: self._identify(name) for name in names}
+        taken = {}
         with ledger.transaction() as conn:
             for name, node_id in ids.items():
-                self._leases[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
+                taken[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
             if what:
-                intent = Event("intent", self._verb, {**self._intent, "write": what})
-                ledger.append_in(
-                    conn, self._holder.run_id, [(node_id, intent) for node_id in ids.values()], secrets=self._secrets
-                )
+                ledger.append_in(conn, self._holder.run_id, self._intents(names, what), secrets=self._secrets)
+                self._intended.update(names)
         self._checked = time.monotonic()
+
+    def _intents(self, names: Sequence[str], what: str) -> list[tuple[str, Event]]:
+        intent = Event("intent", self._verb, {**self._intent, "write": what})
+        return [(self._leases[name].node_id, intent) for name in names]
 
     def _verify(self, *, renew: bool) -> None:
         leases.verify(self._open(), list(self._leases.values()), self._holder, renew=renew)

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+
+
+class ActionModule(VerbAction):
+    """Asks the provisioner from the controller; the run's id becomes part of a hold's token."""
+
+    NAME = "provisioner_node"
+    SPEC = NODE_SPEC
+    verb = staticmethod(node)
+
+    def destructive(self, params: Mapping[str, Any]) -> bool:
+        return params["state"] in ("ready", "deployed", "released")
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        params["name"] = params.get("name") or self._host
+        params["run_id"] = params.get("run_id") or self.run_id
+        return params

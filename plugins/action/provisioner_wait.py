@@ -1,0 +1,25 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
+
+
+class ActionModule(BatchAction):
+    """Watches all hosts of the batch by one list request a poll."""
+
+    NAME = "provisioner_wait"
+    SPEC = WAIT_SPEC
+    HOST_VARS = {
+        "provisioner": "gpufleet_provisioner",
+        "provisioner_url": "gpufleet_provisioner_url",
+        "provisioner_id": "gpufleet_provisioner_id",
+        "image": "gpufleet_image",
+        "boot_mac": "gpufleet_boot_mac",
+        "serial": "gpufleet_serial",
+    }
+    verb = staticmethod(watch)

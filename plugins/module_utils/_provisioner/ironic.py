@@ -1,0 +1,362 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Ironic driver. PRIVATE to the collection.
+
+``active`` is no proof of anything: with a ramdisk deploy Ironic says it as soon as it has switched the power on.
+What runs on the node is proven by image_verify, there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_record as record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables as tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    OTHER,
+    Changes,
+    Driver,
+    NodeState,
+    Wanted,
+    is_ours,
+    mac,
+    own_extras,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+class IronicDriver(Driver):
+    name = "ironic"
+    states_map = tables.STATES
+    steps = tables.STEPS
+    leads_to = tables.LEADS_TO
+    destructive = tables.DESTRUCTIVE
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        super().__init__(ctx)
+        self.api = IronicApi(params, ctx)
+        own = {self.api.project, *(str(name) for name in own_extras(params, self.name).get("owners") or [])}
+        self._owners: frozenset[str] = frozenset(own - {""})
+
+    def close(self) -> None:
+        self.api.close()
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def find(self, wanted: Wanted) -> NodeState | None:
+        record.check_extras(wanted.extras, wanted.host)
+        raw = self.api.get(f"/nodes/{wanted.key}")
+        if raw is None:
+            self._nobody_else_has(wanted)
+            return None
+        node = self._state(raw)
+        known = str((raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")
+        if wanted.serial and known and known != wanted.serial:
+            raise Refused(
+                "the provisioner's node is another machine",
+                node=wanted.host,
+                address=self.api.address,
+                wanted=f"serial {wanted.serial}",
+                seen=f"node {node.name or node.id} has serial {known}",
+                do="correct gpufleet_provisioner_id or gpufleet_serial in the inventory",
+            )
+        return node
+
+    def _nobody_else_has(self, wanted: Wanted) -> None:
+        if not wanted.boot_mac:
+            return
+        port = self._port(wanted.boot_mac)
+        if port is not None:
+            raise Refused(
+                f"Ironic does not know {wanted.key}, but its MAC belongs to a node there",
+                node=wanted.host,
+                address=self.api.address,
+                wanted=f"MAC {mac(wanted.boot_mac)} free, or the node's own id",
+                seen=f"node {port.get('node_uuid')}",
+                do=f"set gpufleet_provisioner_id: {port.get('node_uuid')}, or correct gpufleet_boot_mac",
+            )
+
+    def _port(self, address: str) -> dict[str, Any] | None:
+        ports = self.api.listed("/ports", "ports", address=mac(address), fields="uuid,address,node_uuid")
+        return ports[0] if ports else None
+
+    def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
+        """Ironic's list has both the name and the UUID."""
+        return {one.host: one.key for one in wanted}
+
+    def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
+        asked = set(ids)
+        found: dict[str, NodeState] = {}
+        for raw in self.api.listed("/nodes", "nodes", fields=tables.POLL_FIELDS):
+            for key in {str(raw.get("uuid") or ""), str(raw.get("name") or "")} & asked:
+                found[key] = self._state(raw)
+        return found
+
+    def _state(self, raw: Any) -> NodeState:
+        if not isinstance(raw, dict) or not raw.get("uuid") or "provision_state" not in raw:
+            raise BadAnswer("a node without uuid or provision_state", address=self.api.address, seen=str(raw)[:300])
+        native = str(raw["provision_state"])
+        image = (raw.get("extra") or {}).get(record.EXTRA_IMAGE)
+        return NodeState(
+            id=str(raw["uuid"]),
+            name=str(raw.get("name") or ""),
+            native=native,
+            state=tables.STATES.get(native, OTHER),
+            power=str(raw.get("power_state") or ""),
+            last_error=str(raw.get("last_error") or ""),
+            maintenance=bool(raw.get("maintenance")),
+            hold=str(raw.get("maintenance_reason") or ""),
+            foreign=self._foreign(raw),
+            owner=str(raw.get("lessee") or raw.get("owner") or raw.get("instance_uuid") or ""),
+            stamp=str(raw.get("provision_updated_at") or ""),
+            image=image if isinstance(image, dict) else {},
+            inspection=_inspection(raw),
+            raw=raw,
+        )
+
+    def _foreign(self, raw: Mapping[str, Any]) -> str:
+        reason = str(raw.get("maintenance_reason") or "")
+        fault = str(raw.get("fault") or "")
+        if raw.get("maintenance") and not is_ours(reason) and not tables.FAULTS.get(fault, False):
+            return f"in maintenance{f' ({fault})' if fault else ''}: {reason or 'no reason given'}"
+        for key in ("owner", "lessee"):
+            if raw.get(key) and raw[key] not in self._owners:
+                return f"{key} is {raw[key]}"
+        if raw.get("instance_uuid"):
+            return f"it serves the instance {raw['instance_uuid']}"
+        if raw.get("protected"):
+            return f"protected: {raw.get('protected_reason') or 'no reason given'}"
+        if raw.get("retired"):
+            return f"retired: {raw.get('retired_reason') or 'no reason given'}"
+        return ""
+
+    # -- the record --------------------------------------------------------------------------------------------
+
+    def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
+        if node is None:
+            node, changes = self._create(wanted)
+        else:
+            node, changes = self._update(wanted, node)
+        if wanted.boot_mac and node.raw.get("uuid"):
+            changes = self._with_port(wanted, node, changes)
+        return node, changes
+
+    def _create(self, wanted: Wanted) -> tuple[NodeState, Changes]:
+        if "driver" not in wanted.extras:
+            require(wanted.bmc, "bmc_address", node=wanted.host)
+        body: dict[str, Any] = {
+            "name": wanted.name or wanted.key,
+            **record.fields(wanted),
+            "driver_info": record.driver_info(wanted),
+            "properties": dict(wanted.properties),
+            "extra": _extra(wanted),
+        }
+        after = {**body, "driver_info": record.shown(body["driver_info"])}
+        if wanted.boot_mac:
+            after["port"] = mac(wanted.boot_mac)
+        raw = self.api.write(
+            "POST", "/nodes", body=body, saying=f"name={body['name']} driver={body['driver']}", host=wanted.host
+        )
+        if raw is None:
+            predicted = NodeState(id="", name=body["name"], native="enroll", state=tables.STATES["enroll"])
+            return predicted, Changes({}, after)
+        return self._state(raw), Changes({}, after)
+
+    def _update(self, wanted: Wanted, node: NodeState) -> tuple[NodeState, Changes]:
+        raw = node.raw
+        plain = {key: value for key, value in record.fields(wanted).items() if key != "deploy_interface"}
+        deferred: list[str] = []
+        if node.native not in tables.INTERFACES_CHANGEABLE:
+            deferred = [key for key, value in plain.items() if raw.get(key) != value]
+            plain = {}
+        info = self._info_to_send(wanted, node)
+        operations = record.patch(raw, plain)
+        for key, values in (
+            ("driver_info", info),
+            ("properties", wanted.properties),
+            ("extra", _extra(wanted)),
+        ):
+            operations += record.patch(raw.get(key) or {}, values, under=f"/{key}")
+        if operations and node.native in tables.RECORD_LOCKED:
+            deferred += [operation["path"] for operation in operations]
+            operations = []
+        if not operations:
+            return node, Changes(deferred=tuple(deferred))
+        changed = self._patched(wanted, node, operations)
+        return changed, _changes(raw, operations, tuple(deferred))
+
+    @staticmethod
+    def _info_to_send(wanted: Wanted, node: NodeState) -> dict[str, Any]:
+        """Ironic masks secrets, so they cannot be compared: they go along where something else differs, where the
+        login has just failed, and where the task asks for it."""
+        info = record.driver_info(wanted)
+        current = node.raw.get("driver_info") or {}
+        secrets = {key for key in info if record.is_secret(key)}
+        plain = {key: value for key, value in info.items() if key not in secrets}
+        login_failed = node.native == "enroll" and bool(node.last_error)
+        if wanted.update_password or login_failed or record.patch(current, plain) or secrets - set(current):
+            return info
+        return plain
+
+    def _patched(self, wanted: Wanted, node: NodeState, operations: list[dict[str, Any]]) -> NodeState:
+        raw = self.api.write(
+            "PATCH", f"/nodes/{node.id}", body=operations, saying=record.told(operations), host=wanted.host
+        )
+        return node if raw is None else self._state(raw)
+
+    def _with_port(self, wanted: Wanted, node: NodeState, changes: Changes) -> Changes:
+        port = self._port(wanted.boot_mac)
+        if port is not None and port.get("node_uuid") == node.id:
+            return changes
+        address = mac(wanted.boot_mac)
+        if port is not None:
+            raise Refused(
+                "the MAC belongs to another node",
+                node=wanted.host,
+                address=self.api.address,
+                wanted=f"{address} on {node.id}",
+                seen=f"{address} on {port.get('node_uuid')}",
+                do="correct gpufleet_boot_mac, or delete that port in Ironic",
+            )
+        body = {"address": address, "node_uuid": node.id, "pxe_enabled": True}
+        self.api.write("POST", "/ports", body=body, saying=f"{address} node={node.id}", host=wanted.host)
+        return Changes(changes.before, {**changes.after, "port": address}, changes.deferred)
+
+    def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
+        values = {key: value if value != "" else None for key, value in wanted.annotations.items()}
+        operations = record.patch(node.raw.get("extra") or {}, values, under="/extra")
+        if not operations:
+            return Changes()
+        if node.native in tables.RECORD_LOCKED:
+            return Changes(deferred=tuple(operation["path"] for operation in operations))
+        self._patched(wanted, node, operations)
+        return _changes(node.raw, operations, ())
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
+        return {
+            "inspected": node.inspection in ("passed", "unsupported"),
+            "image_current": self._image_current(node, wanted) and not wanted.redeploy,
+            "same_deploy_interface": self._same_deploy_interface(node, wanted),
+        }
+
+    @staticmethod
+    def _image_current(node: NodeState, wanted: Wanted) -> bool:
+        """Is the wanted image what this node was last deployed with, and was it deployed since that was written?"""
+        image = wanted.image
+        if image is None:
+            return True
+        info = node.raw.get("instance_info") or {}
+        if record.patch(info, record.instance_info(image, wanted.extras, wanted.host)):
+            return False
+        noted = dict(node.image)
+        if not noted:
+            return True
+        # Written for a deployment that never began: the state has not changed since.
+        if noted.pop("before", None) == node.stamp:
+            return False
+        return noted == image.identity()
+
+    @staticmethod
+    def _same_deploy_interface(node: NodeState, wanted: Wanted) -> bool:
+        if wanted.image is None:
+            return True
+        needed = record.deploy_interface(wanted.image, wanted.extras)
+        return not needed or node.raw.get("deploy_interface") == needed
+
+    def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
+        if step in (tables.DEPLOY, tables.REBUILD):
+            self._note_image(step, node, wanted)
+        if step == tables.UNDEPLOY and wanted.erase and node.raw.get("automated_clean") is not True:
+            self._patched(wanted, node, [{"op": "add", "path": "/automated_clean", "value": True}])
+        if step == tables.RECOVER_CLEAN and node.maintenance:
+            # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
+            self._maintenance("DELETE", node, None, wanted)
+        target = tables.TARGETS[step]
+        self.api.write(
+            "PUT",
+            f"/nodes/{node.id}/states/provision",
+            body={"target": target},
+            saying=f"target={target}",
+            host=wanted.host,
+            destructive=step in tables.DESTRUCTIVE,
+        )
+
+    def _note_image(self, step: str, node: NodeState, wanted: Wanted) -> None:
+        """Write instance_info (an undeploy empties it) and, beside it, which image that is.
+
+        ``before`` is the time of the last change of state: while Ironic still tells the same, the deployment that
+        this was written for has not begun, whatever the state says.
+        """
+        image = wanted.image
+        if image is None:
+            require({"image": None}, "image", node=wanted.host)
+            return
+        info = record.instance_info(image, wanted.extras, wanted.host)
+        current = node.raw.get("instance_info") or {}
+        stale = {key: None for key in ("kernel", "ramdisk", "image_source", "image_os_hash_value", "image_os_hash_algo")}
+        operations = record.patch(current, {**stale, **info}, under="/instance_info")
+        noted = {**image.identity(), "before": node.stamp}
+        operations += record.patch(node.raw.get("extra") or {}, {record.EXTRA_IMAGE: noted}, under="/extra")
+        interface = record.deploy_interface(image, wanted.extras)
+        if interface and step == tables.DEPLOY and node.native in tables.INTERFACES_CHANGEABLE:
+            operations += record.patch(node.raw, {"deploy_interface": interface})
+        if operations:
+            self.api.write(
+                "PATCH",
+                f"/nodes/{node.id}",
+                body=operations,
+                saying=record.told(operations),
+                host=wanted.host,
+                destructive=True,
+            )
+
+    # -- holds -------------------------------------------------------------------------------------------------
+
+    def hold(self, node: NodeState, token: str, wanted: Wanted) -> None:
+        self._maintenance("PUT", node, {"reason": token}, wanted)
+
+    def lift(self, node: NodeState, wanted: Wanted) -> None:
+        self._maintenance("DELETE", node, None, wanted)
+
+    def _maintenance(self, method: str, node: NodeState, body: Any, wanted: Wanted) -> None:
+        self.api.write(
+            method,
+            f"/nodes/{node.id}/maintenance",
+            body=body,
+            saying=f"reason={body['reason']}" if body else "",
+            host=wanted.host,
+        )
+
+
+def _inspection(raw: Mapping[str, Any]) -> str:
+    """Whether Ironic itself has looked at the hardware; an interface that looks at nothing is no pass."""
+    if raw.get("inspect_interface") == "no-inspect":
+        return "unsupported"
+    if raw.get("provision_state") == "inspect failed":
+        return "failed"
+    return "passed" if raw.get("inspection_finished_at") else "pending"
+
+
+def _extra(wanted: Wanted) -> dict[str, Any]:
+    return {record.EXTRA_SERIAL: wanted.serial} if wanted.serial else {}
+
+
+def _changes(raw: Mapping[str, Any], operations: list[dict[str, Any]], deferred: tuple[str, ...]) -> Changes:
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    for operation in operations:
+        path = operation["path"].strip("/").replace("/", ".")
+        current: Any = raw
+        for part in operation["path"].strip("/").split("/"):
+            current = current.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(current, dict) else None
+        secret = record.is_secret(path)
+        before[path] = record.MASK if secret and current is not None else current
+        after[path] = f"{record.MASK} (sent again)" if secret else operation.get("value")
+    return Changes(before, after, deferred)

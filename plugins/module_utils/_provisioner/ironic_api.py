@@ -1,0 +1,250 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests to Ironic, through the session of openstacksdk. PRIVATE to the collection.
+
+The SDK's own calls repeat a 409 five times before they say anything (15.5 s); here a node that a conductor has
+locked for a moment is asked again under the verb's own wait, and every other 409 is told at once.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    MissingLibrary,
+    Refused,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_tables import MICROVERSION
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+_MISSING: str | None = None
+try:
+    import requests
+    from keystoneauth1 import adapter, http_basic, noauth, session
+    from keystoneauth1 import exceptions as ksa
+    from openstack import connect as cloud_connect
+except ImportError:
+    _MISSING = traceback.format_exc()
+
+#: Seconds for one answer.
+TIMEOUT = 60.0
+#: A conductor holds a node's lock for as long as one action on its BMC takes.
+LOCK_TIMEOUT = 60.0
+LOCK_INTERVAL = 1.0
+#: Ironic gives at most so many nodes an answer ([api] max_limit).
+PAGE = 1000
+
+_AGAIN = frozenset({409, 503})
+
+
+class IronicApi:
+    """GET, and writes that ask first."""
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        if _MISSING:
+            raise MissingLibrary("openstacksdk", why="it speaks to Ironic", cause=_MISSING)
+        self._ctx = ctx
+        self.project = ""
+        self._client = self._cloud(params) if params.get("provisioner_cloud") else self._standalone(params)
+
+    def _standalone(self, params: Mapping[str, Any]) -> Any:
+        require(params, "provisioner_url", node=self._ctx.node)
+        url = str(params["provisioner_url"]).rstrip("/")
+        self.address = url
+        endpoint = url if url.endswith("/v1") else f"{url}/v1"
+        user, password = params.get("provisioner_username"), params.get("provisioner_password")
+        if bool(user) != bool(password):
+            raise ConfigError(
+                "Ironic needs a user and a password, or neither",
+                node=self._ctx.node,
+                do="set gpufleet_provisioner_username and gpufleet_provisioner_password",
+            )
+        auth = http_basic.HTTPBasicAuth(endpoint, user, password) if user else noauth.NoAuth(endpoint)
+        plain = requests.Session()
+        plain.trust_env = False  # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing here
+        verify = str(params["provisioner_ca_path"]) if params.get("provisioner_ca_path") else True
+        http = session.Session(auth=auth, session=plain, verify=verify, timeout=TIMEOUT, redirect=False)
+        return adapter.Adapter(http, service_type="baremetal", endpoint_override=endpoint)
+
+    def _cloud(self, params: Mapping[str, Any]) -> Any:
+        name = str(params["provisioner_cloud"])
+        try:
+            cloud = cloud_connect(cloud=name, load_envvars=False)
+        except Exception as exc:  # the SDK's configuration errors have no common class
+            raise ConfigError(
+                f"clouds.yaml has no usable cloud {name}: {exc}",
+                node=self._ctx.node,
+                do="correct clouds.yaml (openstacksdk looks in the current folder, ~/.config/openstack, /etc/openstack)",
+            ) from exc
+        self.address = name
+        try:
+            endpoint = str(cloud.endpoint_for("baremetal") or "").rstrip("/")
+            self.project = str(cloud.session.get_project_id() or "")
+        except ksa.ClientException as exc:
+            raise self._no_answer(exc) from exc
+        if not endpoint:
+            raise ConfigError(f"the cloud {name} has no service baremetal", node=self._ctx.node)
+        self.address = endpoint
+        endpoint = endpoint if endpoint.endswith("/v1") else f"{endpoint}/v1"
+        return adapter.Adapter(cloud.session, service_type="baremetal", endpoint_override=endpoint)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON of an answer; None on 404."""
+        answer = self._send("GET", path, params={key: value for key, value in query.items() if value})
+        if answer.status_code == 404:
+            return None
+        return self._json(answer, "GET", path)
+
+    def listed(self, path: str, key: str, **query: Any) -> list[dict[str, Any]]:
+        """All members of a list; Ironic cuts it into pages of a thousand."""
+        found: list[dict[str, Any]] = []
+        marker = ""
+        while True:
+            page = self.get(path, limit=PAGE, marker=marker, **query)
+            if not isinstance(page, dict) or not isinstance(page.get(key), list):
+                raise BadAnswer(f"GET {path} has no list {key!r}", address=self.address, seen=_short(page))
+            found.extend(page[key])
+            if not page.get("next") or not page[key]:
+                return found
+            marker = str(page[key][-1].get("uuid", ""))
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def write(
+        self, method: str, path: str, *, body: Any, saying: str, host: str, destructive: bool = False
+    ) -> Any:
+        """One write, if it may be sent; returns its JSON, or None where there is none or in check mode.
+
+        A node that a conductor has locked for a moment is asked again; ``saying`` is the write without secrets.
+        """
+        if not self._ctx.may_write(f"{method} {self.address}/v1{path} {saying}", destructive=destructive, nodes=(host,)):
+            return None
+        answer = self._ctx.wait(
+            lambda: self._send(method, path, json=body),
+            lambda got: not _locked_for_a_moment(got),
+            timeout=LOCK_TIMEOUT,
+            interval=LOCK_INTERVAL,
+            wanted=f"{method} {path} taken",
+            seen=_reason,
+            do="the node's conductor is busy with it; see 'reservation' of the node, and run again",
+        )
+        return self._json(answer, method, path) if answer.content else self._judged(answer, method, path)
+
+    # -- one request -------------------------------------------------------------------------------------------
+
+    def _send(self, method: str, path: str, **kwargs: Any) -> Any:
+        try:
+            return self._client.request(
+                path,
+                method,
+                raise_exc=False,
+                microversion=MICROVERSION,
+                status_code_retries=0,
+                connect_retries=0,
+                headers={"Accept": "application/json"},
+                **kwargs,
+            )
+        except ksa.ClientException as exc:
+            raise self._no_answer(exc) from exc
+
+    def _no_answer(self, exc: Exception) -> FleetError:
+        if isinstance(exc, ksa.Unauthorized):
+            return self._unauthorised()
+        if isinstance(exc, ksa.SSLFailure):
+            return Unreachable(
+                f"TLS with Ironic failed: {_cause(exc)}",
+                address=self.address,
+                do="set gpufleet_provisioner_ca_path to the CA that vouches for it",
+            )
+        return Unreachable(
+            f"no answer from Ironic: {_cause(exc)}",
+            address=self.address,
+            do="check gpufleet_provisioner_url, the network, and that Ironic runs",
+        )
+
+    def _unauthorised(self) -> FleetError:
+        return AuthFailed(
+            "Ironic refused the login",
+            address=self.address,
+            seen="HTTP 401",
+            do="check gpufleet_provisioner_username and gpufleet_provisioner_password (or the cloud in clouds.yaml)",
+        )
+
+    def _json(self, answer: Any, method: str, path: str) -> Any:
+        self._judged(answer, method, path)
+        try:
+            return answer.json()
+        except ValueError as exc:
+            raise BadAnswer(
+                f"{method} {path}: HTTP {answer.status_code} whose body is no JSON",
+                address=self.address,
+                seen=_short(answer.text),
+                do="is this URL really Ironic's, and not a proxy's?",
+            ) from exc
+
+    def _judged(self, answer: Any, method: str, path: str) -> None:
+        if answer.status_code < 300:
+            return
+        if answer.status_code == 401:
+            raise self._unauthorised()
+        if answer.status_code == 406:
+            raise Refused(
+                f"this Ironic does not speak API version {MICROVERSION}",
+                address=self.address,
+                seen=_reason(answer),
+                do="Ironic 21.4 (2023.1) or newer is needed",
+            )
+        kind = Refused if answer.status_code < 500 else Unreachable
+        raise kind(
+            f"Ironic refused {method} {path}",
+            address=self.address,
+            seen=_reason(answer),
+            details={"status": answer.status_code},
+        )
+
+    def close(self) -> None:
+        http = getattr(self._client.session, "session", None)
+        if http is not None:
+            http.close()
+
+
+def _locked_for_a_moment(answer: Any) -> bool:
+    """NodeLocked is 409, NoFreeConductorWorker 503; both say so in their text (ironic/common/exception.py)."""
+    if answer.status_code not in _AGAIN:
+        return False
+    text = _reason(answer).lower()
+    return "is locked by host" in text or "free conductor" in text or "no free conductor worker" in text
+
+
+def _reason(answer: Any) -> str:
+    """Ironic's own words: ``error_message`` holds JSON, or JSON inside a string."""
+    try:
+        message = answer.json().get("error_message", "")
+        if isinstance(message, str) and message.startswith("{"):
+            message = json.loads(message)
+        if isinstance(message, dict):
+            message = message.get("faultstring", "")
+    except (ValueError, AttributeError):
+        message = answer.text
+    return f"HTTP {answer.status_code}: {_short(message)}".rstrip(": ")
+
+
+def _cause(exc: Exception) -> str:
+    return _short(str(exc).split("\n")[0])
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 500 else text[:497] + "..."

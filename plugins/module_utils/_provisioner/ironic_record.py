@@ -1,0 +1,155 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written into an Ironic node, and how it differs from what stands there. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Image, Wanted
+
+MASK = "********"
+#: Keys of extra that are ours.
+EXTRA_SERIAL, EXTRA_IMAGE = "gpufleet_serial", "gpufleet_image"
+
+#: Driver extras that are fields of the node. Those that end in _interface are known by that.
+_FIELDS = frozenset({"resource_class", "conductor_group", "automated_clean", "driver", "console_enabled"})
+#: Driver extras with a meaning of their own.
+_OTHERS = frozenset({"driver_info", "instance_info", "owners"})
+_SECRETS = ("password", "secret", "token", "k_g", "hex_kg_key", "key_file")
+
+#: BMC protocol -> hardware type.
+HARDWARE_TYPES: Mapping[str, str] = {"redfish": "redfish", "ipmi": "ipmi"}
+_SYSTEMS = "/redfish/v1/Systems/"
+_IPMI_PORT = 623
+
+
+def check_extras(extras: Mapping[str, Any], node: str) -> None:
+    """:raises ConfigError: naming what Ironic's driver does not know."""
+    unknown = [key for key in extras if key not in _FIELDS | _OTHERS and not key.endswith("_interface")]
+    if unknown:
+        raise ConfigError(
+            f"unknown keys in driver: {', '.join(sorted(unknown))}",
+            node=node,
+            wanted=f"*_interface, {', '.join(sorted(_FIELDS | _OTHERS))}",
+        )
+
+
+def hardware_type(wanted: Wanted) -> str:
+    return str(wanted.extras.get("driver") or HARDWARE_TYPES[str(wanted.bmc.get("bmc_protocol") or "redfish")])
+
+
+def fields(wanted: Wanted) -> dict[str, Any]:
+    """The node's plain fields that the task asks for."""
+    own = {key: value for key, value in wanted.extras.items() if key not in _OTHERS}
+    if wanted.bmc.get("bmc_address") or "driver" in wanted.extras:
+        own["driver"] = hardware_type(wanted)
+    return own
+
+
+def driver_info(wanted: Wanted) -> dict[str, Any]:
+    """How Ironic reaches the BMC. Empty where the task tells no address."""
+    given = dict(wanted.extras.get("driver_info") or {})
+    if not wanted.bmc.get("bmc_address"):
+        return given
+    make = {"redfish": _redfish, "ipmi": _ipmi}.get(hardware_type(wanted))
+    return {**(make(wanted) if make else {}), **given}
+
+
+def _redfish(wanted: Wanted) -> dict[str, Any]:
+    bmc = wanted.bmc
+    require(bmc, "bmc_username", "bmc_password", node=wanted.host)
+    address = str(bmc["bmc_address"])
+    parts = urlsplit(address if "://" in address else f"https://{address}")
+    verify: Any = bmc.get("bmc_verify_tls")
+    if verify is None or verify:
+        verify = str(bmc["bmc_ca_path"]) if bmc.get("bmc_ca_path") else True
+    info = {
+        "redfish_address": f"{parts.scheme}://{parts.netloc}",
+        "redfish_username": str(bmc["bmc_username"]),
+        "redfish_password": str(bmc["bmc_password"]),
+        "redfish_verify_ca": verify,
+    }
+    system = str(bmc.get("bmc_system_id") or "")
+    if system:
+        info["redfish_system_id"] = system if system.startswith("/") else f"{_SYSTEMS}{system}"
+    return info
+
+
+def _ipmi(wanted: Wanted) -> dict[str, Any]:
+    bmc = wanted.bmc
+    require(bmc, "bmc_username", "bmc_password", node=wanted.host)
+    parts = urlsplit(f"//{bmc['bmc_address']}")
+    return {
+        "ipmi_address": str(parts.hostname),
+        "ipmi_port": parts.port or _IPMI_PORT,
+        "ipmi_username": str(bmc["bmc_username"]),
+        "ipmi_password": str(bmc["bmc_password"]),
+    }
+
+
+def is_secret(key: str) -> bool:
+    return any(word in key for word in _SECRETS)
+
+
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without secrets."""
+    return {key: MASK if is_secret(key) else value for key, value in values.items()}
+
+
+def instance_info(image: Image, extras: Mapping[str, Any], node: str) -> dict[str, Any]:
+    """What Ironic's deploy interface reads."""
+    own = dict(extras.get("instance_info") or {})
+    if image.format == "ramdisk":
+        if not image.kernel_url:
+            raise ConfigError(
+                "an image of format ramdisk needs kernel_url", node=node, do="set kernel_url in gpufleet_image"
+            )
+        return {"kernel": image.kernel_url, "ramdisk": image.url, **own}
+    if not image.sha256:
+        raise ConfigError(
+            "an image of format whole-disk needs sha256: Ironic checks it after writing the disk",
+            node=node,
+            do="set sha256 in gpufleet_image",
+        )
+    return {
+        "image_source": image.url,
+        "image_os_hash_algo": "sha256",
+        "image_os_hash_value": image.sha256,
+        **own,
+    }
+
+
+def deploy_interface(image: Image, extras: Mapping[str, Any]) -> str:
+    """The interface this image needs; empty to leave it to Ironic."""
+    own = str(extras.get("deploy_interface") or "")
+    return own or ("ramdisk" if image.format == "ramdisk" else "")
+
+
+def patch(current: Mapping[str, Any], wanted: Mapping[str, Any], *, under: str = "") -> list[dict[str, Any]]:
+    """JSON patch operations for those keys that differ; None removes a key."""
+    operations: list[dict[str, Any]] = []
+    for key, value in wanted.items():
+        path = f"{under}/{_escaped(key)}"
+        if value is None:
+            if key in current:
+                operations.append({"op": "remove", "path": path})
+        elif current.get(key) != value:
+            # On an object "add" also replaces; "replace" fails where the key is not there.
+            operations.append({"op": "add", "path": path, "value": value})
+    return operations
+
+
+def _escaped(key: str) -> str:
+    """RFC 6901."""
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def told(operations: list[dict[str, Any]]) -> str:
+    """A patch in words, without values: they may be secrets."""
+    return " ".join(operation["path"] for operation in operations)

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ironic's states, as tables. PRIVATE to the collection.
+
+Source of both: the state machine in ``ironic/common/states.py`` of Ironic 39.0 and its documentation
+(https://docs.openstack.org/ironic/latest/user/states.html), each edge that is used run against that version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    CLEANING,
+    DEPLOYED,
+    DEPLOYING,
+    DONE,
+    ENROLLED,
+    FAILED,
+    INSPECTING,
+    OTHER,
+    READY,
+    RELEASING,
+    STOP,
+    WAIT,
+    StepTable,
+)
+
+#: The API version that is asked for: 2023.1 and later have it, and it has every field that is used.
+MICROVERSION = "1.81"
+
+STATES: Mapping[str, str] = {
+    "enroll": ENROLLED,
+    "verifying": ENROLLED,
+    "manageable": ENROLLED,
+    "inspecting": INSPECTING,
+    "inspect wait": INSPECTING,
+    "inspect failed": FAILED,
+    "available": READY,
+    "deploying": DEPLOYING,
+    "wait call-back": DEPLOYING,
+    "deploy hold": DEPLOYING,
+    "deploy complete": DEPLOYING,
+    "deploy failed": FAILED,
+    "active": DEPLOYED,
+    "deleting": RELEASING,
+    "deleted": RELEASING,
+    "error": FAILED,
+    "cleaning": CLEANING,
+    "clean wait": CLEANING,
+    "clean hold": CLEANING,
+    "clean failed": FAILED,
+    "adopting": OTHER,
+    "adopt failed": FAILED,
+    "rescue": OTHER,
+    "rescuing": OTHER,
+    "rescue wait": OTHER,
+    "rescue failed": FAILED,
+    "unrescuing": OTHER,
+    "unrescue failed": FAILED,
+    "servicing": OTHER,
+    "service wait": OTHER,
+    "service hold": OTHER,
+    "service failed": FAILED,
+}
+
+# Steps; those that are sent as they stand to PUT /v1/nodes/{id}/states/provision are listed in TARGETS.
+MANAGE, INSPECT, PROVIDE, RECOVER_CLEAN = "manage", "inspect", "provide", "recover-clean"
+DEPLOY, REBUILD, UNDEPLOY = "deploy", "rebuild", "undeploy"
+
+#: step -> target of the request. An undeploy is called "deleted" there; "undeploy" is refused.
+TARGETS: Mapping[str, str] = {
+    MANAGE: "manage",
+    INSPECT: "inspect",
+    PROVIDE: "provide",
+    RECOVER_CLEAN: "manage",
+    DEPLOY: "active",
+    REBUILD: "rebuild",
+    UNDEPLOY: "deleted",
+}
+
+#: `provide` runs the automated cleaning that the site has set, which wipes disks.
+DESTRUCTIVE = frozenset({PROVIDE, DEPLOY, REBUILD, UNDEPLOY})
+
+LEADS_TO: Mapping[str, str] = {
+    MANAGE: "verifying",
+    INSPECT: "inspecting",
+    PROVIDE: "cleaning",
+    RECOVER_CLEAN: "manageable",
+    DEPLOY: "deploying",
+    REBUILD: "deploying",
+    UNDEPLOY: "deleting",
+}
+
+# A rebuild needs the deploy interface that the node already has: Ironic does not change it on an active node.
+_REIMAGE = ("same_deploy_interface", REBUILD, UNDEPLOY)
+
+_TO_AVAILABLE: Mapping[str, object] = {
+    "enroll": MANAGE,
+    "verifying": WAIT,
+    "manageable": ("inspected", PROVIDE, INSPECT),
+    "inspecting": WAIT,
+    "inspect wait": WAIT,
+    # From there Ironic takes inspect, manage and abort.
+    "inspect failed": INSPECT,
+    "deleting": WAIT,
+    "cleaning": WAIT,
+    "clean wait": WAIT,
+    "clean hold": STOP,
+    "clean failed": RECOVER_CLEAN,
+    "adopting": WAIT,
+    "unrescuing": WAIT,
+    "servicing": STOP,
+}
+
+STEPS: StepTable = {
+    # A node that has gone on to be deployed was ready before; what it is now is another goal's business.
+    READY: {
+        **_TO_AVAILABLE,  # type: ignore[dict-item]
+        "available": DONE,
+        "deploying": DONE,
+        "wait call-back": DONE,
+        "deploy hold": DONE,
+        "deploy failed": DONE,
+        "active": DONE,
+        "error": UNDEPLOY,
+    },
+    DEPLOYED: {
+        **_TO_AVAILABLE,  # type: ignore[dict-item]
+        "available": DEPLOY,
+        "deploying": WAIT,
+        "wait call-back": WAIT,
+        "deploy hold": STOP,
+        "deploy failed": ("same_deploy_interface", DEPLOY, UNDEPLOY),
+        "active": ("image_current", DONE, _REIMAGE),
+        "error": UNDEPLOY,
+    },
+    "released": {
+        # Never deployed: nothing to release.
+        "enroll": DONE,
+        "verifying": DONE,
+        "inspecting": DONE,
+        "inspect wait": DONE,
+        "inspect failed": DONE,
+        # What came back from a failed cleaning is cleaned again.
+        "manageable": PROVIDE,
+        "available": DONE,
+        "deploying": WAIT,
+        "wait call-back": UNDEPLOY,
+        "deploy hold": STOP,
+        "deploy failed": UNDEPLOY,
+        "active": UNDEPLOY,
+        "error": UNDEPLOY,
+        "deleting": WAIT,
+        "cleaning": WAIT,
+        "clean wait": WAIT,
+        "clean hold": STOP,
+        "clean failed": RECOVER_CLEAN,
+    },
+}
+
+#: Interfaces and names may be changed only here (Ironic answers 409 or 400 elsewhere).
+INTERFACES_CHANGEABLE = frozenset({"enroll", "manageable", "available", "inspect failed"})
+#: Nothing of the record may be changed while one of these lasts.
+RECORD_LOCKED = frozenset({"deploying", "wait call-back", "cleaning", "clean wait", "deleting", "inspect wait"})
+
+#: Of each node in a poll: enough for every step, and small.
+POLL_FIELDS = (
+    "uuid,name,provision_state,target_provision_state,provision_updated_at,power_state,last_error,"
+    "maintenance,maintenance_reason,fault,owner,lessee,instance_uuid,protected,protected_reason,"
+    "retired,retired_reason,driver,deploy_interface,inspect_interface,inspection_finished_at,extra,instance_info"
+)
+
+#: Faults that Ironic itself puts behind a maintenance, and whether a recovery step lifts it.
+#: ironic/common/faults.py
+FAULTS: Mapping[str, bool] = {
+    "power failure": False,
+    "clean failure": True,
+    "rescue abort failure": False,
+    "service failure": False,
+}

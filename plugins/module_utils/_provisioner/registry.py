@@ -1,0 +1,34 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drivers of the port, imported statically: an import by name breaks in a shipped module. PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import IronicDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+DRIVERS: Mapping[str, Callable[[Mapping[str, Any], Context], Driver]] = {
+    "ironic": IronicDriver,
+}
+
+
+@contextmanager
+def connected(params: Mapping[str, Any], ctx: Context) -> Iterator[Driver]:
+    """The provisioner that the options name; nothing has been sent to it yet."""
+    require(params, "provisioner", node=ctx.node)
+    name = str(params["provisioner"])
+    if name not in DRIVERS:
+        raise ConfigError(f"no driver for the provisioner {name}", node=ctx.node, wanted=" or ".join(sorted(DRIVERS)))
+    driver = DRIVERS[name](params, ctx)
+    try:
+        yield driver
+    finally:
+        driver.close()

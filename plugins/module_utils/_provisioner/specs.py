@@ -1,0 +1,41 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Argument specs of the port's verbs, shared by module and action. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, PROVISIONER, spec
+
+STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
+
+NODE_SPEC = spec(
+    FLEET,
+    PROVISIONER,
+    BMC,
+    state={"type": "str", "required": True, "choices": list(STATES)},
+    provisioner_id={"type": "str"},
+    name={"type": "str"},
+    boot_mac={"type": "str"},
+    serial={"type": "str"},
+    image={"type": "dict"},
+    properties={"type": "dict", "default": {}},
+    driver={"type": "dict", "default": {}},
+    annotations={"type": "dict", "default": {}},
+    why={"type": "str", "default": "maintenance"},
+    run_id={"type": "str"},
+    erase={"type": "bool", "default": False},
+    redeploy={"type": "bool", "default": False},
+    update_password={"type": "str", "choices": ["on_create", "always"], "default": "on_create", "no_log": False},
+)
+
+WAIT_SPEC = spec(
+    FLEET,
+    PROVISIONER,
+    until={"type": "str", "required": True, "choices": ["ready", "deployed", "released"]},
+    timeout={"type": "float", "default": 3600.0},
+    interval={"type": "float", "default": 10.0},
+    nodes={"type": "list", "elements": "dict"},
+    driver={"type": "dict", "default": {}},
+    erase={"type": "bool", "default": False},
+)

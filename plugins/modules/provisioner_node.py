@@ -1,0 +1,252 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: provisioner_node
+short_description: Lead one node towards a state of its provisioner
+version_added: "0.1.0"
+description:
+  - Enrols a node, sends it towards ready or deployed, releases it, or takes it into maintenance, at Ironic or MAAS.
+  - Begins the next transition and returns. Whole batches are then watched by M(gpufleet.baremetal.provisioner_wait),
+    which also sends a node on that rests on its way.
+  - A node that somebody else holds (a maintenance, a lock, an owner, an instance, a protection that is not ours) is
+    left alone, and the task fails with error kind V(not_ours).
+  - What a provisioner calls deployed proves nothing about what runs on the node. Ironic says C(active) of a ramdisk
+    deployment as soon as it has switched the power on, with or without a machine behind the BMC. Verify the node
+    with M(gpufleet.baremetal.image_verify) afterwards.
+author: gpufleet.baremetal contributors (@gpufleet)
+requirements:
+  - openstacksdk >= 4.0 (Ironic)
+  - requests >= 2.31 (MAAS)
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.bmc
+  - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.provisioner
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  state:
+    description:
+      - V(enrolled) makes the provisioner's record what it should be, and starts nothing.
+      - V(ready) does the same, then begins the next step towards a node that can be deployed. On Ironic that is
+        manage, inspect, provide; on MAAS commission.
+      - V(deployed) begins the deployment of O(image), by way of a release where the node runs another image and the
+        provisioner needs one. A node that is deployed with this image already is left unchanged.
+      - V(released) begins the release of a deployed node.
+      - V(maintenance) takes the node out of the provisioner's own care under our token, so that its power and boot
+        may be driven through its BMC. On MAAS a deployed node is locked, and the token stands in its description.
+      - V(serviceable) lifts that, if the hold is ours.
+    type: str
+    required: true
+    choices: [enrolled, ready, deployed, released, maintenance, serviceable]
+  provisioner_id:
+    description:
+      - The node's name or id at the provisioner. Taken from the host variable C(gpufleet_provisioner_id), else O(name).
+    type: str
+  name:
+    description: The name to enrol the node by. The inventory name of the host, where the action runs it.
+    type: str
+  boot_mac:
+    description: MAC of the network card that boots. Taken from the host variable C(gpufleet_boot_mac).
+    type: str
+  serial:
+    description:
+      - Serial number of the chassis. Taken from the host variable C(gpufleet_serial). A provisioner's node that is
+        known by another serial is refused.
+    type: str
+  image:
+    description:
+      - The image to deploy, with the keys C(name), C(version), C(url), C(sha256), C(kernel_url), and C(format) which
+        is V(ramdisk) or V(whole-disk). Taken from the host variable C(gpufleet_image).
+      - On MAAS the image must have been uploaded as the custom image C(NAME-VERSION), and its SHA-256 is compared.
+    type: dict
+  properties:
+    description:
+      - Facts about the hardware to write into the record, for instance C(cpu_arch). For Ironic these are the node's
+        properties; for MAAS those of C(cpu_arch), C(pool), C(zone), C(domain), C(description) that are given.
+    type: dict
+    default: {}
+  driver:
+    description:
+      - Settings that only one provisioner knows. Either flat, or with the keys C(ironic) and C(maas), of which each
+        provisioner takes its own.
+      - For Ironic every C(*_interface), C(resource_class), C(conductor_group), C(automated_clean), C(driver),
+        C(driver_info), C(instance_info), and C(owners), a list of owners and lessees that are ours.
+      - For MAAS C(distro_series), C(hwe_kernel), C(ephemeral_deploy), C(enable_ssh), C(skip_bmc_config),
+        C(skip_networking), C(skip_storage), C(commissioning_scripts), C(testing_scripts), C(power_parameters), and
+        C(owners).
+    type: dict
+    default: {}
+  annotations:
+    description:
+      - Marks to write at the provisioner, with O(state=deployed); an empty value removes one. Ironic keeps them in
+        C(extra); MAAS as workload annotations, which are there while the node is deployed, and gone when released.
+    type: dict
+    default: {}
+  why:
+    description: The reason that becomes part of the token of O(state=maintenance).
+    type: str
+    default: maintenance
+  run_id:
+    description: The run that the token names. Filled in by the action on the controller.
+    type: str
+  erase:
+    description:
+      - Ask for the disks to be erased when the node is released. Without it nothing is said about erasing, and the
+        site's own setting holds.
+    type: bool
+    default: false
+  redeploy:
+    description: Deploy even where the node is deployed with this image already.
+    type: bool
+    default: false
+  update_password:
+    description:
+      - Provisioners do not show a BMC's password, so that it cannot always be compared. V(on_create) sends it with a
+        new record, and with any other change of the login. V(always) sends it each time, and is always changed.
+    type: str
+    choices: [on_create, always]
+    default: on_create
+seealso:
+  - module: gpufleet.baremetal.provisioner_wait
+  - module: gpufleet.baremetal.image_verify
+"""
+
+EXAMPLES = r"""
+- name: Enrol the node and begin to make it ready
+  gpufleet.baremetal.provisioner_node:
+    state: ready
+    provisioner: ironic
+    provisioner_url: http://ironic.example.com:6385
+    provisioner_username: fleet
+    provisioner_password: "{{ lookup('ansible.builtin.env', 'IRONIC_PASSWORD') }}"
+    name: gpu017
+    boot_mac: 52:54:00:12:34:56
+    bmc_address: https://10.9.0.17
+    bmc_username: fleet
+    bmc_password: "{{ lookup('ansible.builtin.env', 'BMC_PASSWORD') }}"
+
+- name: Begin the deployment, with everything else from the inventory's host variables
+  gpufleet.baremetal.provisioner_node:
+    state: deployed
+
+- name: Take the node out of the provisioner's care, to power cycle it through its BMC
+  gpufleet.baremetal.provisioner_node:
+    state: maintenance
+    why: power cycle after Xid 79
+
+- name: Give it back
+  gpufleet.baremetal.provisioner_node:
+    state: serviceable
+"""
+
+RETURN = r"""
+provisioner_id:
+  description: The node's id at the provisioner; empty where check mode predicts a new one.
+  returned: success
+  type: str
+name:
+  description: Its name there.
+  returned: success
+  type: str
+provision_state:
+  description: The provisioner's own word for the state.
+  returned: success
+  type: str
+  sample: available
+state:
+  description: The same in the words of this collection.
+  returned: success
+  type: str
+  sample: ready
+pending:
+  description: Whether the wanted state is still to come.
+  returned: success
+  type: bool
+step:
+  description: The transition that was begun; empty where none was.
+  returned: success
+  type: str
+maintenance:
+  description: Whether the node is in maintenance, or locked.
+  returned: success
+  type: bool
+hold:
+  description: The text of that hold.
+  returned: success
+  type: str
+owner:
+  description: The node's owner, lessee or instance at the provisioner.
+  returned: success
+  type: str
+foreign:
+  description: Why the node is not ours to touch; in the result's C(error) where the task failed for it.
+  returned: success
+  type: str
+inspection:
+  description:
+    - V(passed) where the provisioner has inspected the hardware, V(pending), V(failed), or V(unsupported) where it
+      has no means to, which is no pass.
+  returned: success
+  type: str
+image:
+  description: The image that the provisioner's record says was deployed last.
+  returned: success
+  type: dict
+last_error:
+  description: The provisioner's last error about the node.
+  returned: success
+  type: str
+deferred:
+  description: Fields that are to be changed, and cannot be in the node's present state.
+  returned: success
+  type: list
+  elements: str
+before:
+  description: The state before, with those fields of the record that changed; secrets are masked.
+  returned: success
+  type: dict
+after:
+  description: The state after.
+  returned: success
+  type: dict
+asked:
+  description: The writes that were sent.
+  returned: success
+  type: list
+  elements: str
+events:
+  description: What the ledger gets to know, beside intent and outcome.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=NODE_SPEC, supports_check_mode=True)
+    who = module.params["name"] or module.params["provisioner_id"] or ""
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=who)
+    try:
+        result = node(module.params, ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result.as_dict(ctx))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: provisioner_wait
+short_description: Wait until a batch of nodes is ready, deployed or released
+version_added: "0.1.0"
+description:
+  - Watches all hosts of the batch in one task, with one list request a poll (MAAS answers for 50 nodes a request).
+    Put it under C(run_once), and let each host read its own verdict from the registered result.
+  - A node that rests on its way, such as a managed node that is yet to be inspected, is sent on by its next step.
+    Each step is sent once.
+  - A node that fails, is held by somebody else or is not there in time gets a verdict that says so. The task itself
+    fails only for what concerns all of them, a refused login or a provisioner that gives no answer until the end.
+  - V(deployed) is the provisioner's word, and no proof of what runs on the node. See
+    M(gpufleet.baremetal.image_verify).
+author: gpufleet.baremetal contributors (@gpufleet)
+requirements:
+  - openstacksdk >= 4.0 (Ironic)
+  - requests >= 2.31 (MAAS)
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.provisioner
+attributes:
+  check_mode:
+    support: full
+    details: Looks once, and waits for nothing.
+  diff_mode:
+    support: none
+options:
+  until:
+    description: What is waited for. A node that has gone beyond it is fine.
+    type: str
+    required: true
+    choices: [ready, deployed, released]
+  timeout:
+    description: Seconds for the whole batch.
+    type: float
+    default: 3600.0
+  interval:
+    description: Seconds between two polls.
+    type: float
+    default: 10.0
+  nodes:
+    description:
+      - The nodes to watch, each with C(host) and as far as known C(provisioner_id), C(name), C(image), C(boot_mac),
+        C(serial) and C(driver).
+      - Built from the batch's host variables, where the action runs it.
+    type: list
+    elements: dict
+  driver:
+    description: As in M(gpufleet.baremetal.provisioner_node), for all nodes that have none of their own.
+    type: dict
+    default: {}
+  erase:
+    description: Ask for the disks to be erased, where a node has to be released on its way.
+    type: bool
+    default: false
+seealso:
+  - module: gpufleet.baremetal.provisioner_node
+"""
+
+EXAMPLES = r"""
+- name: Wait for all nodes of the batch
+  gpufleet.baremetal.provisioner_wait:
+    until: deployed
+    timeout: 1800
+  run_once: true
+  register: deployment
+
+- name: Go on with those that made it
+  ansible.builtin.assert:
+    that: deployment.verdicts[inventory_hostname].ok
+    fail_msg: "{{ deployment.verdicts[inventory_hostname].reason }}"
+"""
+
+RETURN = r"""
+verdicts:
+  description: One for each host.
+  returned: success
+  type: dict
+  sample:
+    gpu001:
+      ok: true
+      state: deployed
+      provision_state: active
+      provisioner_id: 5ac00000-0000-4000-8000-000000000001
+      seconds: 412.7
+      reason: ""
+polls:
+  description: How many times the batch was looked at.
+  returned: success
+  type: int
+summary:
+  description: The last line of progress.
+  returned: success
+  type: str
+  sample: 38/40 deployed, 2 not
+steps:
+  description: The steps by which nodes were sent on, for each host that was.
+  returned: success
+  type: dict
+asked:
+  description: The writes that were sent.
+  returned: success
+  type: list
+  elements: str
+events:
+  description: What the ledger gets to know, beside intent and outcome.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=WAIT_SPEC, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    try:
+        result = watch(module.params, ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result.as_dict(ctx))
+
+
+if __name__ == "__main__":
+    main()
