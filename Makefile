@@ -11,6 +11,9 @@ MAKEFLAGS += --no-print-directory
 # PAIR=2.19 or PAIR=2.21 restricts everything to that ansible-core; without it sanity and units run on both.
 PAIR ?=
 PAIRS := $(if $(PAIR),$(PAIR),2.19 2.21)
+ifneq ($(filter-out 2.19 2.21,$(PAIR)),)
+$(error PAIR=$(PAIR) is not known: say 2.19 or 2.21)
+endif
 # The pair on which everything else runs
 MAIN := $(firstword $(PAIRS))
 
