@@ -10,6 +10,8 @@ RACK_VARS = -e virtual_rack_dir=$(RACK_DIR) -e virtual_rack_venv=$(BUILD)/venv/r
 RACK_PLAY = ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false \
   $(VENV)/bin/ansible-playbook playbooks/rack.yml $(RACK_VARS) $(RACK_ARGS)
 
+RACK_FAULT := roles/virtual_rack/files/machines/fault.py
+
 .PHONY: rack-up rack-status rack-down rack-fault
 rack-up: setup-link setup-$(MAIN) setup-rack ## Start the built-in rack (root; MAAS=true adds MAAS)
 	@$(RACK_PLAY) -e virtual_rack_state=started
@@ -20,6 +22,7 @@ rack-status: ## Show what of the rack runs
 rack-down: ## Stop the rack and remove all of it but its keys, images and logs
 	@$(RACK_PLAY) -e virtual_rack_state=stopped
 
-rack-fault: ## Break a node: NODE=gpu003 FAULT=xid79 (FAULT=none lifts all)
-	@[ -n "$(NODE)" ] && [ -n "$(FAULT)" ] || { echo "usage: make rack-fault NODE=gpu003 FAULT=xid79" >&2; exit 2; }
-	@$(BUILD)/venv/rack/bin/python roles/virtual_rack/files/machines/fault.py --rack $(RACK_DIR)/rack.json $(NODE) $(FAULT)
+rack-fault: ## Break a node: NODE=gpu003 FAULT=xid79 [WITH="gpu=2"]; FAULT=none lifts all, FAULT=list shows them
+	@if [ "$(FAULT)" = list ]; then exec $(BUILD)/venv/rack/bin/python $(RACK_FAULT) --list; fi; \
+	if [ -z "$(NODE)" ] || [ -z "$(FAULT)" ]; then echo "usage: make rack-fault NODE=gpu003 FAULT=xid79" >&2; exit 2; fi; \
+	exec $(BUILD)/venv/rack/bin/python $(RACK_FAULT) --config $(RACK_DIR)/rack.json $(NODE) $(FAULT) $(WITH)
