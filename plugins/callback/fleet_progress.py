@@ -12,8 +12,8 @@ type: stdout
 short_description: Show a run over many nodes stage by stage
 version_added: 0.1.0
 description:
-  - Shows one line a stage, which is a role or what a play does beside its roles, with how many hosts ended it how and
-    how long it took.
+  - Shows one line a stage, which is a role, with how many hosts ended it how and how long it took. What a play does
+    beside its roles has a line only if it fails or takes long.
   - A failed host is reported at once, with the whole message of the task that failed.
   - While a task takes longer than a few seconds, a line says which hosts it waits for.
   - At the end there is one line a host.
@@ -62,6 +62,7 @@ if t.TYPE_CHECKING:
 
 # From worst to best: a host that failed once in a stage has failed the stage.
 OUTCOMES = ("unreachable", "failed", "changed", "ok", "skipped")
+FAILURES = ("unreachable", "failed")
 COLORS = {
     "unreachable": C.COLOR_UNREACHABLE,
     "failed": C.COLOR_ERROR,
@@ -71,6 +72,9 @@ COLORS = {
 }
 NO_TERMINAL_WIDTH = 120
 NAMES_SHOWN = 6
+# The stage of tasks that are of no role: a play's own bookkeeping, worth a line only if it fails or takes long.
+BETWEEN = "play"
+WORTH_A_LINE = 2.0
 # Seconds between two reports on one task grow with its age: a deploy of an hour fills no screen.
 GROWTH = 1.5
 LONGEST_PAUSE = 60.0
@@ -103,7 +107,7 @@ def one_line(text: str) -> str:
 def stage_of(task: Task) -> str:
     """The role's short name; tasks of a play itself have none."""
     role = getattr(task, "_role", None)
-    return str(role.get_name()).rsplit(".", 1)[-1] if role else "play"
+    return str(role.get_name()).rsplit(".", 1)[-1] if role else BETWEEN
 
 
 def message_of(result: t.Mapping[str, t.Any]) -> str:
@@ -225,8 +229,9 @@ class CallbackModule(CallbackBase):
             return
         counts = ", ".join(f"{number} {name}" for name, number in stage.counts())
         worst = min(stage.outcomes.values(), key=OUTCOMES.index)
-        took = duration_text(time.monotonic() - stage.started)
-        self.say(f"{stage.name:<14}{counts:<40}{took:>12}", color=COLORS[worst], indent=2)
+        took = time.monotonic() - stage.started
+        if stage.name != BETWEEN or worst in FAILURES or took >= WORTH_A_LINE:
+            self.say(f"{stage.name:<14}{counts:<40}{duration_text(took):>12}", color=COLORS[worst], indent=2)
 
     # ---- results
 

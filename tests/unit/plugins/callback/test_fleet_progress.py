@@ -86,6 +86,17 @@ def test_a_stage_is_one_line_with_the_worst_outcome_of_each_host(progress):
     assert lines(progress)[0].split()[:5] == ["gate", "1", "ok,", "1", "changed"]
 
 
+@pytest.mark.parametrize(("failed", "shown"), [(True, 2), (False, 0)])
+def test_what_a_play_does_beside_its_roles_is_shown_if_it_fails(progress, failed, shown):
+    task = role_task(None)
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_ok(result("gpu001", task))
+    if failed:
+        progress.v2_runner_on_failed(result("gpu002", task, msg="no"))
+    progress.end_stage()
+    assert len(lines(progress)) == shown
+
+
 def test_tasks_of_one_role_are_one_stage(progress):
     for name in ("First", "Second"):
         task = role_task(name=name)
