@@ -1,0 +1,41 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """What all gates have in common."""
+
+    DOCUMENTATION = r"""
+options:
+  sku:
+    description:
+      - The node's SKU, which is the name of its profile. Taken from the host variable C(gpufleet_sku).
+      - A SKU without a profile is V(inconclusive), and the message names the file to write.
+    type: str
+  profile:
+    description:
+      - The SKU profile itself. The action on the controller loads it by O(sku) and hands it to the node.
+      - Give it only to run the gate without the collection's profiles; it is checked against the same schema.
+    type: dict
+  profile_path:
+    description:
+      - Folders of the site's own profiles, searched before those of the environment variable
+        E(GPUFLEET_PROFILE_PATH) and before the collection's.
+      - Used by the action on the controller alone.
+    type: list
+    elements: path
+  fail_on:
+    description:
+      - Which verdicts fail the host. V(inconclusive) fails on everything but a pass, V(fail) on a failure alone,
+        V(never) on nothing; the verdict is returned and recorded in any case.
+    type: str
+    choices: [fail, inconclusive, never]
+    default: inconclusive
+  evidence_path:
+    description:
+      - File on the node for the raw outputs behind the verdict, written for its owner alone and replaced in one step.
+    type: path
+"""

@@ -1,0 +1,229 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The DCGM gate: runs ``dcgmi diag`` on this node and judges what it said. PRIVATE to the collection.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import dcgm_exits as exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import dcgm_options as options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_json import Diagnosis, read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_judge import WORDS, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run, run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+    FAIL,
+    PASS,
+    Sheet,
+    Tool,
+    answer,
+    as_verdict,
+    digest,
+    inconclusive,
+    now_utc,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, WantedTest, wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+GATE = "dcgm_gate"
+#: dcgmi itself, asked for its version or for its GPUs, answers at once or not at all.
+_QUICK_SECONDS = 30.0
+_GPUS_FOUND = re.compile(r"^\s*(\d+)\s+GPUs?\s+found", re.M)
+
+
+def stresses(params: Mapping[str, Any]) -> bool:
+    """Would this run load the GPUs? Level 1 and the test ``software`` only look."""
+    names = [options.canonical(name) for name in params.get("tests") or []]
+    if names:
+        return any(name != "software" for name in names)
+    return int(params.get("level") or 1) > 1
+
+
+def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Run the diagnostic and say what it proves."""
+    started = now_utc()
+    try:
+        wanted = wanted_of(params.get("profile"))
+    except ConfigError as exc:
+        return answer(inconclusive(GATE, str(exc), id="profile", remedy="remediate_config", started=started))
+    session = _Session(params, ctx, wanted)
+    if stresses(params) and not ctx.may_write(session.announced(), destructive=True):
+        text = "not run in check mode: it would load the GPUs"
+        verdict = inconclusive(GATE, text, id="check_mode", started=started, profile=wanted.reference())
+        return answer(verdict, argv=session.argv())
+    sheet = session.measure()
+    verdict = as_verdict(
+        GATE,
+        sheet,
+        tool=Tool("dcgmi", options.dotted(session.version) or session.seen.version, session.argv()),
+        started=started,
+        evidence=digest(*(part for one in session.runs for part in one.parts())),
+        profile=wanted.reference(),
+    )
+    gpus = [{"gpu": number, **gpu} for number, gpu in sorted(session.seen.gpus.items())]
+    return answer(verdict, gpus=gpus, evidence_path=session.save(ctx))
+
+
+class _Session:
+    """All runs of dcgmi for one verdict."""
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context, wanted: Wanted) -> None:
+        self._params = params
+        self._ctx = ctx
+        self._wanted = wanted
+        self._names: list[str] = list(params.get("tests") or [])
+        self._level = int(params.get("level") or 1)
+        self._dcgmi = str(params.get("dcgmi") or "dcgmi")
+        limit = params.get("timeout") or options.TIMEOUTS[3 if self._names else self._level]
+        self._deadline = time.monotonic() + float(limit)
+        self.version: Optional[options.Version] = None
+        self.runs: list[Run] = []
+        self.seen = Diagnosis()
+
+    def announced(self) -> str:
+        return f"run {' '.join(self.argv())}"
+
+    def argv(self) -> list[str]:
+        what = options.spelled(self._names) if self._names else str(self._level)
+        return options.argv(
+            self._dcgmi, what, self.version, gpus=self._wanted.gpu_count, ignore=self._wanted.ignored_errors
+        )
+
+    def _left(self) -> float:
+        return max(1.0, self._deadline - time.monotonic())
+
+    def _run(self, argv: list[str], *, timeout: float = 0.0) -> Run:
+        done = run(argv, timeout=min(timeout or self._left(), self._left()))
+        self.runs.append(done)
+        return done
+
+    def measure(self) -> Sheet:
+        asked = self._run([self._dcgmi, "--version"], timeout=_QUICK_SECONDS)
+        self.version = options.parse_version(asked.text)
+        if asked.ended in ("missing", "denied"):
+            return judge(Diagnosis(), asked, self._wanted, self._tests())
+        done = self._diagnose()
+        self.seen = read(done.text)
+        self.version = self.version or options.parse_version(self.seen.version)
+        counted = None if self.seen.gpu_ids() or self.seen.listed else self._count()
+        sheet = judge(self.seen, done, self._wanted, self._tests(), counted=counted)
+        if sheet.verdict == FAIL:
+            sheet = self._once_more(sheet, done)
+            self._localise(sheet)
+        return sheet
+
+    def _tests(self) -> list[WantedTest]:
+        return self._wanted.tests(self._level, self._names, self.version)
+
+    def _diagnose(self) -> Run:
+        """The diagnostic itself; while DCGM is busy, again until the time for that is over."""
+        wait = min(float(self._params.get("busy_timeout") or 0), self._left())
+        tried: list[int] = []
+
+        def once() -> Run:
+            done = self._run(self.argv())
+            tried.append(done.rc if done.rc is not None else -1)
+            return done
+
+        def settled(done: Run) -> bool:
+            if done.ended != "exit" or done.rc is None or exits.meaning(done.rc).kind != exits.BUSY:
+                return True
+            return done.rc in exits.ONCE and tried.count(done.rc) > 1
+
+        try:
+            return self._ctx.wait(once, settled, timeout=wait, interval=5.0, wanted="dcgmi is free", seen=lambda r: str(r.rc))
+        except DeadlineExceeded:
+            return self.runs[-1]
+
+    def _count(self) -> Optional[int]:
+        """How many GPUs DCGM knows, for documents that number none (level 1 up to 3.x)."""
+        found = _GPUS_FOUND.search(self._run([self._dcgmi, "discovery", "-l"], timeout=_QUICK_SECONDS).text)
+        return int(found.group(1)) if found else None
+
+    def _once_more(self, sheet: Sheet, done: Run) -> Sheet:
+        """nvbandwidth right after the diagnostic test sees its load and fails (DCGM#272): it is run again, alone."""
+        failing = {cell.test for cell in self.seen.cells if WORDS.get(cell.word) != PASS}
+        if failing != {"nvbandwidth"} or done.rc != 226 or self._names == ["nvbandwidth"]:
+            return sheet
+        again = self._run(options.argv(self._dcgmi, "nvbandwidth", self.version, gpus=self._wanted.gpu_count))
+        alone = read(again.text)
+        kept = [cell for cell in self.seen.cells if cell.test != "nvbandwidth"]
+        summaries = [cell for cell in self.seen.summaries if cell.test != "nvbandwidth"]
+        merged = replace(
+            self.seen,
+            cells=kept + [cell for cell in alone.cells if cell.test == "nvbandwidth"],
+            summaries=summaries + [cell for cell in alone.summaries if cell.test == "nvbandwidth"],
+            problems=self.seen.problems + alone.problems,
+            runtime_errors=self.seen.runtime_errors + alone.runtime_errors,
+        )
+        second = judge(merged, again, self._wanted, self._tests())
+        if second.verdict != PASS:
+            return sheet
+        second.find("dcgm.nvbandwidth.alone", "node", "nvbandwidth failed in the row and passed alone (DCGM#272)", "none")
+        return second
+
+    def _localise(self, sheet: Sheet) -> None:
+        """One bad GPU can fail all of its group (DCGM#145): ask each alone, while the time for that lasts."""
+        end = time.monotonic() + min(float(self._params.get("localise_timeout") or 0), self._left())
+        for test in self._tests():
+            cells = {cell.entity: cell for cell in self.seen.cells if cell.test == test.name}
+            gpus = sorted(int(name[4:]) for name in cells if name.startswith("GPU "))
+            if test.name == "software" or len(gpus) < 2 or not options.has("-i", self.version):
+                continue
+            if any(WORDS.get(cells[f"GPU {number}"].word) != FAIL for number in gpus):
+                continue
+            self._ask_each(sheet, test.name, gpus, end)
+
+    def _ask_each(self, sheet: Sheet, test: str, gpus: list[int], end: float) -> None:
+        innocent, guilty = [], []
+        for number in gpus:
+            left = end - time.monotonic()
+            if left < 1:
+                break
+            done = self._run(options.argv(self._dcgmi, test, self.version, only=number), timeout=left)
+            words = [cell.word for cell in read(done.text).cells if cell.test == test and cell.entity == f"GPU {number}"]
+            verdict = WORDS.get(words[0]) if len(words) == 1 and done.ended == "exit" else None
+            (innocent if verdict == PASS and done.rc == 0 else guilty if verdict == FAIL else []).append(number)
+        if not innocent or not guilty:
+            return
+        clear = {f"GPU {number}" for number in innocent}
+        ours = {f"dcgm.{test}"} | {
+            f"dcgm:{fault.error_id}" for cell in self.seen.cells if cell.test == test for fault in cell.faults
+        }
+        sheet.findings = [row for row in sheet.findings if not (row.entity in clear and row.id in ours)]
+        shown = ", ".join(map(str, guilty))
+        sheet.find(f"localised.{test}", "node", f"{test} failed for all GPUs; asked alone, GPU {shown} fails", "none")
+
+    def save(self, ctx: Context) -> str:
+        """Write the raw outputs for whoever wants to look, readable by their owner alone."""
+        path = str(self._params.get("evidence_path") or "")
+        if not path or ctx.check_mode:
+            return ""
+        return save_evidence(path, {"gate": GATE, "runs": [one.as_evidence() for one in self.runs]})
+
+
+def save_evidence(path: str, content: Mapping[str, Any]) -> str:
+    """Replace the file in one step.
+
+    :raises ConfigError: where it cannot be written.
+    """
+    draft = f"{path}.{os.getpid()}"
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.replace(draft, path)
+    except OSError as exc:
+        raise ConfigError(f"the evidence cannot be written: {exc.strerror}", seen=path) from exc
+    return path

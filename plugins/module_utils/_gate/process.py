@@ -1,0 +1,145 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs a gate's tool on the node so that nothing it does can hold or fool the gate. PRIVATE to the collection.
+
+The tool runs in a session of its own, dies with its parent, and is killed with all its children at the deadline. Its
+output is bounded, and standard error is kept apart: a warning there is no part of a document on standard output.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+#: More than the largest document that any of these tools prints, by two orders of magnitude.
+OUTPUT_LIMIT = 16 * 1024 * 1024
+#: How long a killed tool's children may keep a pipe open before it is closed under them.
+_DRAIN_SECONDS = 2.0
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a tool: what was asked, what came back, and how it ended.
+
+    ended: ``exit`` | ``timeout`` | ``flood`` | ``missing`` | ``denied``. rc: as subprocess gives it, None where the
+    tool never ran.
+    """
+
+    argv: tuple[str, ...]
+    rc: Optional[int]
+    stdout: bytes
+    stderr: bytes
+    ended: str
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+    def parts(self) -> tuple[bytes, ...]:
+        """What the evidence digest is made of."""
+        return ("\0".join(self.argv).encode(), str(self.rc).encode(), self.ended.encode(), self.stdout, self.stderr)
+
+    def as_evidence(self) -> dict[str, Any]:
+        return {
+            "argv": list(self.argv),
+            "rc": self.rc,
+            "ended": self.ended,
+            "seconds": round(self.seconds, 3),
+            "stdout": self.text,
+            "stderr": self.stderr.decode("utf-8", "replace"),
+        }
+
+
+def _die_with_parent() -> None:
+    """A stress test must not outlive the gate that watches it. Linux only, and no error where it cannot be had."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):
+        pass
+
+
+def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> Run:
+    """Run a tool to its end or to the deadline. Never raises for what the tool does."""
+    begun = time.monotonic()
+    words = tuple(str(word) for word in argv)
+    try:
+        process = subprocess.Popen(
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C", "LANG": "C", **(env or {})},
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+    except FileNotFoundError:
+        return Run(words, None, b"", b"", "missing", 0.0)
+    except (OSError, ValueError, subprocess.SubprocessError) as exc:
+        return Run(words, None, b"", str(exc).encode(), "denied", 0.0)
+    try:
+        out, err, ended = _collect(process, begun + timeout)
+    finally:
+        _end(process)
+    return Run(words, process.returncode, out, err, ended, time.monotonic() - begun)
+
+
+def _collect(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes, str]:
+    """Read both pipes until the tool has ended, the deadline has passed, or it has said too much."""
+    assert process.stdout is not None and process.stderr is not None
+    kept: dict[int, bytearray] = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    out, err = kept.values()
+    gone: Optional[float] = None
+    with selectors.DefaultSelector() as selector:
+        for descriptor in kept:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map():
+            now = time.monotonic()
+            if process.poll() is not None and gone is None:
+                gone = now
+            if now >= deadline and gone is None:
+                return bytes(out), bytes(err), "timeout"
+            if gone is not None and now - gone > _DRAIN_SECONDS:
+                break
+            for key, _mask in selector.select(timeout=min(0.5, max(0.01, deadline - now)) if gone is None else 0.1):
+                chunk = os.read(key.fd, 65536)
+                if not chunk:
+                    selector.unregister(key.fd)
+                kept[key.fd] += chunk
+            if len(out) + len(err) > OUTPUT_LIMIT:
+                return bytes(out), bytes(err), "flood"
+    try:
+        process.wait(timeout=max(0.01, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return bytes(out), bytes(err), "timeout"
+    return bytes(out), bytes(err), "exit"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of the tool's session, and collect the tool itself."""
+    for send in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, send)
+        except (ProcessLookupError, PermissionError):
+            pass
+        try:
+            process.wait(timeout=3 if send == signal.SIGTERM else 30)
+        except subprocess.TimeoutExpired:
+            continue
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+Runner = Callable[..., Run]

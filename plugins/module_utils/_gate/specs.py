@@ -1,0 +1,42 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Argument specs of the gates; module and action share them. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+
+GATE: dict[str, dict[str, Any]] = {
+    "sku": {"type": "str"},
+    "profile": {"type": "dict"},
+    "profile_path": {"type": "list", "elements": "path"},
+    "fail_on": {"type": "str", "choices": ["fail", "inconclusive", "never"], "default": "inconclusive"},
+    "evidence_path": {"type": "path"},
+}
+
+DCGM_GATE = spec(
+    FLEET,
+    GATE,
+    level={"type": "int", "choices": [1, 2, 3, 4], "default": 1},
+    tests={"type": "list", "elements": "str"},
+    timeout={"type": "int"},
+    busy_timeout={"type": "int", "default": 60},
+    localise_timeout={"type": "int", "default": 600},
+    dcgmi={"type": "str", "default": "dcgmi"},
+)
+
+KERNEL_LOG_GATE = spec(
+    FLEET,
+    GATE,
+    source={"type": "str", "choices": ["auto", "kmsg", "journal", "file"], "default": "auto"},
+    path={"type": "path"},
+    since={"type": "str"},
+    timeout={"type": "int", "default": 60},
+    uptime_path={"type": "path", "default": "/proc/uptime"},
+    boot_id_path={"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
+    pstore_path={"type": "path", "default": "/sys/fs/pstore"},
+    journalctl={"type": "str", "default": "journalctl"},
+)

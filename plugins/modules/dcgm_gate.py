@@ -1,0 +1,194 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: dcgm_gate
+short_description: Judge the GPUs of a node by NVIDIA's DCGM diagnostic
+version_added: "0.1.0"
+description:
+  - Runs C(dcgmi diag) on the node, reads every JSON shape of DCGM 2, 3 and 4, and judges it against the node's SKU
+    profile.
+  - It fails closed. The verdict is V(pass) only if each test that the profile requires was run on each GPU that the
+    profile counts and says so, and the exit status agrees. A missing tool, a time limit, noise, a skipped test, a
+    missing GPU, an unknown word and an unknown SKU are no pass.
+  - The remedy comes from a table of this collection by DCGM error id, not from DCGM's severity.
+  - dcgmi runs in a session of its own, with standard error apart, and is killed with its children at the deadline. No
+    option is given to it that its version lacks.
+  - When all GPUs fail a test together, each is asked alone, where dcgmi can (3.3 and newer). When C(nvbandwidth)
+    alone fails in a row of tests, it is run once more by itself.
+  - Level 1 and the test C(software) only look. Everything else loads the GPUs, and is destructive to running work - it
+    demands the node's lease and fresh evidence that the node is drained.
+  - Nothing but the Python standard library is needed on the node.
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.gate
+attributes:
+  check_mode:
+    support: partial
+    details: Level 1 runs, as it only looks. What would load the GPUs does not run and is V(inconclusive), without
+      failing the host.
+  diff_mode:
+    support: none
+options:
+  level:
+    description: The level of C(dcgmi diag -r). 1 takes seconds, 2 two minutes, 3 a quarter of an hour, 4 hours.
+    type: int
+    choices: [1, 2, 3, 4]
+    default: 1
+  tests:
+    description:
+      - Tests by name instead of a level, in the spelling of DCGM 4, for instance V(memory) or V(nvbandwidth).
+      - Each of them is then required on each GPU.
+    type: list
+    elements: str
+  timeout:
+    description:
+      - Seconds after which the diagnostic is killed. Without it 300 for level 1, 900 for level 2, 3600 for level 3 and
+        for names, 14400 for level 4.
+    type: int
+  busy_timeout:
+    description: Seconds to try again while DCGM says that another diagnostic runs.
+    type: int
+    default: 60
+  localise_timeout:
+    description: Seconds for asking each GPU alone after all failed together; V(0) leaves it out.
+    type: int
+    default: 600
+  dcgmi:
+    description: The dcgmi program.
+    type: str
+    default: dcgmi
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+"""
+
+EXAMPLES = r"""
+- name: Look at the GPUs, without loading them
+  gpufleet.baremetal.dcgm_gate:
+    level: 1
+
+- name: Diagnose a drained node for a quarter of an hour, and decide later
+  gpufleet.baremetal.dcgm_gate:
+    level: 3
+    fail_on: never
+  register: diagnosis
+
+- name: Say what is wrong
+  ansible.builtin.debug:
+    var: diagnosis.findings
+"""
+
+RETURN = r"""
+verdict:
+  description: V(pass) only if everything that the profile requires was measured and passes.
+  returned: always
+  type: str
+  sample: fail
+msg:
+  description: The verdict, the worst findings and the remedy in one sentence.
+  returned: always
+  type: str
+  sample: "dcgm_gate: fail. GPU 3: row remap failure (DCGM 80). Remedy: rma"
+checks:
+  description: One entry a cell, each with id, entity, measured, wanted, unit, source and verdict.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - {id: dcgm.memory, entity: GPU 3, measured: fail, wanted: pass, unit: "", source: "dcgmi diag", verdict: fail}
+findings:
+  description: What is wrong, each with id, entity, text and remedy.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - {id: "dcgm:80", entity: GPU 3, text: "GPU 3: row remap failure (DCGM 80)", remedy: rma}
+remedy:
+  description:
+    - The heaviest remedy of the findings, one of V(none), V(retest), V(remediate_config), V(reset_gpu), V(reboot),
+      V(power_cycle), V(fabric), V(reseat), V(field_diag) and V(rma).
+  returned: always
+  type: str
+  sample: rma
+tool:
+  description: Name and version of what measured.
+  returned: always
+  type: dict
+  sample: {name: dcgmi, version: "4.6.0"}
+argv:
+  description: The command that was run, or the place that was read.
+  returned: always
+  type: list
+  elements: str
+  sample: [dcgmi, diag, -r, "2", -j, -n, "gpu:8"]
+started:
+  description: When the gate began, UTC.
+  returned: always
+  type: str
+  sample: "2026-11-20T10:00:00Z"
+ended:
+  description: When it ended, UTC.
+  returned: always
+  type: str
+  sample: "2026-11-20T10:00:04Z"
+evidence_digest:
+  description: SHA-256 over the raw outputs, exit statuses included.
+  returned: always
+  type: str
+  sample: "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+profile:
+  description: SKU and digest of the profile that was applied.
+  returned: always
+  type: dict
+  sample: {sku: h100-sxm-8, digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
+schema:
+  description: Version of this shape.
+  returned: always
+  type: int
+  sample: 1
+gate:
+  description: Name of the gate.
+  returned: always
+  type: str
+  sample: dcgm_gate
+gpus:
+  description: The GPUs that DCGM listed, each with its number, device id and serial; empty where the document lists none.
+  returned: when dcgmi ran
+  type: list
+  elements: dict
+  sample:
+    - {gpu: 0, device_id: "2330", serial: "1650524000001"}
+evidence_path:
+  description: Where the raw outputs lie; empty without O(evidence_path).
+  returned: when dcgmi ran
+  type: str
+  sample: /var/log/gpufleet/dcgm.json
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import dcgm_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import refusal
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=DCGM_GATE, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    try:
+        result = dcgm_gate(module.params, ctx).as_dict(ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    if refusal(result, module.params["fail_on"]):
+        module.fail_json(**result)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

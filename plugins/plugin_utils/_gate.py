@@ -1,0 +1,127 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's side of every gate. PRIVATE to the collection.
+
+It hands the node the checked profile of its SKU, and sees to it that each gate ends with a verdict in the ledger:
+also when the module crashed, ran out of time, or the connection died under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Optional
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+    answer,
+    inconclusive,
+    json_digest,
+    now_utc,
+    refusal,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+
+_GATE_FILES = Path(__file__).resolve().parents[2] / "roles" / "gate" / "files"
+OWN_PROFILES = _GATE_FILES / "profiles"
+PROFILE_SCHEMA = _GATE_FILES / "schemas" / "profile.schema.json"
+#: What only the controller may know; a ledger's URL can hold a password.
+_STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path")
+#: The states and the outcomes of the provisioner that begin a node's life anew.
+_REIMAGED = ("imaging",)
+_DEPLOYING = ("deploying", "deployed")
+
+
+class GateAction(VerbAction):
+    """Base of the gates' actions."""
+
+    NODE_SIDE = True
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._started = now_utc()
+        self._unfit = ""
+        params = dict(params)
+        try:
+            if params.get("profile"):
+                profiles.check(params["profile"], PROFILE_SCHEMA)
+            else:
+                params["profile"] = self._profile(params)
+        except MissingLibrary:
+            raise
+        except ConfigError as exc:
+            self._unfit = str(exc)
+        return {key: value for key, value in params.items() if key not in _STAYS_HERE}
+
+    def _profile(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        if not params.get("sku"):
+            raise ConfigError("the node's SKU is not known", do="set gpufleet_sku in the inventory")
+        folders = profiles.search_path(params.get("profile_path") or [], OWN_PROFILES)
+        return profiles.load(str(params["sku"]), folders, PROFILE_SCHEMA).data
+
+    def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
+        if self._unfit:
+            return self._concluded(params, self._without(self._unfit, "profile", "remediate_config", params))
+        try:
+            result = super()._shipped(params)
+        except (FleetError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as exc:  # Ansible's own time limit is no Exception
+            lost = isinstance(exc, AnsibleConnectionFailure)
+            text = f"the {'connection to the node died' if lost else 'gate did not end'}: {str(exc)[:300]}"
+            self._append_verdict(self._without(text, "unreachable" if lost else "aborted", "retest", params))
+            raise
+        if result.get("verdict") in ("pass", "fail", "inconclusive") and "events" in result:
+            return result
+        return self._crashed(params, result)
+
+    def _crashed(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """The module said something else than a verdict: it was killed, or could not even start."""
+        said = str(result.get("msg") or result.get("module_stderr") or "it printed no result")
+        own = self._without(f"the gate's module gave no verdict: {said[:300]}", "crashed", "retest", params)
+        concluded = self._concluded(params, own)
+        if "error" in result:  # an option is wrong: that is no verdict to be waved through
+            concluded.update(failed=True, error=result["error"])
+        for key in ("exception", "module_stdout", "module_stderr", "rc"):
+            if key in result:
+                concluded[key] = result[key]
+        return concluded
+
+    def _without(self, text: str, id: str, remedy: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """An inconclusive result that this controller wrote for the node."""
+        profile: Optional[dict[str, str]] = None
+        if params.get("profile") and not self._unfit:
+            profile = {"sku": str(params["profile"].get("sku", "")), "digest": json_digest(params["profile"])}
+        verdict = inconclusive(self.NAME, text, id=id, remedy=remedy, started=self._started, profile=profile)
+        return answer(verdict).as_dict(Context(check_mode=bool(self._task.check_mode)))
+
+    def _concluded(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        if refusal(result, str(params.get("fail_on") or "inconclusive")):
+            result["failed"] = True
+        return result
+
+    def _append_verdict(self, result: Mapping[str, Any]) -> None:
+        """Nobody will return this result: what it says goes to the ledger now."""
+        self._append([Event(str(item["kind"]), str(item["name"]), dict(item["data"])) for item in result["events"]])
+
+    def remediated(self) -> Optional[float]:
+        """Seconds since this node was last imaged, as the ledger knows; None where it was never.
+
+        A state ``validating`` is no remedy: what the new system logged while it booted comes before it.
+        """
+        node = self.node_id()
+        found = [self.ledger().latest([node], "state", _REIMAGED).get(node)]
+        outcome = self.ledger().latest([node], "outcome", ["provisioner_node"]).get(node)
+        after = (outcome or {}).get("data", {}).get("after") or {}
+        if isinstance(after, Mapping) and after.get("state") in _DEPLOYING:
+            found.append(outcome)
+        times = [float(event["at"]) for event in found if event]
+        return max(0.0, self.ledger().now() - max(times)) if times else None
+
+
+def seconds_ago(age: Optional[float]) -> str:
+    """A window's start as a node can place it whatever its clock says; without one, its whole boot."""
+    return "boot" if age is None else f"{age:.1f}"
