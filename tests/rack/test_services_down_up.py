@@ -22,10 +22,16 @@ pytestmark = [pytest.mark.rack, pytest.mark.needs_root, pytest.mark.slow]
 # A rack on a fresh machine, everything downloaded: the whole demonstration has four minutes.
 UP_SECONDS = 40
 
+# Another rack under another name, such as one of a test, is none of this test's business.
+TOLD = json.loads((rack.RACK / "rack.json").read_text(encoding="utf-8")) if (rack.RACK / "rack.json").exists() else {}
+NODES = [node["name"] for node in TOLD.get("nodes", [])]
+LINKS = {TOLD.get("bridge"), *(f"gfr-{name}" for name in NODES)}
+NAMESPACES = {f"gfrack-{name}" for name in NODES}
+
 
 def processes_of_the_rack() -> list[str]:
     """Processes that were started from the rack's folder or still hold it, this test's own family excepted."""
-    marks = (str(rack.RACK).encode(), b"gfrack")
+    marks = [mark.encode() for mark in (f"{rack.RACK}/", *NAMESPACES)]
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -43,12 +49,13 @@ def processes_of_the_rack() -> list[str]:
 def leftovers() -> dict[str, list[str]]:
     links = json.loads(subprocess.run(["ip", "-j", "link"], capture_output=True, text=True, check=True).stdout)
     names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()
+    marks = [str(rack.RACK), *NAMESPACES]
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return {
         "processes": processes_of_the_rack(),
-        "links": [link["ifname"] for link in links if link["ifname"].startswith("gfr")],
-        "namespaces": [name for name in names if name.startswith("gfrack")],
-        "mounts": [line for line in mounts if str(rack.RACK) in line or "gfrack" in line],
+        "links": [link["ifname"] for link in links if link["ifname"] in LINKS],
+        "namespaces": [name for name in names if name in NAMESPACES],
+        "mounts": [line for line in mounts if any(mark in line for mark in marks)],
     }
 
 
