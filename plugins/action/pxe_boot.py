@@ -1,0 +1,29 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb pxe_boot on the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish_link import tls_context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+
+# Reads the system's CA bundle once, here, before the workers fork.
+tls_context(None, True)
+
+
+class ActionModule(VerbAction):
+    """Sets a network boot from the controller's worker process, and can ask the node itself what it booted."""
+
+    NAME = "pxe_boot"
+    SPEC = PXE_SPEC
+    verb = staticmethod(pxe_boot)
+    PAST_PROVISIONER = True
+
+    def destructive(self, params: Mapping[str, Any]) -> bool:
+        return bool(params["power"] == "restart")

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb behind ``pxe_boot``: one network boot, proven. PRIVATE to the collection.
+
+Two proofs count. The BMC shows the override that was asked for; or the node itself has started anew and its kernel
+was given ``BOOTIF`` of its boot port, which only a network boot leaves. Where neither can be had the result is
+inconclusive, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import PowerSteps
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    DeadlineExceeded,
+    NotProven,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+READBACK = "readback"
+BOOT = "boot"
+NONE = "none"
+#: How long a BMC may take to show an override that it has taken, and how often it is asked.
+_READBACK_SECONDS = 30.0
+_READBACK_PACE = 1.0
+#: An override whose answer was lost is asked for so many times in all; it is the same one each time.
+_ATTEMPTS = 3
+_BOOT_PACE = 3.0
+#: Clocks of node and controller need not agree; its uptime and our stopwatch must, within this.
+_SLACK_SECONDS = 5.0
+
+
+def pxe_boot(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Set the override, prove it, and boot the machine if asked to.
+
+    :raises NotProven: when the effect was not seen, or cannot be seen and ``accept_inconclusive`` is not set.
+    """
+    with connect(params, ctx) as bmc:
+        return _NetworkBoot(bmc, params, ctx).run()
+
+
+class _NetworkBoot:
+    def __init__(self, bmc: c.Bmc, params: Mapping[str, Any], ctx: Context) -> None:
+        self.bmc = bmc
+        self.ctx = ctx
+        self.target = str(params["target"])
+        self.mode = str(params["mode"])
+        self.uri = str(params.get("http_boot_uri") or "")
+        self.power = str(params["power"])
+        self.prove = str(params["prove"])
+        self.accept = bool(params["accept_inconclusive"])
+        self.mac = _mac(params.get("boot_mac"))
+        self.timeout = float(params["timeout"])
+        self.steps = PowerSteps(bmc, ctx, timeout=self.timeout)
+        self.blind = False
+        self.sent = False
+        if self.prove == BOOT:
+            require(params, "boot_mac", node=ctx.node)
+            self._demand_way_to_node()
+
+    def _demand_way_to_node(self) -> None:
+        problem = "the power option is none" if self.power == "none" else ""
+        if self.ctx.boot_probe is None and not self.ctx.check_mode:
+            problem = "this task has no connection to the node itself"
+        if problem:
+            raise ConfigError(
+                "the boot cannot be proven by the node",
+                wanted="a power step, and a task that is not delegated",
+                seen=problem,
+                do="set power to on or restart, and run the task on the node's own inventory host",
+            )
+
+    def run(self) -> Result:
+        power = self.steps.state()
+        shown = self.bmc.boot_override()
+        self.bmc.check_boot(self.target, self.mode, self.uri)
+        self.blind = not self.bmc.capabilities().shows_boot_override
+        boots = self.power == "restart" or (self.power == "on" and power == c.OFF)
+        by_node = boots and self._wants_node()
+        probe = self._probe() if by_node and power == c.ON else None
+        current = shown
+        if self.power == "restart" and power != c.OFF:
+            self.steps.force_off()
+            current = self.bmc.boot_override()  # some forget it with the power
+        set_now = self.blind or not current.is_once(self.target, self.mode, self.uri)
+        after = self._override(current, set_now)
+        proof = READBACK if not self.blind and self.prove != BOOT and not self.ctx.check_mode else NONE
+        if boots:
+            started = time.monotonic()
+            self._power_on()
+            if by_node and not self.ctx.check_mode:
+                proof = self._proven_by_node(probe, started)
+        return self._result(power, shown, after, changed=set_now or boots, proof=proof)
+
+    def _wants_node(self) -> bool:
+        if self.ctx.check_mode or self.prove == READBACK or self.ctx.boot_probe is None:
+            return False
+        return self.prove == BOOT or (self.blind and bool(self.mac))
+
+    # -- the override ------------------------------------------------------------------------------------------
+
+    def _override(self, shown: c.BootOverride, set_now: bool) -> c.BootOverride:
+        if not set_now:
+            return shown
+        wanted = c.BootOverride(c.ONCE, self.target, shown.mode if self.mode == c.KEEP else self.mode, self.uri)
+        for attempt in range(1, _ATTEMPTS + 1):
+            lost = self._sent_but_lost()
+            if self.ctx.check_mode:
+                return wanted
+            if self.blind:
+                if lost and attempt < _ATTEMPTS:
+                    continue
+                return self.bmc.boot_override()
+            try:
+                return self._read_back()
+            except DeadlineExceeded as exc:
+                if lost and attempt < _ATTEMPTS:
+                    continue
+                if self.prove == BOOT:
+                    return self.bmc.boot_override()
+                raise self._not_taken(exc) from exc
+        raise AssertionError("the last attempt returns or raises")
+
+    def _sent_but_lost(self) -> bool:
+        try:
+            self.bmc.set_boot_once(self.target, self.mode, self.uri)
+        except c.LostAnswer as exc:
+            self.steps.notes.append(f"{exc.what}: decided by reading the override")
+            return True
+        return False
+
+    def _read_back(self) -> c.BootOverride:
+        return self.ctx.wait(
+            self.bmc.boot_override,
+            lambda override: override.is_once(self.target, self.mode, self.uri),
+            timeout=min(self.steps.left, _READBACK_SECONDS),
+            interval=_READBACK_PACE,
+            wanted=f"once {self.target}" + ("" if self.mode == c.KEEP else f" {self.mode}"),
+            seen=_words,
+        )
+
+    def _not_taken(self, exc: DeadlineExceeded) -> NotProven:
+        return NotProven(
+            "the BMC took the boot override and does not show it",
+            address=self.bmc.address,
+            wanted=exc.wanted,
+            seen=exc.seen,
+            do="is this BMC known not to show it? Then prove it by the node's boot: power restart, prove boot",
+        )
+
+    # -- the boot ----------------------------------------------------------------------------------------------
+
+    def _power_on(self) -> None:
+        if self.ctx.check_mode:
+            self.steps.seen = c.OFF
+        self.steps.on()
+
+    def _probe(self) -> Mapping[str, str] | None:
+        return self.ctx.boot_probe() if self.ctx.boot_probe is not None else None
+
+    def _proven_by_node(self, before: Mapping[str, str] | None, started: float) -> str:
+        old = str((before or {}).get("boot_id") or "")
+        found = self.ctx.wait(
+            self._probe,
+            lambda seen: seen is not None and _is_new(seen, old, time.monotonic() - started),
+            timeout=self.steps.left,
+            interval=_BOOT_PACE,
+            wanted="a new boot of the node, seen by the node itself",
+            seen=lambda seen: "no answer of the node" if seen is None else f"still boot {seen.get('boot_id')}",
+            do="look at the node's console: what did it boot?",
+        )
+        line = str((found or {}).get("cmdline") or "")
+        ports = [word.partition("=")[2] for word in line.split() if word.startswith("BOOTIF=")]
+        if any(_mac(port)[-12:] == self.mac for port in ports):
+            return BOOT
+        raise NotProven(
+            "the node did not boot from the network",
+            address=self.bmc.address,
+            wanted=f"BOOTIF of the boot port {self.mac} in /proc/cmdline",
+            seen=f"BOOTIF {', '.join(ports)}" if ports else "no BOOTIF: it booted from a disk",
+            do="check the boot order, and that the loader of the network boot passes BOOTIF (pxelinux: ipappend 2)",
+        )
+
+    # -- the result --------------------------------------------------------------------------------------------
+
+    def _result(self, power: str, shown: c.BootOverride, after: c.BootOverride, *, changed: bool, proof: str) -> Result:
+        verdict = "inconclusive" if proof == NONE else "pass"
+        if proof == NONE and not self.ctx.check_mode and not self.accept:
+            raise NotProven(
+                "the boot override was sent, and nothing shows that it was taken",
+                address=self.bmc.address,
+                wanted="a BMC that shows it, or a boot that the node itself proves",
+                seen=f"{_words(after)}, which on this BMC says nothing",
+                do="set power to restart (or on, for a node that is off) and boot_mac, or accept_inconclusive",
+            )
+        booted = self.power == "restart" or (self.power == "on" and power == c.OFF)
+        return Result(
+            before={"power": power, "boot": shown.as_dict()},
+            after={"power": c.ON if booted else self.steps.seen, "boot": after.as_dict()},
+            changed=changed,
+            data={"proof": proof, "verdict": verdict, "notes": self.steps.notes},
+        )
+
+
+def _is_new(seen: Mapping[str, str], old: str, elapsed: float) -> bool:
+    """Another boot than the one before; where that is not known, one not older than our power-on."""
+    if old:
+        return seen.get("boot_id") not in ("", None, old)
+    try:
+        return float(seen.get("uptime") or "inf") <= elapsed + _SLACK_SECONDS
+    except ValueError:
+        return False
+
+
+def _mac(text: Any) -> str:
+    return "".join(char for char in str(text or "").lower() if char in "0123456789abcdef")
+
+
+def _words(override: c.BootOverride) -> str:
+    return f"{override.enabled} {override.target} {override.mode}"

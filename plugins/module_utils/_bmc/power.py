@@ -1,0 +1,227 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb behind ``redfish_power``: change a machine's power, and see it changed. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.settle import NO_ANSWER, look, settled, stable_now
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    DeadlineExceeded,
+    Refused,
+    Unsupported,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+#: What a machine's power is when a state has been reached.
+GOAL = {"on": c.ON, "off": c.OFF, "force_off": c.OFF, "graceful": c.OFF, "cycle": c.ON, "reset": c.ON}
+#: A refused request is looked into for so long: the state that a BMC shows lags behind the one that it acts on.
+_REFUSED_SECONDS = 10.0
+#: How often the node itself is asked whether it has started anew; each time costs a connection.
+_PROBE_EVERY = 8
+_RESET_PACE = 0.5
+
+
+def power(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Bring the machine to the wanted state and hold it against what the BMC then says.
+
+    :raises DeadlineExceeded: when the BMC took the request and nothing came of it.
+    """
+    with connect(params, ctx) as bmc:
+        stepper = PowerSteps(bmc, ctx, timeout=float(params["timeout"]))
+        before = stepper.state()
+        state = str(params["state"])
+        changed = _PLANS[state](stepper, float(params["graceful_timeout"]))
+        after = GOAL[state] if changed and ctx.check_mode else stepper.seen
+        return Result(
+            before={"power": before},
+            after={"power": after},
+            changed=changed,
+            data={"proof": stepper.proof, "notes": stepper.notes},
+        )
+
+
+class PowerSteps:
+    """Single steps of power on one machine, each of which ends with the effect seen or with an exception."""
+
+    def __init__(self, bmc: c.Bmc, ctx: Context, *, timeout: float) -> None:
+        self.bmc = bmc
+        self.ctx = ctx
+        self.notes: list[str] = []
+        self.proof = "readback"
+        self.seen = c.UNKNOWN
+        self._end = time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    def state(self) -> str:
+        self.seen = stable_now(self.bmc, self.ctx, timeout=min(self.left, 120.0))
+        return self.seen
+
+    def send(self, kind: str, goal: str = "") -> bool:
+        """One request; False in check mode. A refusal because it is so already is none, and is seen by looking."""
+        destructive = kind != c.POWER_ON and self.seen != c.OFF
+        try:
+            return self.bmc.set_power(kind, destructive=destructive) == c.SENT
+        except c.LostAnswer as exc:
+            self.notes.append(f"{exc.what}: decided by reading the state")
+            return True
+        except (Refused, BadAnswer):
+            if not goal or not self._comes_to(goal):
+                raise
+            self.notes.append(f"the BMC refused {kind}, and its state is {goal}")
+            return True
+
+    def _comes_to(self, goal: str) -> bool:
+        try:
+            settled(self.bmc, self.ctx, (goal,), timeout=min(self.left, _REFUSED_SECONDS))
+        except DeadlineExceeded:
+            return False
+        return True
+
+    def reach(self, kind: str, goal: str, *, timeout: float = float("inf"), do: str = "") -> None:
+        """Ask, and wait until the state is there to stay."""
+        if self.send(kind, goal):
+            self.seen = settled(self.bmc, self.ctx, (goal,), timeout=min(timeout, self.left), do=do or _DO[goal])
+
+    def on(self) -> None:
+        self.reach(c.POWER_ON, c.ON)
+
+    def force_off(self) -> None:
+        self.reach(c.FORCE_OFF, c.OFF)
+
+    def cycle(self) -> None:
+        """Off, seen, then on, seen; a machine that is off is powered on."""
+        if self.seen != c.OFF:
+            self.force_off()
+        if not self.ctx.check_mode or self.seen == c.OFF:
+            self.on()
+
+
+_DO = {
+    c.ON: "the BMC took the request and the machine stayed off: check its power supplies and the BMC's own event log",
+    c.OFF: "the machine did not go off: try force_off, and read the BMC's own event log",
+}
+
+
+def _on(steps: PowerSteps, graceful_timeout: float) -> bool:
+    if steps.seen == c.ON:
+        return False
+    steps.on()
+    return True
+
+
+def _off(steps: PowerSteps, graceful_timeout: float) -> bool:
+    if steps.seen == c.OFF:
+        return False
+    steps.reach(
+        c.GRACEFUL_OFF, c.OFF, do="the operating system did not shut down: use graceful, or shut it down yourself"
+    )
+    return True
+
+
+def _force_off(steps: PowerSteps, graceful_timeout: float) -> bool:
+    if steps.seen == c.OFF:
+        return False
+    steps.force_off()
+    return True
+
+
+def _graceful(steps: PowerSteps, graceful_timeout: float) -> bool:
+    if steps.seen == c.OFF:
+        return False
+    try:
+        steps.reach(c.GRACEFUL_OFF, c.OFF, timeout=graceful_timeout)
+    except Unsupported:
+        steps.notes.append("this BMC offers no graceful shutdown: the power was cut")
+        steps.force_off()
+    except DeadlineExceeded:
+        steps.notes.append(f"no shutdown within {graceful_timeout:g} s: the power was cut")
+        steps.force_off()
+    return True
+
+
+def _cycle(steps: PowerSteps, graceful_timeout: float) -> bool:
+    steps.cycle()
+    return True
+
+
+def _reset(steps: PowerSteps, graceful_timeout: float) -> bool:
+    """Restart as the BMC offers it. A machine reads "on" before and after, so that alone proves nothing."""
+    if steps.seen == c.OFF:
+        steps.on()
+        return True
+    marker = steps.bmc.restart_marker()
+    boot = "" if steps.ctx.check_mode else _boot_id(steps.ctx)
+    try:
+        sent = steps.send(c.RESTART)
+    except Unsupported:
+        steps.notes.append("this BMC offers no restart: off, then on")
+        steps.cycle()
+        return True
+    if sent:
+        steps.proof = _restarted(steps, marker, boot)
+        steps.seen = c.ON
+    return True
+
+
+def _boot_id(ctx: Context) -> str:
+    found = ctx.boot_probe() if ctx.boot_probe is not None else None
+    return str((found or {}).get("boot_id") or "")
+
+
+def _restarted(steps: PowerSteps, marker: str, boot: str) -> str:
+    """How the restart showed: an off or changing state in between, a newer reset time, or a new boot id."""
+    states: list[str] = []
+    signs: list[str] = []
+
+    def read() -> str:
+        state = look(steps.bmc)
+        states.append(state)
+        if state not in (c.ON, NO_ANSWER):
+            signs.append("readback")
+        elif state == c.ON and not signs:
+            signs.extend(_other_sign(steps, marker, boot, len(states)))
+        return state
+
+    try:
+        steps.ctx.wait(
+            read,
+            lambda state: bool(signs) and states[-2:] == [c.ON, c.ON],
+            timeout=steps.left,
+            interval=_RESET_PACE,
+            wanted="a sign of the restart, then power on, read twice in a row",
+            seen=lambda state: f"power {state}, {'restarted' if signs else 'no sign of a restart'}",
+            do="use the state cycle, whose off can be seen",
+        )
+    except DeadlineExceeded as exc:
+        exc.address = exc.address or steps.bmc.address
+        raise
+    return signs[0]
+
+
+def _other_sign(steps: PowerSteps, marker: str, boot: str, turn: int) -> tuple[str, ...]:
+    if marker and steps.bmc.restart_marker() not in ("", marker):
+        return ("reset_time",)
+    if boot and turn % _PROBE_EVERY == 0 and _boot_id(steps.ctx) not in ("", boot):
+        return ("boot",)
+    return ()
+
+
+_PLANS: dict[str, Callable[[PowerSteps, float], bool]] = {
+    "on": _on,
+    "off": _off,
+    "force_off": _force_off,
+    "graceful": _graceful,
+    "cycle": _cycle,
+    "reset": _reset,
+}

@@ -1,0 +1,306 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The connection to a Redfish service: sushy's connector with our own rules. PRIVATE to the collection.
+
+What differs from sushy 5.14's own, and why:
+
+* TLS: one ready ``SSLContext`` for all connections of a CA file. Otherwise the system's CA bundle is read for each
+  connection, which is most of what a request costs.
+* Connections stay open between requests; sushy closes each.
+* The environment is ignored: ``REQUESTS_CA_BUNDLE`` would override what verifies the BMC, ``.netrc`` who logs in.
+* A read is repeated while the BMC says "not now" or the connection breaks, for a bounded time. A write never is:
+  a connection that broke after it was sent is :class:`LostAnswer`.
+* 401 is final. sushy tries a refused login again, in another way, and on 403 opens one more session each time.
+* Every failure is an exception of our tree, whatever the body was.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_answers as answers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    FleetError,
+    MissingLibrary,
+    Unreachable,
+)
+
+SushyConnector: Any = object
+HTTPAdapter: Any = object
+try:
+    import requests
+    from requests.adapters import HTTPAdapter  # type: ignore[no-redef]
+    from sushy.connector import Connector as SushyConnector  # type: ignore[no-redef]
+    from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+except ImportError as exc:
+    LIBRARY_PROBLEM: str | None = str(exc)
+else:
+    LIBRARY_PROBLEM = None
+
+CONNECT_SECONDS = 10.0
+#: Recorded BMCs need up to 23 s for one resource.
+READ_SECONDS = 60.0
+#: How long a read goes on against a BMC that does not answer, and against one that says that it is not ready.
+PATIENCE_BROKEN = 20.0
+PATIENCE_BUSY = 120.0
+RETRY_SECONDS = 2.0
+#: An idle connection may have been closed at the other end: a write goes out on a new one.
+IDLE_SECONDS = 3.0
+
+
+@lru_cache(maxsize=32)
+def tls_context(ca_path: str | None, verify: bool) -> ssl.SSLContext:
+    """The context for a CA file; made once a process, so the action makes the usual one before its workers fork.
+
+    :raises ConfigError: when the file cannot be used.
+    """
+    if not verify:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    if not ca_path:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cafile=ca_path)
+    except (OSError, ssl.SSLError) as exc:
+        raise ConfigError(
+            f"the file of certificate authorities cannot be used: {exc}",
+            seen=ca_path,
+            do="set gpufleet_bmc_ca_path to a PEM file on the machine that talks to the BMC",
+        ) from exc
+    return context
+
+
+def base_url(address: str) -> str:
+    """``https://host[:port]`` out of an address as people write it.
+
+    :raises ConfigError: when it is none, or holds a login.
+    """
+    url = address if "://" in address else f"https://{address}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise ConfigError(
+            "the BMC's address cannot be used",
+            wanted="https://host, host or host:port, and no login in it",
+            do="correct gpufleet_bmc_address",
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+class _Adapter(HTTPAdapter):
+    """Hands urllib3 a ready context, and keeps requests from loading CA files into it."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, ssl_context=self._context, **kwargs)
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        """The context has it all."""
+
+    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> Any:
+        host, _tls = super().build_connection_pool_key_attributes(request, verify, cert)
+        return host, {"ssl_context": self._context}
+
+
+class Link(SushyConnector):
+    """A sushy connector: sushy's objects work on it, and so does our driver.
+
+    :param wait: ``Context.wait``: the only way to sleep.
+    :param deadline: in the clock of ``time.monotonic``; nothing is retried past it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        *,
+        context: ssl.SSLContext,
+        wait: Callable[..., Any],
+        deadline: float,
+    ) -> None:
+        if LIBRARY_PROBLEM is not None:
+            raise MissingLibrary("sushy", why="Redfish is spoken through it", cause=LIBRARY_PROBLEM)
+        super().__init__(url, default_request_timeout=READ_SECONDS, connect_timeout=CONNECT_SECONDS)
+        self._wait = wait
+        self._deadline = deadline
+        self._used = 0.0
+        self._session.trust_env = False
+        self._session.headers.pop("Connection", None)
+        self._session.auth = (username.encode("utf-8"), password.encode("utf-8"))
+        self._session.mount("https://", _Adapter(context))
+
+    @property
+    def url(self) -> str:
+        return str(self._url)
+
+    def _op(
+        self,
+        method: str,
+        path: str = "",
+        data: Any = None,
+        headers: Any = None,
+        blocking: bool = False,
+        timeout: float | None = None,
+        **more: Any,
+    ) -> Any:
+        """What sushy calls for get, post, patch, put and delete."""
+        if method == "GET":
+            return self._read(path, dict(headers or {}))
+        return self.send(method, path, data, dict(headers or {}))
+
+    def send(self, method: str, path: str, data: Any, headers: dict[str, str] | None = None) -> Any:
+        """One write, sent once.
+
+        :raises NotNow: when the BMC said so before doing anything.
+        :raises LostAnswer: when nobody knows whether it was done.
+        """
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            self._session.close()
+        where = f"{method} {self._absolute(path)}"
+        try:
+            answer = self._once(method, path, data, headers or {})
+        except (requests.exceptions.RequestException, OSError) as exc:
+            if _never_left(exc):
+                raise _unreachable(exc, where) from exc
+            raise LostAnswer(
+                "the connection broke before the BMC's answer came", address=where, seen=_cause(exc)
+            ) from exc
+        if answer.status_code in answers.AMBIGUOUS and not answers.meaning(answer):
+            raise LostAnswer(
+                "the BMC's answer does not say whether it was done", address=where, seen=answers.said(answer)
+            )
+        problem = answers.refusal(answer, method, where)
+        if problem is not None:
+            raise problem
+        return answer
+
+    def _read(self, path: str, headers: dict[str, str]) -> Any:
+        first = self._try_read(path, headers)
+        if not isinstance(first, FleetError):
+            return first
+        busy = isinstance(first, NotNow)
+        patience = min(PATIENCE_BUSY if busy else PATIENCE_BROKEN, max(0.0, self._deadline - time.monotonic()))
+        last = {"answer": first}
+
+        def again() -> Any:
+            last["answer"] = self._try_read(path, headers)
+            return last["answer"]
+
+        try:
+            return self._wait(
+                again,
+                lambda answer: not isinstance(answer, FleetError),
+                timeout=patience,
+                interval=max(RETRY_SECONDS, first.after if isinstance(first, NotNow) else 0.0),
+                wanted="an answer of the BMC",
+            )
+        except FleetError as exc:
+            if isinstance(last["answer"], FleetError) and exc.kind == "deadline":
+                raise last["answer"] from exc
+            raise
+
+    def _try_read(self, path: str, headers: dict[str, str]) -> Any:
+        """An answer, or the reason to ask again; what will not get better is raised."""
+        where = self._absolute(path)
+        try:
+            answer = self._once("GET", path, None, headers)
+        except (requests.exceptions.RequestException, OSError) as exc:
+            if _untrusting(exc):
+                raise _untrusted(exc, where) from exc
+            return _unreachable(exc, where)
+        problem = answers.refusal(answer, "GET", where)
+        if isinstance(problem, NotNow):
+            return problem
+        if problem is not None:
+            raise problem
+        return answer
+
+    def _once(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Any:
+        # Compressed answers carry weak ETags; see sushy.
+        usual = {"OData-Version": "4.0", "Accept": "application/json", "Accept-Encoding": "identity"}
+        try:
+            return self._session.request(
+                method,
+                self._absolute(path),
+                json=data,
+                headers={**usual, **headers},
+                timeout=(CONNECT_SECONDS, READ_SECONDS),
+                allow_redirects=method == "GET",
+                verify=True,
+            )
+        finally:
+            self._used = time.monotonic()
+
+    def _absolute(self, path: str) -> str:
+        """A URI of this BMC, verbatim; a link to another host is none of ours and never gets our login."""
+        url = urljoin(f"{self._url}/", path)
+        if urlsplit(url).netloc != urlsplit(self._url).netloc:
+            raise ConfigError("the BMC links to another host", address=self.url, seen=url)
+        return url
+
+
+def _reason(exc: BaseException) -> BaseException:
+    """urllib3's own reason inside the wrapping of requests."""
+    inner = exc.args[0] if exc.args else None
+    if isinstance(inner, MaxRetryError) and inner.reason is not None:
+        return inner.reason
+    return exc
+
+
+def _never_left(exc: BaseException) -> bool:
+    """True where the request cannot have reached the BMC."""
+    if isinstance(exc, requests.exceptions.ConnectTimeout) or _untrusting(exc):
+        return True
+    return isinstance(_reason(exc), (NewConnectionError, ConnectTimeoutError))
+
+
+def _untrusting(exc: BaseException) -> bool:
+    """True where it was we who ended the handshake. Another TLS error may come after a request was sent."""
+    seen: Any = exc
+    for _depth in range(8):
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return True
+        seen = getattr(seen, "reason", None) or seen.__cause__ or (seen.args[0] if seen.args else None)
+        if not isinstance(seen, BaseException):
+            return "CERTIFICATE_VERIFY_FAILED" in str(exc)
+    return False
+
+
+def _cause(exc: BaseException) -> str:
+    text = str(_reason(exc))
+    return f"{type(_reason(exc)).__name__}: {text.rpartition('>: ')[2] or text}"[:300]
+
+
+def _unreachable(exc: BaseException, where: str) -> FleetError:
+    if _untrusting(exc):
+        return _untrusted(exc, where)
+    return Unreachable(
+        "the BMC does not answer",
+        address=where,
+        seen=_cause(exc),
+        do="check gpufleet_bmc_address, the route to the out-of-band network, and that the BMC has power",
+    )
+
+
+def _untrusted(exc: BaseException, where: str) -> FleetError:
+    return Unreachable(
+        "no trusted TLS connection to the BMC",
+        address=where,
+        seen=_cause(exc),
+        do="set gpufleet_bmc_ca_path to the authority that signed the BMC's certificate, which must name this address",
+        details={"tls": True},
+    )

@@ -1,0 +1,181 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of a BMC's systems is the machine. PRIVATE to the collection.
+
+Several systems behind one BMC are the rule on GPU machines: the host, and beside it a baseboard of GPUs or a DPU.
+The host is the one that can be reset. Where that leaves several (multi-node chassis), somebody has to say which;
+the first of the list is never taken for want of a better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    Unsupported,
+)
+
+#: Kinds of system that are no machine of their own; DMTF ComputerSystem, SystemType.
+NO_HOST = frozenset({"DPU", "Composed", "Virtual", "VirtuallyPartitioned", "OS", "PhysicallyPartitioned"})
+_BASEBOARD = "HGX_"
+_TARGETS = "BootSourceOverrideTarget@Redfish.AllowableValues"
+
+Read = Callable[[str], dict[str, Any]]
+
+
+def section(doc: Any, *keys: str) -> dict[str, Any]:
+    """A part of a document; empty where it is missing or is no object, as null often stands for one."""
+    for key in keys:
+        doc = doc.get(key) if isinstance(doc, dict) else None
+    return doc if isinstance(doc, dict) else {}
+
+
+def link(doc: Any, *keys: str) -> str:
+    """The URI that a link holds, verbatim: some BMCs tell upper from lower case, others do not."""
+    uri = section(doc, *keys).get("@odata.id")
+    return uri if isinstance(uri, str) else ""
+
+
+def members(doc: Mapping[str, Any]) -> list[str]:
+    """The URIs of a collection."""
+    found = doc.get("Members")
+    uris = [link(item) for item in found] if isinstance(found, list) else []
+    return [uri for uri in uris if uri]
+
+
+def last_part(uri: str) -> str:
+    return uri.rstrip("/").rpartition("/")[2]
+
+
+def reset_action(system: Mapping[str, Any]) -> dict[str, Any]:
+    return section(system, "Actions", "#ComputerSystem.Reset")
+
+
+def choose(
+    root: Mapping[str, Any], read: Read, *, wanted: str = "", serial: str = "", mac: str = "", where: str = ""
+) -> dict[str, Any]:
+    """The machine's own system.
+
+    :param wanted: an Id or URI that was given; then nothing else counts.
+    :param serial: tells the machine among several.
+    :param mac: the same, by a network port.
+    :raises ConfigError: naming the candidates where they are several, or what there is where it is not the wanted one.
+    """
+    if wanted.startswith("/"):
+        return _resettable(read(wanted), wanted, where)
+    collection = link(root, "Systems")
+    if not collection:
+        raise _no_system(where, "the service root links to no systems")
+    uris = members(read(collection))
+    if wanted:
+        return _by_id(uris, wanted, read, where)
+    systems = [doc for doc in (_read_or_none(read, uri) for uri in uris) if doc is not None]
+    hosts = [doc for doc in systems if is_host(doc)]
+    if not hosts:
+        raise _no_system(where, f"none of {len(uris)} systems can be powered: {_names(systems)}")
+    bootable = [doc for doc in hosts if _boots(doc, read)] or hosts if len(hosts) > 1 else hosts
+    if len(bootable) > 1:
+        bootable = _identified(bootable, read, serial, mac)
+    if len(bootable) != 1:
+        raise ConfigError(
+            "this BMC serves several machines",
+            address=where,
+            wanted="one of them",
+            seen=_names(hosts),
+            do="set gpufleet_bmc_system_id to the Id of this node's system, or gpufleet_serial to its serial number",
+        )
+    return bootable[0]
+
+
+def is_host(doc: Mapping[str, Any]) -> bool:
+    """A machine, not a part of one: a baseboard of GPUs has no Reset action, whatever else it offers."""
+    return (
+        str(doc.get("SystemType")) not in NO_HOST
+        and not str(doc.get("Id") or "").startswith(_BASEBOARD)
+        and bool(reset_action(doc).get("target"))
+    )
+
+
+def settings_uri(doc: Mapping[str, Any]) -> str:
+    return link(doc, "@Redfish.Settings", "SettingsObject")
+
+
+def _boots(doc: Mapping[str, Any], read: Read) -> bool:
+    if link(doc, "Bios") or section(doc, "Boot").get(_TARGETS):
+        return True
+    uri = settings_uri(doc)
+    return bool(uri and section(_read_or_none(read, uri) or {}, "Boot").get(_TARGETS))
+
+
+def _read_or_none(read: Read, uri: str) -> dict[str, Any] | None:
+    """One bad member does not hide the others; a login that is refused is no such thing."""
+    try:
+        return read(uri)
+    except (Unsupported, BadAnswer):
+        return None
+
+
+def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac: str) -> list[dict[str, Any]]:
+    by_serial = [doc for doc in systems if serial and str(doc.get("SerialNumber") or "").strip() == serial.strip()]
+    if by_serial or not mac:
+        return by_serial or list(systems)
+    by_mac = [doc for doc in systems if _hex(mac) in {_hex(found) for found in _macs(doc, read)}]
+    return by_mac or list(systems)
+
+
+def _hex(text: Any) -> str:
+    return "".join(char for char in str(text).lower() if char in "0123456789abcdef")
+
+
+def _macs(doc: Mapping[str, Any], read: Read) -> list[Any]:
+    uri = link(doc, "EthernetInterfaces")
+    ports = [_read_or_none(read, port) or {} for port in members(_read_or_none(read, uri) or {})] if uri else []
+    return [port.get(key) for port in ports for key in ("PermanentMACAddress", "MACAddress") if port.get(key)]
+
+
+def _by_id(uris: Sequence[str], wanted: str, read: Read, where: str) -> dict[str, Any]:
+    for uri in uris:
+        if last_part(uri) == wanted:
+            return _resettable(read(uri), uri, where)
+    for uri in uris:
+        doc = _read_or_none(read, uri)
+        if doc is not None and wanted in (doc.get("Id"), doc.get("UUID")):
+            return _resettable(doc, uri, where)
+    raise ConfigError(
+        "the BMC has no such system",
+        address=where,
+        wanted=wanted,
+        seen=", ".join(last_part(uri) for uri in uris) or "none at all",
+        do="correct gpufleet_bmc_system_id",
+    )
+
+
+def _resettable(doc: dict[str, Any], uri: str, where: str) -> dict[str, Any]:
+    if not reset_action(doc).get("target"):
+        raise _no_system(where, f"{uri} has no Reset action: it is a part of a machine, not one")
+    doc.setdefault("@odata.id", uri)
+    return doc
+
+
+def _names(systems: Sequence[Mapping[str, Any]]) -> str:
+    return (
+        ", ".join(
+            f"{doc.get('Id') or last_part(link(doc))} (serial {doc.get('SerialNumber') or 'not told'})"
+            for doc in systems
+        )
+        or "none"
+    )
+
+
+def _no_system(where: str, seen: str) -> FleetError:
+    return Unsupported(
+        "this BMC serves no machine that can be powered or booted",
+        address=where,
+        seen=seen,
+        do="give the address of the machine's own BMC; chassis managers and power shelves have no system",
+    )

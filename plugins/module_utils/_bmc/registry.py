@@ -1,0 +1,33 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drivers of the port, imported statically: an import by name breaks in a shipped module. PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import Bmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import IpmiBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+DRIVERS: dict[str, Callable[[Mapping[str, Any], Context], Bmc]] = {
+    "redfish": RedfishBmc,
+    "ipmi": IpmiBmc,
+}
+DEFAULT_PROTOCOL = "redfish"
+
+
+def connect(params: Mapping[str, Any], ctx: Context) -> Bmc:
+    """The machine that the options name, not yet spoken to."""
+    require(params, "bmc_address", "bmc_username", "bmc_password", node=ctx.node)
+    protocol = params.get("bmc_protocol") or DEFAULT_PROTOCOL
+    if protocol not in DRIVERS:
+        raise ConfigError(
+            f"no driver for the BMC protocol {protocol}", node=ctx.node, wanted=" or ".join(sorted(DRIVERS))
+        )
+    return DRIVERS[protocol](params, ctx)

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Argument specs of the port's verbs, shared by module and action. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, spec
+
+#: With these a BMC that serves several machines is asked for the right one, where bmc_system_id is not given.
+_WHO = {
+    "serial": {"type": "str"},
+    "boot_mac": {"type": "str"},
+}
+
+POWER_SPEC = spec(
+    FLEET,
+    BMC,
+    _WHO,
+    state={"type": "str", "required": True, "choices": ["on", "off", "force_off", "graceful", "cycle", "reset"]},
+    timeout={"type": "float", "default": 300.0},
+    graceful_timeout={"type": "float", "default": 120.0},
+)
+
+PXE_SPEC = spec(
+    FLEET,
+    BMC,
+    _WHO,
+    target={"type": "str", "choices": ["pxe", "uefi_http"], "default": "pxe"},
+    mode={"type": "str", "choices": ["uefi", "legacy", "keep"], "default": "keep"},
+    http_boot_uri={"type": "str"},
+    power={"type": "str", "choices": ["none", "on", "restart"], "default": "none"},
+    prove={"type": "str", "choices": ["auto", "readback", "boot"], "default": "auto"},
+    accept_inconclusive={"type": "bool", "default": False},
+    timeout={"type": "float", "default": 900.0},
+)
+
+INFO_SPEC = spec(BMC, _WHO, timeout={"type": "float", "default": 60.0})

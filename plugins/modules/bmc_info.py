@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bmc_info
+short_description: What a machine's BMC says of it
+version_added: "0.1.0"
+description:
+  - Reads power, boot override, identity and capabilities of a machine through its BMC, by Redfish or by IPMI.
+  - It logs in once, and sends no write.
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.bmc
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+options:
+  timeout:
+    description: Seconds for the whole task.
+    type: float
+    default: 60
+  serial:
+    description:
+      - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
+        is not given.
+      - Taken from the host variable C(gpufleet_serial).
+    type: str
+  boot_mac:
+    description:
+      - The MAC address of the port that the machine boots from; used like O(serial).
+      - Taken from the host variable C(gpufleet_boot_mac).
+    type: str
+requirements:
+  - sushy >= 5.0 for Redfish
+  - pyghmi >= 1.6.10 for IPMI
+seealso:
+  - module: gpufleet.baremetal.redfish_power
+  - module: gpufleet.baremetal.pxe_boot
+"""
+
+EXAMPLES = r"""
+- name: See who is behind the BMC
+  gpufleet.baremetal.bmc_info:
+  register: bmc
+
+- name: It is the machine that the inventory means
+  ansible.builtin.assert:
+    that: bmc.identity.serial == gpufleet_serial
+"""
+
+RETURN = r"""
+address:
+  description: The BMC that was asked.
+  returned: always
+  type: str
+  sample: https://10.1.2.3
+power:
+  description: V(on), V(off), V(changing) or V(unknown).
+  returned: always
+  type: str
+  sample: "on"
+boot:
+  description: The boot override as the BMC shows it; null where it has none.
+  returned: always
+  type: dict
+  sample: {enabled: disabled, target: None, mode: uefi, uri: ""}
+identity:
+  description: Serial number, UUID, maker, model and the BMC's firmware; an empty string for what it does not tell.
+  returned: always
+  type: dict
+  sample:
+    serial: ABC1234
+    uuid: 5ac00000-0000-4000-8000-000000000001
+    manufacturer: Supermicro
+    model: SYS-821GE-TNHR
+    bmc_firmware: 11.01.01
+capabilities:
+  description:
+    - What the BMC offers, null where it does not say, whether it shows a boot override that it took, and the known
+      quirks that apply to it.
+  returned: always
+  type: dict
+  sample:
+    protocol: redfish
+    power: ["on", force_off, graceful_off, restart]
+    boot_targets: [pxe, uefi_http, Hdd]
+    boot_modes: null
+    http_boot_uri: false
+    shows_boot_override: true
+    quirks: []
+"""
+
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import INFO_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+ARGUMENT_SPEC = INFO_SPEC
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=str(module.params.get("bmc_address") or ""))
+    try:
+        result = info(module.params, ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result.as_dict(ctx))
+
+
+if __name__ == "__main__":
+    main()

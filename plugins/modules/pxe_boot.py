@@ -1,0 +1,176 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: pxe_boot
+short_description: Boot a machine from the network once, and prove it
+version_added: "0.1.0"
+description:
+  - Sets a one-time network boot through the machine's BMC, by Redfish or by IPMI, and powers or restarts the machine
+    if asked to.
+  - The override is read first, and nothing is sent where it is set already. After a write it is read back.
+  - Some BMCs cannot show an override that they took. There the node's own boot is the proof, a new boot id with
+    C(BOOTIF) of O(boot_mac) in its kernel's command line; without it the result is inconclusive, which fails.
+  - Setting the override alone hits no running work; O(power=restart) on a machine that is on does, and demands fresh
+    evidence in the ledger that the node is drained or unknown to its scheduler, or O(force_reason).
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.bmc
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  target:
+    description: V(pxe), or V(uefi_http) for UEFI's boot over HTTP (Redfish alone).
+    type: str
+    choices: [pxe, uefi_http]
+    default: pxe
+  mode:
+    description:
+      - The firmware's mode for this boot. V(keep) leaves it as it is.
+      - A BMC that does not tell the mode, or cannot switch it, refuses the other two.
+    type: str
+    choices: [uefi, legacy, keep]
+    default: keep
+  http_boot_uri:
+    description:
+      - What to boot with O(target=uefi_http). Few BMCs take it; without it the machine asks DHCP.
+    type: str
+  power:
+    description:
+      - V(none) leaves the machine's power alone. V(on) powers it on if it is off. V(restart) cuts its power first.
+    type: str
+    choices: [none, "on", restart]
+    default: none
+  prove:
+    description:
+      - V(readback) takes what the BMC shows, and nothing else. V(boot) demands the node's own boot, and takes several
+        minutes on real machines. V(auto) takes the first, and the second where the BMC cannot show it.
+    type: str
+    choices: [auto, readback, boot]
+    default: auto
+  accept_inconclusive:
+    description: Do not fail where the effect could not be seen; RV(verdict) then says V(inconclusive).
+    type: bool
+    default: false
+  timeout:
+    description: Seconds for the whole task, a boot that is to be proven included.
+    type: float
+    default: 900
+  boot_mac:
+    description:
+      - The MAC address of the port that the machine boots from; demanded where the boot is the proof.
+      - Taken from the host variable C(gpufleet_boot_mac).
+    type: str
+  serial:
+    description:
+      - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
+        is not given.
+      - Taken from the host variable C(gpufleet_serial).
+    type: str
+requirements:
+  - sushy >= 5.0 for Redfish
+  - pyghmi >= 1.6.10 for IPMI
+seealso:
+  - module: gpufleet.baremetal.redfish_power
+  - module: gpufleet.baremetal.bmc_info
+notes:
+  - On a node that a provisioner manages (C(gpufleet_provisioner) is set), the boot belongs to the provisioner. The
+    node must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)).
+  - Runs on the controller, whatever the host's connection is. Delegated to another machine it runs there, and cannot
+    prove a boot by the node.
+  - With O(power=on) a machine that is on stays on, and the override waits for its next boot.
+"""
+
+EXAMPLES = r"""
+- name: Boot the machines from the network
+  gpufleet.baremetal.pxe_boot:
+    power: "on"
+
+- name: Restart a drained machine into UEFI's network boot, and wait until the node itself shows it
+  gpufleet.baremetal.pxe_boot:
+    mode: uefi
+    power: restart
+    prove: boot
+    timeout: 1800
+
+- name: Set the override of one machine, named in the task
+  gpufleet.baremetal.pxe_boot:
+    bmc_protocol: ipmi
+    bmc_address: 10.1.2.3
+    bmc_username: admin
+    bmc_password: "{{ lookup('ansible.builtin.env', 'BMC_PASSWORD') }}"
+    mode: uefi
+"""
+
+RETURN = r"""
+before:
+  description: The power state and the boot override that were found.
+  returned: always
+  type: dict
+  sample: {power: "off", boot: {enabled: disabled, target: None, mode: uefi, uri: ""}}
+after:
+  description: The power state and the boot override after the write, before the boot consumed it.
+  returned: always
+  type: dict
+  sample: {power: "on", boot: {enabled: once, target: pxe, mode: uefi, uri: ""}}
+proof:
+  description: How the effect was seen. V(readback) by the BMC, V(boot) by the node, V(none) not at all.
+  returned: always
+  type: str
+  sample: readback
+verdict:
+  description: V(pass), or V(inconclusive) where nothing showed the effect, as in check mode.
+  returned: always
+  type: str
+  sample: pass
+asked:
+  description: The writes that were sent, each as peer and request, without secrets.
+  returned: always
+  type: list
+  elements: str
+  sample: ["POST https://10.1.2.3/redfish/v1/Systems/1/Actions/ComputerSystem.Reset ResetType=On"]
+notes:
+  description: What went otherwise than planned and was dealt with, for instance a shutdown that was not obeyed.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+evidence:
+  description: What allowed a write that could hit running work; an event of the ledger, or the forced reason.
+  returned: when such a write was sent
+  type: str
+  sample: event:4711
+"""
+
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+ARGUMENT_SPEC = PXE_SPEC
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=str(module.params.get("bmc_address") or ""))
+    try:
+        result = pxe_boot(module.params, ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result.as_dict(ctx))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: redfish_power
+short_description: Change a machine's power through its BMC and see it changed
+version_added: "0.1.0"
+description:
+  - Brings a machine to the wanted power state through its BMC, by Redfish or by IPMI.
+  - The state is read first, and nothing is sent where it is so already. After a write the state is read until it is
+    the wanted one twice in a row; a BMC that says yes and does nothing makes the task fail.
+  - A request whose answer is lost is never sent a second time; what came of it is read.
+  - Everything but powering on a machine that is off can hit running work. It demands fresh evidence in the ledger
+    that the node is drained or unknown to its scheduler, or O(force_reason).
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.bmc
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  state:
+    description:
+      - V(on) powers the machine on.
+      - V(off) asks the operating system to shut down and waits; the power is never cut.
+      - V(graceful) asks it too, and cuts the power after O(graceful_timeout), or at once where the BMC offers no
+        shutdown.
+      - V(force_off) cuts the power.
+      - V(cycle) cuts the power, sees the machine off, and powers it on; one that is off is powered on.
+      - V(reset) restarts the machine in the way that its BMC offers, else as V(cycle). It is proven by an off or
+        changing state in between, by the BMC's own reset time, or by the node's boot id; one that is off is powered
+        on.
+    type: str
+    required: true
+    choices: ["on", "off", force_off, graceful, cycle, reset]
+  timeout:
+    description: Seconds for the whole task.
+    type: float
+    default: 300
+  graceful_timeout:
+    description: Seconds that the operating system gets for its shutdown with O(state=graceful).
+    type: float
+    default: 120
+  serial:
+    description:
+      - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
+        is not given.
+      - Taken from the host variable C(gpufleet_serial).
+    type: str
+  boot_mac:
+    description:
+      - The MAC address of the port that the machine boots from; used like O(serial).
+      - Taken from the host variable C(gpufleet_boot_mac).
+    type: str
+requirements:
+  - sushy >= 5.0 for Redfish
+  - pyghmi >= 1.6.10 for IPMI
+seealso:
+  - module: gpufleet.baremetal.pxe_boot
+  - module: gpufleet.baremetal.bmc_info
+notes:
+  - On a node that a provisioner manages (C(gpufleet_provisioner) is set), power belongs to the provisioner. The node
+    must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)).
+  - Runs on the controller, whatever the host's connection is; delegated to another machine it runs there, and that
+    machine needs the libraries above.
+"""
+
+EXAMPLES = r"""
+- name: Power the machines on
+  gpufleet.baremetal.redfish_power:
+    state: "on"
+
+- name: Shut a drained machine down, and cut its power after five minutes
+  gpufleet.baremetal.redfish_power:
+    state: graceful
+    graceful_timeout: 300
+    timeout: 600
+
+- name: Cycle a machine that no scheduler knows, through a jump host in the out-of-band network
+  gpufleet.baremetal.redfish_power:
+    bmc_address: https://10.1.2.3
+    bmc_username: admin
+    bmc_password: "{{ lookup('ansible.builtin.env', 'BMC_PASSWORD') }}"
+    bmc_ca_path: /etc/pki/bmc-ca.pem
+    state: cycle
+    force_reason: new machine, not yet in any scheduler
+  delegate_to: oob-jump.example.com
+"""
+
+RETURN = r"""
+before:
+  description: The power state that was found.
+  returned: always
+  type: dict
+  sample: {power: "off"}
+after:
+  description: The power state that was read back; in check mode the one that would be.
+  returned: always
+  type: dict
+  sample: {power: "on"}
+proof:
+  description:
+    - How the effect was seen. V(readback) is the power state itself; V(reset_time) the BMC's time of the last reset,
+      V(boot) the node's own boot id, both with O(state=reset) alone.
+  returned: always
+  type: str
+  sample: readback
+asked:
+  description: The writes that were sent, each as peer and request, without secrets.
+  returned: always
+  type: list
+  elements: str
+  sample: ["POST https://10.1.2.3/redfish/v1/Systems/1/Actions/ComputerSystem.Reset ResetType=On"]
+notes:
+  description: What went otherwise than planned and was dealt with, for instance a shutdown that was not obeyed.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+evidence:
+  description: What allowed a write that could hit running work; an event of the ledger, or the forced reason.
+  returned: when such a write was sent
+  type: str
+  sample: event:4711
+"""
+
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+ARGUMENT_SPEC = POWER_SPEC
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=str(module.params.get("bmc_address") or ""))
+    try:
+        result = power(module.params, ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result.as_dict(ctx))
+
+
+if __name__ == "__main__":
+    main()
