@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -82,7 +82,7 @@ class LedgerLifeline(Lifeline):
             self._verify(renew=True)
         unsaid = [name for name in names if name not in self._intended]
         if unsaid:  # their leases were taken before a wait, without a write in sight
-            self._open().append(self._holder.run_id, self._intents(unsaid, what), secrets=self._secrets)
+            self._open().append(self._holder.run_id, self._intents([self._leases[name].node_id for name in unsaid], what), secrets=self._secrets)
             self._intended.update(unsaid)
         if self._managed_by and new:
             self._demand_maintenance(new, what)
@@ -129,13 +129,16 @@ class LedgerLifeline(Lifeline):
             for name, node_id in ids.items():
                 taken[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
             if what:
-                ledger.append_in(conn, self._holder.run_id, self._intents(names, what), secrets=self._secrets)
-                self._intended.update(names)
+                intents = self._intents(ids.values(), what)
+                ledger.append_in(conn, self._holder.run_id, intents, secrets=self._secrets)
+        self._leases.update(taken)  # only what was committed is held
+        if what:
+            self._intended.update(names)
         self._checked = time.monotonic()
 
-    def _intents(self, names: Sequence[str], what: str) -> list[tuple[str, Event]]:
+    def _intents(self, node_ids: Iterable[str], what: str) -> list[tuple[str, Event]]:
         intent = Event("intent", self._verb, {**self._intent, "write": what})
-        return [(self._leases[name].node_id, intent) for name in names]
+        return [(node_id, intent) for node_id in node_ids]
 
     def _verify(self, *, renew: bool) -> None:
         leases.verify(self._open(), list(self._leases.values()), self._holder, renew=renew)
