@@ -22,4 +22,5 @@ class ActionModule(BatchAction):
         "boot_mac": "gpufleet_boot_mac",
         "serial": "gpufleet_serial",
     }
+    FROM_AFTER = ("deploy_id",)
     verb = staticmethod(watch)

@@ -108,6 +108,12 @@ options:
     description: Deploy even where the node is deployed with this image already.
     type: bool
     default: false
+  deploy_id:
+    description:
+      - With V(deployed), tells one deployment from the next. It is noted at the provisioner with the image.
+      - A node that was deployed with this id, or is being deployed with it, is left as it is; with another id, or with
+        none noted, it is deployed anew. So a run that goes on where another one was killed never deploys twice.
+    type: str
   update_password:
     description:
       - Provisioners do not show a BMC's password, so that it cannot always be compared. V(on_create) sends it with a
@@ -201,6 +207,10 @@ image:
   description: The image that the provisioner's record says was deployed last.
   returned: success
   type: dict
+deploy_id:
+  description: The id of the deployment that was asked for.
+  returned: success
+  type: str
 last_error:
   description: The provisioner's last error about the node.
   returned: success

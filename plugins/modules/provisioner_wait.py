@@ -22,9 +22,12 @@ author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)
   - requests >= 2.31 (MAAS)
+  - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(deploy_id), C(boot_mac), C(serial) and
+    C(driver).
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.batch
   - gpufleet.baremetal.provisioner
 attributes:
   check_mode:
@@ -46,13 +49,6 @@ options:
     description: Seconds between two polls.
     type: float
     default: 10.0
-  nodes:
-    description:
-      - The nodes to watch, each with C(host) and as far as known C(provisioner_id), C(name), C(image), C(boot_mac),
-        C(serial) and C(driver).
-      - Built from the batch's host variables, where the action runs it.
-    type: list
-    elements: dict
   driver:
     description: As in M(gpufleet.baremetal.provisioner_node), for all nodes that have none of their own.
     type: dict

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,9 @@ class BatchAction(VerbAction):
 
     #: What the verb needs to know of each host: key in the node's dict, by the host variable that fills it.
     HOST_VARS: Mapping[str, str] = {}
+
+    #: What the verb also needs, out of the registered result that the option ``after`` names.
+    FROM_AFTER: Sequence[str] = ()
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if not params.get("nodes"):
@@ -50,6 +53,9 @@ class BatchAction(VerbAction):
             value = self.host_var(name, host)
             if value is not None:
                 node[key] = value
+        after = self.host_var(str(self._params["after"]), host) if self._params.get("after") else None
+        if isinstance(after, Mapping):
+            node.update({key: after[key] for key in self.FROM_AFTER if after.get(key)})
         return node
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Image:
     sha256: str = ""
     kernel_url: str = ""
     format: str = "ramdisk"
+    #: Tells one deployment of this image from the next; empty where any will do.
+    deploy_id: str = ""
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any] | None, *, node: str = "") -> Image | None:
@@ -74,7 +76,13 @@ class Image:
 
     def identity(self) -> dict[str, str]:
         """What is noted at the provisioner, to know the image again."""
-        return {"name": self.name, "version": self.version, "url": self.url, "sha256": self.sha256}
+        noted = {"name": self.name, "version": self.version, "url": self.url, "sha256": self.sha256}
+        return {**noted, "deploy_id": self.deploy_id} if self.deploy_id else noted
+
+    def is_noted(self, noted: Mapping[str, Any]) -> bool:
+        """Is this the image, and where one is asked for this very deployment, that the provisioner's note tells of?"""
+        known = {key: value for key, value in noted.items() if key != "before" and (key != "deploy_id" or self.deploy_id)}
+        return known == self.identity()
 
 
 @dataclass(frozen=True)

@@ -244,6 +244,7 @@ class IronicDriver(Driver):
             "inspected": node.inspection in ("passed", "unsupported"),
             "image_current": self._image_current(node, wanted) and not wanted.redeploy,
             "same_deploy_interface": self._same_deploy_interface(node, wanted),
+            "rebuilds": self._same_deploy_interface(node, wanted) and _has_source(wanted),
         }
 
     @staticmethod
@@ -257,11 +258,11 @@ class IronicDriver(Driver):
             return False
         noted = dict(node.image)
         if not noted:
-            return True
+            return not image.deploy_id
         # Written for a deployment that never began: the state has not changed since.
         if noted.pop("before", None) == node.stamp:
             return False
-        return noted == image.identity()
+        return image.is_noted(noted)
 
     @staticmethod
     def _same_deploy_interface(node: NodeState, wanted: Wanted) -> bool:
@@ -300,8 +301,7 @@ class IronicDriver(Driver):
             return
         info = record.instance_info(image, wanted.extras, wanted.host)
         current = node.raw.get("instance_info") or {}
-        stale = {key: None for key in ("kernel", "ramdisk", "image_source", "image_os_hash_value", "image_os_hash_algo")}
-        operations = record.patch(current, {**stale, **info}, under="/instance_info")
+        operations = record.patch(current, {**dict.fromkeys(record.IMAGE_KEYS), **info}, under="/instance_info")
         noted = {**image.identity(), "before": node.stamp}
         operations += record.patch(node.raw.get("extra") or {}, {record.EXTRA_IMAGE: noted}, under="/extra")
         interface = record.deploy_interface(image, wanted.extras)
@@ -342,6 +342,10 @@ def _inspection(raw: Mapping[str, Any]) -> str:
     if raw.get("provision_state") == "inspect failed":
         return "failed"
     return "passed" if raw.get("inspection_finished_at") else "pending"
+
+
+def _has_source(wanted: Wanted) -> bool:
+    return wanted.image is not None and wanted.image.format == "whole-disk"
 
 
 def _extra(wanted: Wanted) -> dict[str, Any]:

@@ -45,6 +45,8 @@ LOCK_INTERVAL = 1.0
 PAGE = 1000
 
 _AGAIN = frozenset({409, 503})
+#: Told by what stands before Ironic, or by an Ironic that is going up or down.
+_GATEWAY = frozenset({502, 503, 504})
 
 
 class IronicApi:
@@ -206,7 +208,8 @@ class IronicApi:
                 seen=_reason(answer),
                 do="Ironic 21.4 (2023.1) or newer is needed",
             )
-        kind = Refused if answer.status_code < 500 else Unreachable
+        down = answer.status_code in _GATEWAY or (answer.status_code >= 500 and method == "GET")
+        kind = Unreachable if down else Refused
         raise kind(
             f"Ironic refused {method} {path}",
             address=self.address,

@@ -17,6 +17,17 @@ MASK = "********"
 #: Keys of extra that are ours.
 EXTRA_SERIAL, EXTRA_IMAGE = "gpufleet_serial", "gpufleet_image"
 
+#: What an earlier image may have left in instance_info; image_type is Ironic's own finding about that image.
+IMAGE_KEYS = (
+    "kernel",
+    "ramdisk",
+    "image_source",
+    "image_checksum",
+    "image_os_hash_algo",
+    "image_os_hash_value",
+    "image_type",
+)
+
 #: Driver extras that are fields of the node. Those that end in _interface are known by that.
 _FIELDS = frozenset({"resource_class", "conductor_group", "automated_clean", "driver", "console_enabled"})
 #: Driver extras with a meaning of their own.

@@ -93,8 +93,10 @@ LEADS_TO: Mapping[str, str] = {
     UNDEPLOY: "deleting",
 }
 
-# A rebuild needs the deploy interface that the node already has: Ironic does not change it on an active node.
-_REIMAGE = ("same_deploy_interface", REBUILD, UNDEPLOY)
+# A rebuild needs the deploy interface that the node already has: Ironic does not change it on an active node. And it
+# needs an image_source, which a ramdisk deployment has not: without one Ironic 39.0 answers HTTP 500 (start_deploy in
+# conductor/deployments.py uses auto_lessee, which only a deployment sets).
+_REIMAGE = ("rebuilds", REBUILD, UNDEPLOY)
 
 _TO_AVAILABLE: Mapping[str, object] = {
     "enroll": MANAGE,

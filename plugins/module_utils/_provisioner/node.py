@@ -50,7 +50,7 @@ def wanted_from(params: Mapping[str, Any], ctx: Context) -> Wanted:
         boot_mac=str(params.get("boot_mac") or ""),
         serial=str(params.get("serial") or ""),
         bmc={key: params.get(key) for key in BMC},
-        image=Image.of(params.get("image"), node=ctx.node),
+        image=Image.of(with_deploy_id(params.get("image"), params.get("deploy_id")), node=ctx.node),
         properties=dict(params.get("properties") or {}),
         extras=own_extras(params, str(params.get("provisioner") or "")),
         annotations={key: str(value) for key, value in (params.get("annotations") or {}).items()},
@@ -58,6 +58,10 @@ def wanted_from(params: Mapping[str, Any], ctx: Context) -> Wanted:
         redeploy=bool(params.get("redeploy")),
         update_password=params.get("update_password") == "always",
     )
+
+
+def with_deploy_id(image: Mapping[str, Any] | None, deploy_id: Any) -> Mapping[str, Any] | None:
+    return {**image, "deploy_id": deploy_id} if image and deploy_id else image
 
 
 # -- the states ------------------------------------------------------------------------------------------------
@@ -247,6 +251,7 @@ def _result(
             "foreign": after.foreign,
             "inspection": after.inspection,
             "image": {key: value for key, value in after.image.items() if key != "before"},
+            "deploy_id": wanted.image.deploy_id if wanted.image else "",
             "last_error": after.last_error,
             "deferred": list(changes.deferred),
         },

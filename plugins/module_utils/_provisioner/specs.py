@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, PROVISIONER, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, BMC, FLEET, PROVISIONER, spec
 
 STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
 
@@ -26,16 +26,17 @@ NODE_SPEC = spec(
     run_id={"type": "str"},
     erase={"type": "bool", "default": False},
     redeploy={"type": "bool", "default": False},
+    deploy_id={"type": "str"},
     update_password={"type": "str", "choices": ["on_create", "always"], "default": "on_create", "no_log": False},
 )
 
 WAIT_SPEC = spec(
     FLEET,
+    BATCH,
     PROVISIONER,
     until={"type": "str", "required": True, "choices": ["ready", "deployed", "released"]},
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 10.0},
-    nodes={"type": "list", "elements": "dict"},
     driver={"type": "dict", "default": {}},
     erase={"type": "bool", "default": False},
 )

@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     is_ours,
     own_extras,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import with_deploy_id
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
@@ -94,7 +95,7 @@ def _batch(params: Mapping[str, Any], ctx: Context) -> tuple[list[Wanted], dict[
                 name=str(item.get("name") or host),
                 boot_mac=str(item.get("boot_mac") or ""),
                 serial=str(item.get("serial") or ""),
-                image=Image.of(item.get("image"), node=host),
+                image=Image.of(with_deploy_id(item.get("image"), item.get("deploy_id")), node=host),
                 extras=own_extras({"driver": item.get("driver") or params.get("driver")}, provisioner),
                 erase=bool(params.get("erase")),
             )
@@ -155,6 +156,7 @@ class _Batch:
         self._last: dict[str, NodeState] = {}
         self._sent: dict[str, list[_Sent]] = {}
         self._outage: FleetError | None = None
+        self._unsent: dict[str, str] = {}
         self._said = ""
 
     def poll(self) -> int:
@@ -188,7 +190,7 @@ class _Batch:
         except _OF_ALL:
             raise
         except _OUTAGE as exc:
-            self._outage = exc
+            self._unsent[host] = str(exc)  # asked again at the next poll
         except FleetError as exc:
             self._close(host, False, str(exc.located(node=host)))
 
@@ -228,6 +230,7 @@ class _Batch:
         self._driver.start(step, node, wanted)
         self._sent[wanted.host].append(_Sent(node.native, step, node.stamp, time.monotonic()))
         self.steps[wanted.host].append(step)
+        self._unsent.pop(wanted.host, None)
         self._ctx.say(f"{wanted.host}: {node.native}: {step}")
 
     def _foresee(self) -> None:
@@ -274,5 +277,6 @@ class _Batch:
                 self._close(host, True, "check mode: nothing was begun, so nothing was waited for")
                 continue
             node = self._last.get(host)
-            error = f"; {node.last_error}" if node and node.last_error else ""
-            self._close(host, False, f"still {node.native if node else 'unknown'} after {timeout:g} s{error}")
+            error = self._unsent.get(host) or (node.last_error if node else "")
+            still = f"still {node.native if node else 'unknown'} after {timeout:g} s"
+            self._close(host, False, f"{still}; {error}" if error else still)
