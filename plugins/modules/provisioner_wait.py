@@ -18,12 +18,12 @@ description:
     fails only for what concerns all of them, a refused login or a provisioner that gives no answer until the end.
   - V(deployed) is the provisioner's word, and no proof of what runs on the node. See
     M(gpufleet.baremetal.image_verify).
+  - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(deploy_id), C(boot_mac),
+    C(serial) and C(driver).
 author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)
   - requests >= 2.31 (MAAS)
-  - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(deploy_id), C(boot_mac), C(serial) and
-    C(driver).
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger

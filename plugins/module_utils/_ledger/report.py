@@ -77,7 +77,7 @@ def _one(
         "reason": str(data.get("reason") or ""),
         "remedy": str(data.get("remedy") or ""),
         "admitted_before": admitted_before,
-        "hold": str(hold["data"].get("token") or "") if hold and hold["name"] == "taken" else "",
+        "hold": str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else "",
         "passport_expires": utc(passport["expires"]) if passport else "",
         "lease": lease["run_id"] if lease and lease["expires"] > time.time() else "",
         "next": next_command(host, state, admitted_before),
