@@ -335,6 +335,19 @@ class Ledger:
         )
         return [_event(row) for row in rows if not kinds or row["kind"] in kinds]
 
+    def runs(self, node_ids: Sequence[str], verb: str) -> dict[str, set[str]]:
+        """Which runs announced a write by a verb, for each node, in one query."""
+        rows = self._many(
+            "SELECT DISTINCT node_id, run_id FROM events WHERE node_id IN :nodes AND kind = 'intent' AND name = :verb",
+            "nodes",
+            list(node_ids) or [""],
+            {"verb": verb},
+        )
+        found: dict[str, set[str]] = {}
+        for row in rows:
+            found.setdefault(row["node_id"], set()).add(row["run_id"])
+        return found
+
     # -- remedies and passports --------------------------------------------------------------------------------
 
     def record_attempt(self, run_id: str, node_id: str, remedy: str, finding: str) -> None:

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
+
+
+class ActionModule(VerbAction):
+    """Holds or resumes a node, knowing from the ledger which holds are ours."""
+
+    NAME = "scheduler_node"
+    SPEC = NODE
+    verb = staticmethod(scheduler_node)
+
+    def writes(self, params: Mapping[str, Any]) -> bool:
+        return params["state"] != "present"
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
+        return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}

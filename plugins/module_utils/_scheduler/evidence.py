@@ -1,0 +1,37 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the ledger is told of a node's place in its scheduler. PRIVATE to the collection.
+
+The newest such event decides whether a destructive verb may act. So every look at a node is told, also one that
+takes an older permission back; and a node that somebody else drained is never evidence that we may touch it.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+DRAINED, ABSENT, IN_SERVICE = "drained", "not_in_scheduler", "in_service"
+#: These two permit nothing, and void what stood before.
+FOREIGN_HOLD, NOT_DRAINED = "foreign_hold", "not_drained"
+
+
+def name_of(view: NodeView, claim: Claim) -> str:
+    if view.absent:
+        return ABSENT
+    owner = claim.owner(view)
+    if owner == FOREIGN:
+        return FOREIGN_HOLD
+    if owner == OURS and view.state == "drained" and not view.work:
+        return DRAINED
+    return IN_SERVICE if view.in_service else NOT_DRAINED
+
+
+def evidence(view: NodeView, claim: Claim, *, scheduler: str, host: str = "") -> Event:
+    """One event; ``host`` names the play's host where the task watches a batch."""
+    data = {"scheduler": scheduler, "scheduler_node": view.name, "native": view.native, "reason": view.reason}
+    if view.work:
+        data["jobs"] = ", ".join(view.work[:20])
+    return Event("evidence", name_of(view, claim), {key: value for key, value in data.items() if value}, host)

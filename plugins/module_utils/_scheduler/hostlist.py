@@ -1,0 +1,96 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slurm's lists of host names, such as ``gpu[001-004,7],login1``. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
+
+#: One node and nothing else. Slurm takes lists, ranges and the word ALL wherever it takes a name.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+_BRACKETS = re.compile(r"\[([0-9,-]+)\]")
+_MOST = 100_000
+_LONGEST_ARGUMENT = 60_000
+
+
+def check_name(name: str) -> str:
+    """The name itself, when it can mean one node only.
+
+    :raises ConfigError: for a list, a range, an option, or a word with a meaning of its own.
+    """
+    if not _NAME.match(name) or name.lower() in ("all", "localhost"):
+        raise ConfigError(
+            f"{name!r} is not the name of one node",
+            wanted="the NodeName of slurm.conf",
+            do="set gpufleet_scheduler_node to the node's own name in the scheduler",
+        )
+    return name
+
+
+def expand(text: str) -> list[str]:
+    """The names that a hostlist stands for.
+
+    :raises BadAnswer: where it is none.
+    """
+    names: list[str] = []
+    for part in _parts(text.strip()):
+        names.extend(_expand_one(part))
+        if len(names) > _MOST:
+            raise BadAnswer("a host list of more nodes than any cluster has", seen=text[:200])
+    return names
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Split at commas outside brackets."""
+    depth = start = 0
+    for place, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth == 0:
+            yield text[start:place]
+            start = place + 1
+    if depth != 0:
+        raise BadAnswer("a host list with unbalanced brackets", seen=text[:200])
+    if text[start:]:
+        yield text[start:]
+
+
+def _expand_one(part: str) -> list[str]:
+    pieces = _BRACKETS.split(part)
+    if any("[" in piece or "]" in piece for piece in pieces[::2]):
+        raise BadAnswer("a host list that cannot be read", seen=part[:200])
+    names = [pieces[0]]
+    for ranges, text in zip(pieces[1::2], pieces[2::2]):
+        numbers = _numbers(ranges)
+        if len(names) * len(numbers) > _MOST:
+            raise BadAnswer("a host list of more nodes than any cluster has", seen=part[:200])
+        names = [f"{name}{number}{text}" for name in names for number in numbers]
+    return names
+
+
+def _numbers(ranges: str) -> list[str]:
+    numbers: list[str] = []
+    for item in ranges.split(","):
+        first, dash, last = item.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) - int(first) > _MOST):
+            raise BadAnswer("a host list that cannot be read", seen=ranges[:200])
+        end = int(last) if dash else int(first)
+        numbers.extend(str(number).zfill(len(first)) for number in range(int(first), end + 1))
+    return numbers
+
+
+def blocks(names: Sequence[str], longest: int = _LONGEST_ARGUMENT) -> Iterator[list[str]]:
+    """Split a batch so that each block, joined by commas, fits one argument of a command."""
+    block: list[str] = []
+    length = 0
+    for name in names:
+        if block and length + len(name) + 1 > longest:
+            yield block
+            block, length = [], 0
+        block.append(name)
+        length += len(name) + 1
+    if block:
+        yield block

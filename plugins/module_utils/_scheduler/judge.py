@@ -1,0 +1,68 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is this node where the wait wants it, or never going to be? One function a goal. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import ABSENT, DRAINED, name_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, FREE, OURS, Claim
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """ok: the goal is reached. settled: waiting longer changes nothing. evict: work may be made to leave."""
+
+    ok: bool
+    settled: bool
+    reason: str
+    evict: bool = False
+
+
+def _foreign(view: NodeView) -> Judgement:
+    by = f" set by {view.set_by}" if view.set_by else ""
+    return Judgement(False, True, f"held by somebody else: {view.reason!r}{by}; left alone")
+
+
+def until_drained(view: NodeView, claim: Claim, *, check_mode: bool = False) -> Judgement:
+    name = name_of(view, claim)
+    if name == ABSENT:
+        return Judgement(True, True, "the scheduler does not know it")
+    if name == DRAINED:
+        return Judgement(True, True, f"drained, held by us: {view.reason}")
+    owner = claim.owner(view)
+    if owner == FOREIGN:
+        return _foreign(view)
+    if check_mode and owner != OURS:
+        return Judgement(True, True, f"{view.native} now; would be held and then waited for")
+    if owner != OURS:
+        free = "it is in service" if owner == FREE else f"the scheduler took it down: {view.reason or view.native}"
+        return Judgement(False, True, f"not held by us ({free}); hold it first: scheduler_node with state held")
+    if check_mode:
+        return Judgement(True, True, f"{view.native} now; would be waited for")
+    jobs = f"{len(view.work)} job(s) run: {', '.join(view.work[:5])}" if view.work else ""
+    return Judgement(False, False, jobs or f"{view.native}, no job runs", evict=bool(view.work))
+
+
+def until_idle(view: NodeView, claim: Claim, *, check_mode: bool = False) -> Judgement:
+    """In service: a node that already got a job again is what we wanted, too."""
+    if view.absent:
+        return Judgement(False, True, "the scheduler does not know it")
+    if view.in_service:
+        return Judgement(True, True, f"in service ({view.state})")
+    owner = claim.owner(view)
+    if owner == FOREIGN:
+        return _foreign(view)
+    if check_mode:
+        return Judgement(True, True, f"{view.native} now; would be waited for")
+    if view.held:
+        holder = "by us" if owner == OURS else "by the scheduler itself"
+        return Judgement(False, True, f"held {holder}: {view.reason or view.native}")
+    return Judgement(False, False, f"{view.native}: its agent does not answer yet")
+
+
+JUDGES: dict[str, Callable[..., Judgement]] = {"drained": until_drained, "idle": until_idle}

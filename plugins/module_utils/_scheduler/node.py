@@ -1,0 +1,241 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb behind ``scheduler_node``: hold a node, resume it, or look at it. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Callable
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, NotProven, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import (
+    FOREIGN,
+    FREE,
+    OURS,
+    SCHEDULER,
+    Claim,
+    make_token,
+    not_ours,
+    run_of,
+    says,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+
+#: A scheduler shows a change of its own books at once; this only covers a slow answer.
+_READ_BACK_SECONDS = 15.0
+
+
+class _Node:
+    """One node, one scheduler, one call."""
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        self.params = params
+        self.ctx = ctx
+        self.name = str(params.get("scheduler_node") or params.get("name") or "")
+        require({"scheduler_node": self.name}, "scheduler_node", node=ctx.node)
+        self.driver: Scheduler = open_scheduler(params, node=ctx.node)
+        self.claim = Claim.of(params)
+
+    def read(self) -> NodeView:
+        return self.driver.states([self.name])[self.name]
+
+    def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
+        owner = self.claim.owner(after)
+        return Result(
+            before=_short(before),
+            after=_short(after),
+            changed=wrote,
+            data={
+                "scheduler_node": self.name,
+                "state": after.state,
+                "native": after.native,
+                "reason": after.reason,
+                "foreign": owner == FOREIGN,
+                "owner": owner,
+                "answers": after.answers,
+                "booted": after.booted,
+                "finding": after.finding,
+                "waits_for": after.waits_for,
+                "jobs": list(after.work),
+            },
+            events=[*events, evidence(after, self.claim, scheduler=self.driver.NAME)],
+        )
+
+
+def scheduler_node(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Hold, resume or look.
+
+    :raises NotOurs: where somebody else holds the node; nothing was written then.
+    :raises NotProven: where the scheduler accepted a write that did not show.
+    """
+    return _STATES[params["state"]](_Node(params, ctx))
+
+
+def _present(node: _Node) -> Result:
+    view = node.read()
+    return node.result(view, view, [], wrote=False)
+
+
+# -- hold ------------------------------------------------------------------------------------------------------
+
+
+def _held(node: _Node) -> Result:
+    require(node.params, "run_id", node=node.ctx.node)
+    before = node.read()
+    if before.absent:
+        return node.result(before, before, [], wrote=False)
+    why = str(node.params["why"])
+    owner = node.claim.owner(before)
+    if owner == FOREIGN:
+        raise not_ours(before, wanted=f"a hold of ours ({why})")
+    if owner == OURS and _is_drain(before) and (says(before.reason, why) or before.by_scheduler):
+        # Taken by this run or an earlier one of ours; or the scheduler's own finding stands where our token stood.
+        return node.result(before, before, _taken(node, before.reason), wrote=False)
+    token = make_token(str(node.params["run_id"]), why)
+    if not node.ctx.may_write(node.driver.hold_request(node.name, token)):
+        after = replace(before, state=_expected(before), held=True, reason=token, by_scheduler=False)
+        return node.result(before, after, [], wrote=True)
+    node.driver.hold(node.name, token)
+    after = node.ctx.wait(
+        node.read,
+        lambda view: _is_drain(view) and view.reason.startswith(token),
+        timeout=_READ_BACK_SECONDS,
+        interval=1.0,
+        wanted=f"the node held with the reason {token}",
+        seen=lambda view: f"{view.native} {view.reason}",
+        do="look at the node in the scheduler: did somebody else change it at the same moment?",
+    )
+    return node.result(before, after, _taken(node, token), wrote=True)
+
+
+def _is_drain(view: NodeView) -> bool:
+    return view.state in ("draining", "drained")
+
+
+def _expected(view: NodeView) -> str:
+    """What a hold would make of it, for check mode."""
+    return "draining" if view.work or view.waits_for or view.state in ("allocated", "mixed", "unknown") else "drained"
+
+
+def _taken(node: _Node, reason: str) -> list[Event]:
+    """The ledger learns of a hold once; a token that it knows already is no news."""
+    run = run_of(reason)
+    if not run or run == run_of(node.claim.token) and reason.startswith(node.claim.token):
+        return []
+    return [Event("hold", "taken", {"hold_token": reason, "scheduler_node": node.name})]
+
+
+# -- resume ----------------------------------------------------------------------------------------------------
+
+
+def _resumed(node: _Node) -> Result:
+    before = node.read()
+    if before.absent:
+        if node.driver.KEEPS_NODES:
+            raise Refused(
+                "the scheduler does not know this node, so it cannot be resumed",
+                node=node.name,
+                address=node.driver.conf,
+                do="add the node to the scheduler's configuration (slurm.conf), then run again",
+            )
+        return node.result(before, before, [], wrote=False)
+    if not before.held:
+        return node.result(before, _answering(node, before), _released(node, before), wrote=False)
+    _may_resume(node, before)
+    request = node.driver.resume_request(node.name)
+    if node.ctx.check_mode:
+        after = replace(before, state="idle", held=False, reason="", by_scheduler=False, finding="")
+        return node.result(before, after, [], wrote=True)
+    ready = _registered(node, before)
+    if node.ctx.may_write(request):
+        node.driver.resume(node.name)
+    return node.result(before, _answering(node, ready), _released(node, before, always=True), wrote=True)
+
+
+def _may_resume(node: _Node, view: NodeView) -> None:
+    owner = node.claim.owner(view)
+    if owner == SCHEDULER:
+        raise NotOurs(
+            "the scheduler itself took this node out of service, and we hold it not",
+            node=node.name,
+            wanted="a hold of ours, to be lifted",
+            seen=f"{view.native}, reason {view.reason!r}",
+            do="look into that reason; take the hold first (scheduler_node with state held), then resume it",
+        )
+    if owner != OURS:
+        raise not_ours(view, wanted="a hold of ours, to be lifted")
+    if view.finding and "INVALID_REG" in view.native:
+        raise Refused(
+            "the scheduler refused the node's registration: its hardware is not what the configuration says",
+            node=node.name,
+            wanted="the hardware in slurm.conf",
+            seen=view.finding,
+            do="treat it as a failed gate: repair the node or correct slurm.conf; the hold stays",
+            details={"finding": view.finding},
+        )
+
+
+def _registered(node: _Node, view: NodeView) -> NodeView:
+    """The hold is lifted only when the node's agent is there; until then the hold is what protects it."""
+    if view.answers:
+        return view
+    node.ctx.say("waits for the node's agent to register with the scheduler")
+    ready = node.ctx.wait(
+        node.read,
+        lambda now: now.answers or not now.held,
+        timeout=float(node.params["timeout"]),
+        interval=float(node.params["interval"]),
+        wanted="the node registered with its scheduler; it is still held",
+        seen=lambda now: f"{now.native}, booted {now.booted or 'never'}",
+        do="look at slurmd on the node (systemctl status slurmd); the hold was left as it is",
+    )
+    if ready.held:
+        _may_resume(node, ready)
+    return ready
+
+
+def _answering(node: _Node, view: NodeView) -> NodeView:
+    """Wait until the scheduler sees the node answer, and make sure that nobody holds it again."""
+    if node.ctx.check_mode or view.in_service:
+        after = view
+    else:
+        after = node.ctx.wait(
+            node.read,
+            lambda now: now.in_service or now.held,
+            timeout=float(node.params["timeout"]),
+            interval=float(node.params["interval"]),
+            wanted="the node in service, and answering its scheduler",
+            seen=lambda now: f"{now.native}, booted {now.booted or 'not known'}",
+            do="look at slurmd on the node and at slurmctld's log",
+        )
+    if after.held and not node.ctx.check_mode:
+        raise NotProven(
+            "the node was resumed, and was taken out of service again",
+            node=node.name,
+            wanted="in service",
+            seen=f"{after.native}, reason {after.reason!r}" + (f" set by {after.set_by}" if after.set_by else ""),
+            do="look into that reason: a health check or somebody else holds the node now",
+            details={"reason": after.reason, "finding": after.finding},
+        )
+    return after
+
+
+def _released(node: _Node, view: NodeView, *, always: bool = False) -> list[Event]:
+    """Also where we find it resumed already: a run that was killed right after the write told nobody."""
+    if not always and (node.claim.owner(view) != FREE or not node.claim.token):
+        return []
+    token = view.reason if always else node.claim.token
+    return [Event("hold", "released", {"hold_token": token, "scheduler_node": node.name})]
+
+
+def _short(view: NodeView) -> dict[str, Any]:
+    return {"state": view.state, "reason": view.reason}
+
+
+_STATES: dict[str, Callable[[_Node], Result]] = {"held": _held, "resumed": _resumed, "present": _present}

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The driver for nodes that no scheduler knows. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
+
+
+class NoScheduler(Scheduler):
+    """Every node is absent, so nothing is ever held or resumed."""
+
+    NAME = "none"
+    KEEPS_NODES = False
+
+    def states(self, names: Sequence[str]) -> dict[str, NodeView]:
+        return {name: NodeView(name) for name in names}
+
+    def hold_request(self, name: str, token: str) -> str:
+        return self.resume_request(name)
+
+    def hold(self, name: str, token: str) -> None:
+        self.resume(name)
+
+    def resume_request(self, name: str) -> str:
+        raise Unsupported("this node belongs to no scheduler", node=name)
+
+    def resume(self, name: str) -> None:
+        self.resume_request(name)

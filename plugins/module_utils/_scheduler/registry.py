@@ -1,0 +1,25 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All drivers, imported by name so that they travel with a shipped module. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.none import NoScheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import Slurm
+
+DRIVERS: dict[str, type[Scheduler]] = {
+    "slurm": Slurm,
+    "none": NoScheduler,
+}
+
+
+def open_scheduler(params: Mapping[str, Any], *, node: str = "") -> Scheduler:
+    """The driver that the options name."""
+    require(params, "scheduler", node=node)
+    return DRIVERS[params["scheduler"]](params)

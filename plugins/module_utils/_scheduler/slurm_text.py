@@ -1,0 +1,161 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what Slurm's commands print: ``scontrol -o show node`` and ``squeue``. PRIVATE to the collection.
+
+The text forms are the same from 22.05 to 26.05; the JSON forms are not, and scontrol has none in 22.05.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hostlist import expand
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_tables import (
+    BASE_STATES,
+    FLAGS,
+    OWN_REASONS,
+    SUFFIXES,
+)
+
+_RECORD = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|^Node \S+ not found|\Z)", re.S | re.M)
+_NOT_FOUND = re.compile(r"^Node (\S+) not found\s*$", re.M)
+# A Reason may hold anything, also what looks like fields; but it stands behind all fields that are read here.
+_STATE = re.compile(r"\sState=(\S+)")
+_BOOTED = re.compile(r"\sBootTime=(\S+)")
+_REASON = re.compile(
+    r"\sReason=(?P<text>.*?)\s*\[(?P<by>[^\[\]\s@]*)@(?P<at>\d{4}-\d\d-\d\dT[\d:]+)\]\s*(?=\Z|\s[A-Z]\w+=)", re.S
+)
+_OWN_REASON = re.compile("|".join(f"(?:{row})" for row in OWN_REASONS))
+_NEVER = frozenset({"None", "Unknown", "N/A", "(null)", ""})
+
+
+@dataclass(frozen=True)
+class SlurmState:
+    """A state such as ``IDLE+DRAIN+COMPLETING``: one base and flags."""
+
+    base: str
+    flags: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> SlurmState:
+        words: list[str] = []
+        for word in text.strip().upper().split("+"):
+            bare = word.rstrip("".join(SUFFIXES))
+            words += [bare, *(SUFFIXES[mark] for mark in word[len(bare) :])]
+        if not words or words[0] not in BASE_STATES or not all(words):
+            raise BadAnswer("a node state that no known Slurm has", seen=text[:100])
+        return cls(words[0], frozenset(words[1:]))
+
+    @property
+    def in_the_way(self) -> list[str]:
+        """Flags that say something is still under way, and flags that nobody here knows."""
+        return sorted(flag for flag in self.flags if FLAGS.get(flag, True))
+
+
+@dataclass(frozen=True)
+class Record:
+    """One node of ``scontrol show node``."""
+
+    name: str
+    native: str
+    state: SlurmState
+    reason: str
+    set_by: str
+    booted: str
+
+    @property
+    def may_have_work(self) -> bool:
+        """False only for a node that takes work and has none; any other is looked up in the queue."""
+        return self.state.base != "IDLE" or bool(self.state.flags - {"NOT_RESPONDING", "RESERVED", "MAINTENANCE"})
+
+    @property
+    def settled(self) -> bool:
+        """Nothing runs or is about to, as far as the state tells; the queue has to be asked as well.
+
+        UNKNOWN settles nothing, for that is every node after a restart of slurmctld, with two exceptions: a node
+        that never registered (measured: it stays UNKNOWN for good), and one whose registration was refused, for
+        which a new image is the very remedy.
+        """
+        unknown = not self.booted or "INVALID_REG" in self.state.flags
+        settled = self.state.base in ("IDLE", "DOWN") or (self.state.base == "UNKNOWN" and unknown)
+        return settled and "DRAIN" in self.state.flags and not self.state.in_the_way
+
+    def view(self, work: Sequence[str]) -> NodeView:
+        flags = self.state.flags
+        by_scheduler = not self.reason or "INVALID_REG" in flags or bool(_OWN_REASON.match(self.reason))
+        return NodeView(
+            name=self.name,
+            state=self._port_state(work),
+            native=self.native,
+            reason=self.reason,
+            set_by=self.set_by,
+            booted=self.booted,
+            held=bool(flags & {"DRAIN", "INVALID_REG"}) or self.state.base == "DOWN",
+            answers="NOT_RESPONDING" not in flags and self.state.base != "UNKNOWN" and bool(self.booted),
+            by_scheduler=by_scheduler,
+            finding=self.reason if "INVALID_REG" in flags or (by_scheduler and self.reason) else "",
+            waits_for="" if work else "+".join(self.state.in_the_way),
+            work=tuple(work),
+        )
+
+    def _port_state(self, work: Sequence[str]) -> str:
+        if "DRAIN" in self.state.flags:
+            return "drained" if self.settled and not work else "draining"
+        if "INVALID_REG" in self.state.flags:
+            return "down"
+        word = BASE_STATES[self.state.base]
+        return "allocated" if word == "idle" and (work or "COMPLETING" in self.state.flags) else word
+
+
+def parse_nodes(text: str) -> dict[str, Record]:
+    """The records in what ``scontrol -o show node`` printed."""
+    records = {}
+    for name, body in _RECORD.findall(text):
+        state, booted = _STATE.search(body), _BOOTED.search(body)
+        if not state or not booted:
+            raise BadAnswer("a node without State or BootTime", node=name, seen=body[:200])
+        reason = _REASON.search(body, booted.end())
+        records[name] = Record(
+            name=name,
+            native=state[1],
+            state=SlurmState.parse(state[1]),
+            reason=_reason_text(reason, body, booted.end()),
+            set_by=reason["by"] if reason else "",
+            booted="" if booted[1] in _NEVER else booted[1],
+        )
+    return records
+
+
+def _reason_text(found: re.Match[str] | None, body: str, start: int) -> str:
+    """A reason without user and time is one all the same: it must not look as if there were none."""
+    if found:
+        return found["text"]
+    bare = re.search(r"\sReason=(.*)", body[start:], re.S)
+    return bare[1].strip() if bare else ""
+
+
+def not_found(text: str) -> set[str]:
+    """The names that scontrol says do not exist."""
+    return set(_NOT_FOUND.findall(text))
+
+
+def parse_jobs(text: str) -> Mapping[str, list[str]]:
+    """Job ids by node, from ``squeue -h -o '%i|%T|%N'``; a pending job is on no node yet."""
+    jobs: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        number, bar, rest = line.strip().partition("|")
+        state, second, nodes = rest.partition("|")
+        if not bar or not second or not number or not state:
+            raise BadAnswer("a line of squeue that cannot be read", seen=line[:200])
+        if state.upper() == "PENDING":
+            continue
+        for node in expand(nodes):
+            jobs.setdefault(node, []).append(number)
+    return jobs

@@ -1,0 +1,37 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Argument specs of the scheduler's verbs, shared by module and action. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, SCHEDULER, spec
+
+#: Filled by the action on the controller, from the run and from its ledger.
+OWNERSHIP = {
+    "run_id": {"type": "str"},
+    "known_token": {"type": "str", "no_log": False},
+    "known_runs": {"type": "list", "elements": "str"},
+}
+
+NODE = spec(
+    FLEET,
+    SCHEDULER,
+    OWNERSHIP,
+    scheduler_node={"type": "str"},
+    name={"type": "str"},
+    state={"type": "str", "choices": ["held", "resumed", "present"], "default": "present"},
+    why={"type": "str", "default": "maintenance"},
+    timeout={"type": "float", "default": 300.0},
+    interval={"type": "float", "default": 2.0},
+)
+
+WAIT = spec(
+    FLEET,
+    BATCH,
+    SCHEDULER,
+    until={"type": "str", "choices": ["drained", "idle"], "default": "drained"},
+    timeout={"type": "float", "default": 3600.0},
+    interval={"type": "float", "default": 15.0},
+    completing_timeout={"type": "float", "default": 120.0},
+)

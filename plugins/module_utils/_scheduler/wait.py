@@ -1,0 +1,222 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb behind ``scheduler_wait``: watch a batch until each node is drained, or in service again.
+
+One look at each scheduler a poll, whatever the number of nodes. The verdicts are those of the last look: a node
+that was drained an hour ago is asked for again, so what the ledger is told is never older than the last poll.
+PRIVATE to the collection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    DeadlineExceeded,
+    FleetError,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import JUDGES, Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+
+
+class _Watched:
+    """One host of the batch."""
+
+    def __init__(self, node: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+        self.host = str(node["host"])
+        self.name = str(node.get("scheduler_node") or self.host)
+        self.scheduler = str(node.get("scheduler") or params.get("scheduler") or "")
+        self.conf = str(node.get("scheduler_conf") or params.get("scheduler_conf") or "")
+        self.claim = Claim.of(node)
+        self.refused = str(node.get("refused") or "")
+        self.view: NodeView | None = None
+        self.judgement = Judgement(False, False, self.refused)
+        self.settled_after = 0.0
+        self.stuck_since: float | None = None
+        self.stuck_told = False
+
+
+class _Cluster:
+    """One scheduler and the hosts of the batch that belong to it."""
+
+    def __init__(self, driver: Scheduler, hosts: Sequence[_Watched]) -> None:
+        self.driver = driver
+        self.hosts = list(hosts)
+        self.trouble: Unreachable | None = None
+
+    def look(self) -> None:
+        try:
+            views = self.driver.states([host.name for host in self.hosts])
+        except Unreachable as exc:
+            # A controller that restarts is no reason to give up a drain of hours; the deadline is.
+            self.trouble = exc
+            return
+        self.trouble = None
+        for host in self.hosts:
+            host.view = views[host.name]
+
+
+class _Watch:
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        self.params = params
+        self.ctx = ctx
+        self.judge = JUDGES[params["until"]]
+        self.begun = time.monotonic()
+        self.last_told = ""
+        self.hosts = [_Watched(node, params) for node in params.get("nodes") or []]
+        self.clusters = self._clusters()
+
+    def _clusters(self) -> list[_Cluster]:
+        """The batch by scheduler; a host whose own options are wrong is refused alone."""
+        groups: dict[tuple[str, str], list[_Watched]] = {}
+        drivers: dict[tuple[str, str], Scheduler] = {}
+        for host in self.hosts:
+            key = (host.scheduler, host.conf)
+            if host.refused:
+                continue
+            try:
+                if key not in drivers:
+                    drivers[key] = open_scheduler({"scheduler": key[0], "scheduler_conf": key[1]}, node=host.host)
+                drivers[key].check(host.name)
+            except ConfigError as exc:
+                host.refused = str(exc.located(node=host.host))
+                host.judgement = Judgement(False, False, host.refused)
+                continue
+            groups.setdefault(key, []).append(host)
+        return [_Cluster(drivers[key], hosts) for key, hosts in groups.items()]
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        try:
+            self.ctx.wait(
+                self._poll,
+                bool,
+                timeout=0 if self.ctx.check_mode else float(self.params["timeout"]),
+                interval=float(self.params["interval"]),
+                wanted=str(self.params["until"]),
+            )
+        except DeadlineExceeded:
+            # The deadline is each node's own verdict, not the batch's failure.
+            self._no_answer_at_all()
+
+    def _poll(self) -> bool:
+        for cluster in self.clusters:
+            cluster.look()
+            if cluster.trouble is None:
+                for host in cluster.hosts:
+                    self._consider(cluster.driver, host)
+        self._tell()
+        unread = any(cluster.trouble for cluster in self.clusters)
+        return not unread and all(host.refused or host.judgement.settled for host in self.hosts)
+
+    def _consider(self, driver: Scheduler, host: _Watched) -> None:
+        view = host.view
+        if view is None:
+            return
+        before = host.judgement
+        host.judgement = self.judge(view, host.claim, check_mode=self.ctx.check_mode)
+        if host.judgement.settled and not before.settled:
+            host.settled_after = time.monotonic() - self.begun
+        self._stuck(host, view)
+        request = driver.evict_request(view) if host.judgement.evict else ""
+        if request and self.ctx.may_write(request, nodes=(host.host,)):
+            driver.evict(view)
+
+    def _stuck(self, host: _Watched, view: NodeView) -> None:
+        """Work that ended and does not go away: an epilog that hangs, a process that cannot be killed."""
+        if not view.waits_for:
+            host.stuck_since = None
+            host.stuck_told = False
+            return
+        now = time.monotonic()
+        host.stuck_since = now if host.stuck_since is None else host.stuck_since
+        if now - host.stuck_since >= float(self.params["completing_timeout"]) and not host.stuck_told:
+            host.stuck_told = True
+            self.ctx.say(f"{host.host}: {_stuck_text(host, view)}")
+
+    def _no_answer_at_all(self) -> None:
+        lost = [cluster for cluster in self.clusters if cluster.trouble is not None]
+        if lost and len(lost) == len(self.clusters):
+            raise lost[0].trouble or Unreachable("the scheduler does not answer")
+        for cluster in lost:
+            for host in cluster.hosts:
+                host.view = None
+                host.judgement = Judgement(False, True, str(cluster.trouble))
+
+    def _tell(self) -> None:
+        """One line whenever something changed."""
+        counts = Counter(host.view.state if host.view else ("refused" if host.refused else "?") for host in self.hosts)
+        text = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        waiting = [host for host in self.hosts if not host.refused and not host.judgement.settled]
+        if waiting:
+            shown = "; ".join(f"{host.host}: {host.judgement.reason}" for host in waiting[:3])
+            text += f"; waiting for {len(waiting)} ({shown}{'; ...' if waiting[3:] else ''})"
+        if text != self.last_told:
+            self.last_told = text
+            self.ctx.say(text)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def verdict(self, host: _Watched) -> dict[str, Any]:
+        view = host.view or NodeView(host.name, state="unknown")
+        reason = host.judgement.reason
+        if not host.judgement.settled and not host.refused and not self.ctx.check_mode:
+            reason = f"not within {float(self.params['timeout']):g} s: {_stuck_text(host, view) or reason}"
+        return {
+            "ok": host.judgement.ok,
+            "state": view.state,
+            "native": view.native,
+            "reason": reason,
+            "seconds": round(host.settled_after if host.judgement.settled else time.monotonic() - self.begun, 1),
+            "jobs": list(view.work),
+            "owner": host.claim.owner(view) if host.view else "",
+            "finding": view.finding,
+        }
+
+    def events(self) -> list[Event]:
+        return [
+            evidence(host.view, host.claim, scheduler=cluster.driver.NAME, host=host.host)
+            for cluster in self.clusters
+            for host in cluster.hosts
+            if host.view is not None
+        ]
+
+
+def _stuck_text(host: _Watched, view: NodeView) -> str:
+    if host.stuck_since is None or not view.waits_for:
+        return ""
+    seconds = time.monotonic() - host.stuck_since
+    return (
+        f"{view.native} for {seconds:.0f} s although no job runs: an epilog that hangs or a process that cannot be"
+        " killed; look at slurmd's log on the node"
+    )
+
+
+def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Verdicts by host. Fails itself only on what concerns all: no rights, no answer until the deadline."""
+    watch = _Watch(params, ctx)
+    try:
+        watch.run()
+    except FleetError as exc:
+        raise exc.located(address=watch.clusters[0].driver.conf if watch.clusters else "")
+    verdicts = {host.host: watch.verdict(host) for host in watch.hosts}
+    return Result(
+        changed=bool(ctx.asked),
+        data={
+            "until": params["until"],
+            "verdicts": verdicts,
+            "not_ok": sorted(host for host, verdict in verdicts.items() if not verdict["ok"]),
+        },
+        events=watch.events(),
+    )

@@ -1,0 +1,196 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduler_node
+short_description: Hold a node in its scheduler, resume it, or look at it
+version_added: "0.1.0"
+description:
+  - Takes a node out of its scheduler's hands and gives it back, and never touches what somebody else holds.
+  - A hold carries a token, C(gpufleet:<run>:<why>), as its reason. A hold is ours when the run in the token is one
+    that our ledger knows for this node; where the scheduler overwrote the reason with a finding of its own, the
+    ledger's record of the hold counts. Any other held node is foreign, also one that carries the token of another
+    site's controller. It is reported, and left alone.
+  - Everything that is written is read back.
+  - Each call tells the ledger what it saw (C(drained), C(not_in_scheduler), C(in_service), C(not_drained) or
+    C(foreign_hold)), which is what destructive tasks ask for.
+author: gpufleet.baremetal contributors (@gpufleet)
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.scheduler
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  state:
+    description:
+      - V(held) keeps new work away; work that runs goes on. It returns at once; wait for the drain with
+        M(gpufleet.baremetal.scheduler_wait). A hold of ours that says the same is kept as it is, whichever run took
+        it; where O(why) differs, the reason is replaced.
+      - V(resumed) lifts a hold of ours, once the node's agent answers its scheduler, then waits until the node is in
+        service, and makes sure that it stays there.
+      - V(present) only looks.
+    type: str
+    choices: [held, resumed, present]
+    default: present
+  scheduler_node:
+    description:
+      - The node's name in the scheduler, for Slurm its C(NodeName).
+      - Taken from the host variable C(gpufleet_scheduler_node), else the host's name in the inventory.
+    type: str
+  name:
+    description: The name to use where O(scheduler_node) is not set. The action fills in the host's name.
+    type: str
+  why:
+    description: Why the node is held, in a few words; it becomes the end of the token.
+    type: str
+    default: maintenance
+  timeout:
+    description: Seconds to wait for the node's agent when O(state=resumed).
+    type: float
+    default: 300
+  interval:
+    description: Seconds between two looks.
+    type: float
+    default: 2
+  run_id:
+    description: The run in the token. Filled by the action.
+    type: str
+  known_token:
+    description: The token of the hold that the ledger says was taken and not released. Filled by the action.
+    type: str
+  known_runs:
+    description: All runs of ours that ever held this node, from the ledger. Filled by the action.
+    type: list
+    elements: str
+requirements:
+  - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
+notes:
+  - A node is held with DRAIN and not with DOWN, because C(ReturnToService) readmits a node that is down, and never one
+    that is drained.
+seealso:
+  - module: gpufleet.baremetal.scheduler_wait
+"""
+
+EXAMPLES = r"""
+- name: Keep new jobs away
+  gpufleet.baremetal.scheduler_node:
+    state: held
+    why: reimage
+
+- name: Give the node back, and wait until the scheduler sees it answer
+  gpufleet.baremetal.scheduler_node:
+    state: resumed
+    timeout: 600
+
+- name: Ask a cluster that only the login node can reach
+  gpufleet.baremetal.scheduler_node:
+    state: present
+    scheduler: slurm
+    scheduler_conf: /etc/slurm/slurm.conf
+    scheduler_node: gpu007
+  delegate_to: login1
+  register: seen
+"""
+
+RETURN = r"""
+scheduler_node:
+  description: The name that the scheduler was asked for.
+  returned: success
+  type: str
+  sample: gpu007
+state:
+  description:
+    - Where the node is. V(drained) means held, without work, and with nothing under way; V(absent) that the scheduler
+      does not know it. In check mode what it would be.
+  returned: success
+  type: str
+  sample: draining
+native:
+  description: The state in the scheduler's own words.
+  returned: success
+  type: str
+  sample: MIXED+DRAIN
+reason:
+  description: The reason that stands in the scheduler.
+  returned: success
+  type: str
+  sample: "gpufleet:ctl1-4242-99:reimage"
+owner:
+  description: Whose the hold is, V(free) where there is none, V(ours), V(scheduler) where the scheduler itself took the node down,
+    or V(foreign).
+  returned: success
+  type: str
+  sample: ours
+foreign:
+  description: Somebody else holds the node.
+  returned: success
+  type: bool
+answers:
+  description: The scheduler sees the node's agent answer.
+  returned: success
+  type: bool
+booted:
+  description: When the node's agent says that it booted, in the scheduler's own words; empty where that is not known.
+  returned: success
+  type: str
+finding:
+  description: What the scheduler itself found wrong with the node, such as too little memory.
+  returned: success
+  type: str
+waits_for:
+  description: What is still under way although no job runs, for instance V(COMPLETING).
+  returned: success
+  type: str
+jobs:
+  description: Ids of the jobs on the node.
+  returned: success
+  type: list
+  elements: str
+before:
+  description: State and reason before.
+  returned: success
+  type: dict
+after:
+  description: State and reason afterwards, read back; in check mode predicted.
+  returned: success
+  type: dict
+asked:
+  description: Every write that was sent.
+  returned: success
+  type: list
+  elements: str
+events:
+  description: What the ledger is told.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=NODE, supports_check_mode=True)
+    name = module.params["scheduler_node"] or module.params["name"] or ""
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=name)
+    try:
+        result = scheduler_node(module.params, ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result.as_dict(ctx))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduler_wait
+short_description: Watch a batch of nodes until each is drained, or in service again
+version_added: "0.1.0"
+description:
+  - One task for the whole batch, to be used with C(run_once). Each poll asks the scheduler once, whatever the number of
+    nodes, and shows a line when something changed.
+  - A node that does not get there is a verdict of its own, and never ends the batch. The task fails only for
+    what concerns all nodes, such as a scheduler that does not answer until the deadline.
+  - The verdicts are those of the last poll. The ledger is told of each node what was seen then (C(drained),
+    C(not_in_scheduler), C(in_service), C(not_drained) or C(foreign_hold)).
+  - Where several hosts call it all the same, one of them polls and the others take its answer.
+  - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), C(scheduler_conf), C(known_token) and
+    C(known_runs).
+author: gpufleet.baremetal contributors (@gpufleet)
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.batch
+  - gpufleet.baremetal.scheduler
+attributes:
+  check_mode:
+    support: full
+    description: Looks once, and says of each node that is not foreign that it would be waited for.
+  diff_mode:
+    support: none
+options:
+  until:
+    description:
+      - V(drained) means held by us, without work, and with nothing under way in the scheduler; or not known to the
+        scheduler at all. A node that nobody holds, or that somebody else holds, is not waited for.
+      - V(idle) means in service, with an agent that answers. A node that was given a job at once is as good.
+    type: str
+    choices: [drained, idle]
+    default: drained
+  timeout:
+    description: Seconds until the verdict is spoken of the nodes that are not there yet.
+    type: float
+    default: 3600
+  interval:
+    description: Seconds between two polls.
+    type: float
+    default: 15
+  completing_timeout:
+    description: Seconds after which it is told that a node without jobs is still being cleaned up by its scheduler.
+    type: float
+    default: 120
+requirements:
+  - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
+seealso:
+  - module: gpufleet.baremetal.scheduler_node
+"""
+
+EXAMPLES = r"""
+- name: Wait until all jobs have ended
+  gpufleet.baremetal.scheduler_wait:
+    until: drained
+    timeout: 86400
+  run_once: true
+  register: drained
+
+- name: Go on with the nodes that are drained
+  ansible.builtin.assert:
+    that: drained.verdicts[inventory_hostname].ok
+    fail_msg: "{{ drained.verdicts[inventory_hostname].reason }}"
+"""
+
+RETURN = r"""
+until:
+  description: What was waited for.
+  returned: success
+  type: str
+verdicts:
+  description: One verdict a host, by its name in the inventory.
+  returned: success
+  type: dict
+  sample:
+    gpu007:
+      ok: false
+      state: draining
+      native: MIXED+DRAIN
+      reason: "not within 60 s: 1 job(s) run: 4711"
+      seconds: 60.2
+      jobs: ["4711"]
+      owner: ours
+      finding: ""
+not_ok:
+  description: The hosts that did not get there.
+  returned: success
+  type: list
+  elements: str
+  sample: [gpu007]
+events:
+  description: What the ledger is told, one event a host.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=WAIT, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    try:
+        result = scheduler_wait(module.params, ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result.as_dict(ctx))
+
+
+if __name__ == "__main__":
+    main()

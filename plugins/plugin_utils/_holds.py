@@ -1,0 +1,32 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the ledger knows of holds, for the scheduler's two actions. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+_VERB = "scheduler_node"
+
+
+def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The options known_token and known_runs by host, in two queries for the whole batch; ids: node id by host.
+
+    A run is ours when it announced a write on this very node: the intent stands in the ledger before the write, so
+    a run that was killed right after it is known as well.
+    """
+    newest = ledger.latest(list(ids.values()), "hold")
+    runs = ledger.runs(list(ids.values()), _VERB)
+    found = {}
+    for host, node_id in ids.items():
+        event = newest.get(node_id)
+        taken = event is not None and event["name"] == "taken"
+        found[host] = {
+            "known_token": str(event["data"].get("hold_token", "")) if event is not None and taken else "",
+            "known_runs": sorted(runs.get(node_id, ())),
+        }
+    return found

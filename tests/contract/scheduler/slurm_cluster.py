@@ -1,0 +1,242 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real Slurm of a few nodes on loopback, in one folder: munged, slurmctld, and one slurmd a node."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
+NODES = ("gpu001", "gpu002", "gpu003")
+#: Configured as a node of the cluster, and no slurmd ever starts for it.
+DEAD = "gpu004"
+
+_CONF = """\
+ClusterName=gpufleet-test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ctld_port}
+SlurmUser=root
+AuthType=auth/munge
+CryptoType=crypto/munge
+AuthInfo=socket={root}/munge.socket
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmctldLogFile={root}/slurmctld.log
+StateSaveLocation={root}/state
+SlurmdPidFile={root}/slurmd.%n.pid
+SlurmdSpoolDir={root}/spool.%n
+SlurmdLogFile={root}/slurmd.%n.log
+SlurmdTimeout={slurmd_timeout}
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=0
+MailProg=/bin/true
+KillWait=2
+Epilog={root}/epilog
+{nodes}
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> str:
+    """Why no cluster can be started here; empty where one can."""
+    absent = [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+    if absent:
+        return f"needs the Debian packages munge, slurmctld, slurmd and slurm-client ({', '.join(absent)} not found)"
+    return "" if os.geteuid() == 0 else "needs root: munged and slurmd are started"
+
+
+def _path() -> str:
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago; all are held at once so that none is given twice."""
+    holders = [socket.socket() for _number in range(count)]
+    try:
+        for holder in holders:
+            holder.bind(("127.0.0.1", 0))
+        return [holder.getsockname()[1] for holder in holders]
+    finally:
+        for holder in holders:
+            holder.close()
+
+
+class Cluster:
+    """Started by :meth:`start`; each process is ended by its own pid in :meth:`stop`."""
+
+    def __init__(self, root: Path, slurmd_timeout: int = 10) -> None:
+        self.root = root
+        self.conf = root / "slurm.conf"
+        self._slurmd_timeout = slurmd_timeout
+        self._memory = dict.fromkeys((*NODES, DEAD), 100)
+        self._ports = _free_ports(len(NODES) + 2)
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for folder in ("state", *(f"spool.{node}" for node in NODES)):
+            (self.root / folder).mkdir(mode=0o755)
+        key = self.root / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o400)
+        self.set_epilog("exit 0")
+        self.write_conf()
+        self._spawn(
+            "munged", "--force", f"--key-file={key}", f"--socket={self.root}/munge.socket",
+            f"--pid-file={self.root}/munged.pid", f"--log-file={self.root}/munged.log",
+            f"--seed-file={self.root}/munge.seed",
+        )  # fmt: skip
+        self._spawn("slurmctld", "-f", str(self.conf))
+        self.wait_for(lambda: "is UP" in self.scontrol("ping", check=False), "slurmctld answers")
+        for node in NODES:
+            self.boot(node)
+        for node in NODES:
+            self.wait_for(lambda node=node: self.state(node) == "IDLE", f"{node} is idle")
+
+    def stop(self) -> None:
+        for name in (*(f"slurmd.{node}" for node in NODES), "slurmctld", "munged"):
+            self._end(name)
+
+    def boot(self, node: str, *, again: bool = False) -> None:
+        """Start a node's slurmd; ``again`` makes it report a new boot."""
+        self._spawn("slurmd", "-f", str(self.conf), *(["-b"] if again else []), "-N", node)
+
+    def power_off(self, node: str) -> None:
+        self._end(f"slurmd.{node}")
+
+    def write_conf(self) -> None:
+        self.conf.write_text(
+            _CONF.format(
+                host=socket.gethostname().split(".")[0],
+                ctld_port=self._ports[-1],
+                root=self.root,
+                slurmd_timeout=self._slurmd_timeout,
+                nodes="\n".join(
+                    f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1"
+                    f" RealMemory={self._memory[node]} State=UNKNOWN"
+                    for node, port in zip((*NODES, DEAD), self._ports)
+                ),
+            ),
+            encoding="ascii",
+        )
+
+    def set_epilog(self, body: str) -> None:
+        epilog = self.root / "epilog"
+        draft = self.root / "epilog.new"
+        draft.write_text(f"#!/bin/sh\n{body}\n", encoding="ascii")
+        draft.chmod(0o755)
+        draft.replace(epilog)
+
+    # -- what an administrator types ---------------------------------------------------------------------------
+
+    def run(self, *argv: str, check: bool = True) -> str:
+        env = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": _path(), "LC_ALL": "C"}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{argv}: rc {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def scontrol(self, *argv: str, check: bool = True) -> str:
+        return self.run("scontrol", *argv, check=check)
+
+    def update(self, node: str, *what: str) -> None:
+        self.scontrol("update", f"NodeName={node}", *what)
+
+    def show(self, node: str) -> dict[str, str]:
+        text = self.scontrol("show", "node", node)
+        # The first one counts: a Reason may hold anything.
+        found = dict(reversed([pair.split("=", 1) for pair in text.split() if "=" in pair]))
+        reason = [line.strip()[7:] for line in text.splitlines() if line.strip().startswith("Reason=")]
+        found["Reason"] = reason[0].rsplit(" [", 1)[0] if reason else ""
+        return found
+
+    def state(self, node: str) -> str:
+        return self.show(node)["State"]
+
+    def job(self, node: str, seconds: float = 600) -> str:
+        """Submit a job to a node; returns its id when it runs."""
+        number = self.run(
+            "sbatch", "--parsable", "-w", node, "-n", "1", "--mem=1", "-D", "/", "-o", "/dev/null", f"--wrap=exec sleep {seconds}"
+        ).strip()
+        self.wait_for(lambda: "RUNNING" in self.run("squeue", "-h", "-j", number, "-o", "%T"), f"job {number} runs")
+        return number
+
+    def end_job(self, number: str) -> None:
+        self.run("scancel", number)
+        self.wait_for(lambda: not self.run("squeue", "-h", "-j", number, "-o", "%T", check=False).startswith("R"), "end")
+
+    def set_memory(self, node: str, megabytes: int) -> None:
+        """Change what slurm.conf wants of a node, and make everybody read it."""
+        self._memory[node] = megabytes
+        self.write_conf()
+        self.scontrol("reconfigure")
+
+    def in_service(self, *nodes: str) -> None:
+        """Bring nodes back to idle, whatever a test left behind."""
+        for node in nodes:
+            for number in self.run("squeue", "-h", "-w", node, "-o", "%i", check=False).split():
+                self.run("scancel", number, check=False)
+            if not self.alive(f"slurmd.{node}"):
+                self.boot(node)
+        for node in nodes:
+            self.wait_for(lambda node=node: not self.run("squeue", "-h", "-w", node).strip(), f"{node} has no job", 30)
+            if self.state(node) != "IDLE":
+                self.scontrol("update", f"NodeName={node}", "State=RESUME", check=False)
+        for node in nodes:
+            self.wait_for(lambda node=node: self.state(node) == "IDLE", f"{node} is idle", 30)
+
+    # -- processes ---------------------------------------------------------------------------------------------
+
+    def wait_for(self, true: Callable[[], bool], what: str, seconds: float = 20) -> None:
+        end = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {seconds} s: {what}\n{self.scontrol('-o', 'show', 'nodes', check=False)}")
+            time.sleep(0.1)
+
+    def _spawn(self, program: str, *argv: str) -> None:
+        path = shutil.which(program, path=_path())
+        assert path, program
+        env = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": _path()}
+        # The daemons put themselves into the background, and keep no pipe of ours open.
+        done = subprocess.run(
+            [path, *argv], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (program, argv, done.returncode)
+
+    def _pid(self, name: str) -> int:
+        try:
+            return int((self.root / f"{name}.pid").read_text(encoding="ascii").strip())
+        except (OSError, ValueError):
+            return 0
+
+    def alive(self, name: str) -> bool:
+        pid = self._pid(name)
+        return bool(pid) and Path(f"/proc/{pid}").exists()
+
+    def _end(self, name: str) -> None:
+        pid = self._pid(name)
+        if not pid or not Path(f"/proc/{pid}").exists():
+            return
+        os.kill(pid, signal.SIGTERM)
+        end = time.monotonic() + 10
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        if Path(f"/proc/{pid}").exists():
+            os.kill(pid, signal.SIGKILL)
