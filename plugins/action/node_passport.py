@@ -1,0 +1,95 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``node_passport`` on the controller: hands the verb what the ledger knows, and keeps what it issues."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import GPU_QUERY, gpu_uuids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+
+
+class ActionModule(VerbAction):
+    NAME = "node_passport"
+    SPEC = NODE_PASSPORT
+    verb = staticmethod(node_passport)
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params.get("evidence"):
+            raise ConfigError("evidence is not for a task to set", do="leave it out: it is read from the ledger")
+        params["key_path"] = params.get("key_path") or self.host_var("gpufleet_passport_key_path")
+        params["public_keys"] = _list(params.get("public_keys") or self.host_var("gpufleet_passport_public_keys"))
+        if params["state"] == "verified" and params.get("path"):
+            return params  # a document, looked at for itself; neither ledger nor node is asked
+        params["identity"] = params.get("identity") or self._read_identity(params)
+        params["evidence"] = self._evidence()
+        return params
+
+    def _goes_elsewhere(self) -> bool:
+        return False  # ledger and key are on the controller
+
+    def _evidence(self) -> dict[str, Any]:
+        node_id = self.node_id(create=not self._task.check_mode)
+        empty: dict[str, Any] = {"verdicts": [], "imaged": None, "quarantined": None, "stored": None, "last_event": 0}
+        return {
+            **(evidence(self.ledger(), node_id) if node_id else empty),
+            "node": {"id": node_id, "name": self._host},
+            "run": self.run_id,
+            "controller": socket.gethostname(),
+        }
+
+    def _read_identity(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The node's own word, over its own connection, in one round trip."""
+        if self._task.delegate_to:
+            raise ConfigError(
+                "the node's identity cannot be read through a delegated task",
+                do="leave delegate_to out, or give identity",
+            )
+        folder = shlex.quote(params["dmi_path"])
+        query = " ".join(map(shlex.quote, [params["nvidia_smi"], *GPU_QUERY]))
+        answer = self._low_level_execute_command(
+            f"cat {folder}/product_serial; echo; echo ==; cat {folder}/product_uuid; echo; echo ==; {query}"
+        )
+        parts = str(answer.get("stdout", "")).split("==\n")
+        gpus = gpu_uuids(parts[2]) if answer.get("rc") == 0 and len(parts) == 3 else []
+        return {
+            "serial": parts[0].strip(),
+            "system_uuid": parts[1].strip() if len(parts) > 1 else "",
+            "gpu_uuids": gpus,
+            "gpu_problem": "" if gpus else f"nvidia-smi ended with {answer.get('rc')}",
+        }
+
+    def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        issued = any(event["kind"] == "passport" for event in result["events"])
+        if issued and not self._task.check_mode:
+            passport = result["passport"]
+            self.ledger().save_passport(
+                self.run_id,
+                self.node_id(),
+                issued=seconds(passport["issued"]),
+                expires=seconds(passport["expires"]),
+                digest=passport["digest"],
+                envelope=result["envelope"],
+            )
+        return result
+
+
+def _list(value: Any) -> list[str]:
+    """A list as it is, and a text as paths between commas or colons; PEM text stays whole."""
+    if not value:
+        return []
+    if isinstance(value, str):
+        pem = "-----BEGIN" in value
+        return [value] if pem else [part.strip() for part in value.replace(os.pathsep, ",").split(",") if part.strip()]
+    return [str(item) for item in value]

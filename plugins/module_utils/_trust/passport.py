@@ -1,0 +1,341 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb ``node_passport``: issue a node's passport, or verify one. PRIVATE to the collection.
+
+What the ledger knows is handed over by the action as ``params["evidence"]``:
+
+- ``node``: ``{"id", "name"}``; ``run``, ``controller``: who issues.
+- ``verdicts``: the newest verdict event of each gate since the node was last imaged.
+- ``imaged``, ``quarantined``: the newest such event, or None.
+- ``stored``: the newest passport of the node, or None.
+- ``last_event``: the id of the newest event that was looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
+    differences,
+    disagreements,
+    normal_identity,
+    same_uuid,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import build, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+
+_IMAGE_GATE = "image_verify"
+_IDENTITY_GATE = "node_identity"
+#: Where the ledger says nothing to the contrary: nothing was imaged, quarantined or found since.
+_NO_EVIDENCE: Mapping[str, Any] = {"verdicts": [], "imaged": None, "quarantined": None, "stored": None}
+
+
+def node_passport(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Issue or verify."""
+    return _issue(params, ctx) if params["state"] == "issued" else _verify(params, ctx)
+
+
+def digest_of(envelope: Mapping[str, Any]) -> str:
+    """What a passport is known by: the digest of its signed bytes."""
+    return "sha256:" + hashlib.sha256(dsse.payload_of(envelope)).hexdigest()
+
+
+def _summary(envelope: Mapping[str, Any], statement: Mapping[str, Any], key: str) -> dict[str, Any]:
+    predicate = statement.get("predicate") or {}
+    return {
+        "subject": [str(item.get("name")) for item in statement.get("subject") or []],
+        "issued": predicate.get("issued"),
+        "expires": predicate.get("expires"),
+        "digest": digest_of(envelope),
+        "key": key,
+        "gates": {str(gate.get("gate")): gate.get("verdict") for gate in predicate.get("gates") or []},
+        "image": {key: (predicate.get("image") or {}).get(key) for key in ("name", "version", "sha256")},
+    }
+
+
+# -- verify ----------------------------------------------------------------------------------------------------------
+
+
+def _verify(params: Mapping[str, Any], ctx: Context) -> Result:
+    require(params, "public_keys", node=ctx.node)
+    evidence = params.get("evidence") or _NO_EVIDENCE
+    known = dsse.public_keys(params["public_keys"])
+    envelope = _read(params["path"]) if params.get("path") else (evidence["stored"] or {}).get("envelope")
+    machine = normal_identity(params["identity"]) if params.get("identity") else None
+    summary: dict[str, Any] = {}
+    if envelope is None:
+        reasons = ["missing: the ledger has no passport of this node"]
+    else:
+        summary, reasons = _examined(envelope, known, machine, params, evidence)
+    data = {"passport": summary, "valid": not reasons, "reasons": reasons, "machine_checked": machine is not None}
+    if reasons and params["fail"]:
+        raise TrustError(
+            "the passport is refused: " + "; ".join(reasons),
+            node=ctx.node,
+            wanted="a valid passport of this machine, not weaker than the policy",
+            do="validate the node again (playbook revalidate), which issues a new one",
+            details={"reasons": reasons, "valid": False},
+        )
+    return Result(changed=False, data=data)
+
+
+def _examined(
+    envelope: Any,
+    known: Mapping[str, Any],
+    machine: Mapping[str, Any] | None,
+    params: Mapping[str, Any],
+    evidence: Mapping[str, Any],
+) -> tuple[dict[str, Any], list[str]]:
+    """Summary of the passport, and why it admits nothing."""
+    try:
+        statement, key = dsse.verify(envelope, known)
+    except TrustError as exc:
+        return {}, [f"{exc.details['finding']}: {exc.what}"]
+    reasons = judge(
+        statement,
+        now=time.time(),
+        policy=params["policy"],
+        machine=machine,
+        image=params.get("image"),
+        skew=params["max_clock_skew"],
+    )
+    if not reasons or all(not item.startswith(("type:", "predicate:", "subject: not")) for item in reasons):
+        return _summary(envelope, statement, key), reasons + _since(statement, evidence)
+    return {"digest": digest_of(envelope), "key": key}, reasons
+
+
+def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[str]:
+    """What the ledger tells of the node after this passport was issued."""
+    last = int(statement["predicate"].get("last_event") or 0)
+    reasons = []
+    for what in ("imaged", "quarantined"):
+        event = evidence.get(what)
+        if event and event["id"] > last:
+            reasons.append(f"outdated: the node was {what} after its passport was issued (event {event['id']})")
+    for event in evidence["verdicts"]:
+        if event["id"] > last and event["data"].get("verdict") == "fail":
+            reasons.append(f"outdated: {event['name']} failed after the passport was issued (event {event['id']})")
+    return reasons
+
+
+def _read(path: str) -> Any:
+    try:
+        return json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ConfigError(f"the passport cannot be read: {exc.strerror}", seen=path) from exc
+    except ValueError as exc:
+        raise BadAnswer("the passport is not JSON", seen=path) from exc
+
+
+# -- issue -----------------------------------------------------------------------------------------------------------
+
+
+def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
+    require(params, "key_path", node=ctx.node)
+    evidence = params.get("evidence")
+    if not evidence:
+        raise ConfigError(
+            "a passport rests on the ledger, which only the controller has",
+            node=ctx.node,
+            do="call node_passport as a task of the node's play, without delegation",
+        )
+    key = dsse.private_key(params["key_path"], params.get("key_passphrase") or "")
+    machine = normal_identity(params.get("identity"))
+    before = _state(evidence["stored"])
+    kept = _still_good(params, key, machine, evidence)
+    if kept is not None:
+        return _answer(params, ctx, kept, key, before, new=False)
+    reasons = _objections(params, machine, evidence)
+    if reasons:
+        raise TrustError(
+            "no passport is issued: " + "; ".join(reasons),
+            node=ctx.node,
+            wanted=f"a pass of {', '.join(params['policy']['required_gates'])} since the node was imaged",
+            do="run what is named, then issue again",
+            details={"reasons": reasons, "valid": False},
+        )
+    statement = _statement(params, machine, evidence)
+    if not ctx.may_write("issue a passport"):
+        after = {"issued": statement["predicate"]["issued"], "expires": statement["predicate"]["expires"]}
+        data = {"passport": {**after, "subject": [item["name"] for item in statement["subject"]]}}
+        return Result(before=before, after=after, changed=True, data={**data, "valid": True, "reasons": []})
+    return _answer(params, ctx, dsse.sign(statement, key), key, before, new=True)
+
+
+def _state(stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"digest": stored["digest"]} if stored else {}
+
+
+def _answer(
+    params: Mapping[str, Any], ctx: Context, envelope: Mapping[str, Any], key: Any, before: dict[str, Any], *, new: bool
+) -> Result:
+    statement, name = dsse.verify(envelope, {dsse.keyid(key.public_key()): key.public_key()})
+    summary = _summary(envelope, statement, name)
+    data = {"passport": summary, "valid": True, "reasons": [], "envelope": dict(envelope)}
+    events = [Event("passport", "issued", summary)] if new else []
+    written = bool(params.get("path")) and _write(str(params["path"]), envelope, ctx)
+    return Result(
+        before=before, after={"digest": summary["digest"]}, changed=new or written, data=data, events=events
+    )
+
+
+def _write(path: str, envelope: Mapping[str, Any], ctx: Context) -> bool:
+    """Keep a copy in a file; False where it lies there already."""
+    target = Path(path).expanduser()
+    text = json.dumps(envelope, sort_keys=True) + "\n"
+    if target.is_file() and target.read_text(encoding="utf-8", errors="replace") == text:
+        return False
+    if ctx.may_write(f"write {target}"):
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, target)
+    return True
+
+
+def _statement(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]) -> dict[str, Any]:
+    now = time.time()
+    image = next(event for event in evidence["verdicts"] if event["name"] == _IMAGE_GATE)
+    return build(
+        machine,
+        sorted(evidence["verdicts"], key=lambda event: int(event["id"])),
+        image=image["data"]["image"],
+        issuer={"run": evidence["run"], "controller": evidence["controller"]},
+        policy={key: value for key, value in params["policy"].items() if value is not None},
+        issued=now,
+        expires=now + params["lifetime"],
+        extra={
+            "node": evidence["node"],
+            "last_event": evidence["last_event"],
+            "firmware": params.get("firmware"),
+            "attestation": params.get("attestation"),
+        },
+    )
+
+
+def _still_good(
+    params: Mapping[str, Any], key: Any, machine: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """The stored passport, where a new one would say nothing else."""
+    stored = evidence["stored"]
+    if not stored:
+        return None
+    known = {dsse.keyid(key.public_key()): key.public_key()}
+    envelope: Mapping[str, Any] = stored["envelope"]
+    _passport, reasons = _examined(envelope, known, machine, params, evidence)
+    if reasons:
+        return None
+    predicate = dsse.verify(envelope, known)[0]["predicate"]
+    seen = {gate.get("event") for gate in predicate["gates"]}
+    for name in ("firmware", "attestation"):
+        if canonical(predicate.get(name) or None) != canonical(params.get(name) or None):
+            return None
+    return envelope if {event["id"] for event in evidence["verdicts"]} <= seen else None
+
+
+def _objections(
+    params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> list[str]:
+    """Everything that stands against a passport, not only the first."""
+    verdicts = {event["name"]: event for event in evidence["verdicts"]}
+    policy = params["policy"]
+    reasons = _machine(params, machine, verdicts)
+    for name in policy["required_gates"]:
+        reasons += _gate(name, verdicts.get(name), evidence["imaged"], policy)
+    reasons += [
+        f"gate {name}: fail"
+        for name, event in verdicts.items()
+        if name not in policy["required_gates"] and event["data"].get("verdict") == "fail"
+    ]
+    if params["lifetime"] <= 0 or params["lifetime"] > policy["max_lifetime"]:
+        reasons.append(f"policy: a lifetime of {params['lifetime']} s, allowed are {policy['max_lifetime']} s")
+    return reasons + _image(params.get("image"), verdicts.get(_IMAGE_GATE))
+
+
+def _gate(
+    name: str, event: Mapping[str, Any] | None, imaged: Mapping[str, Any] | None, policy: Mapping[str, Any]
+) -> list[str]:
+    if event is None or (imaged and event["id"] < imaged["id"]):
+        return [f"gate {name}: no verdict since the node was imaged"]
+    if event["data"].get("verdict") != "pass":
+        return [f"gate {name}: {event['data'].get('verdict')}"]
+    age = time.time() - event["at"]
+    if age > policy["max_gate_age"]:
+        return [f"gate {name}: its pass is {age:.0f} s old, allowed are {policy['max_gate_age']} s"]
+    return []
+
+
+def _machine(
+    params: Mapping[str, Any], machine: Mapping[str, Any], verdicts: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """The node must be known to be one machine, the one that its BMC says, with the GPUs that it has."""
+    if not machine["serial"] and not machine["system_uuid"]:
+        return ["identity: the node tells neither serial nor system UUID"]
+    reasons = []
+    if params["policy"]["require_gpus"] and (machine["gpu_problem"] or not machine["gpu_uuids"]):
+        reasons.append(f"identity: which GPUs the node has is unknown: {machine['gpu_problem'] or 'none was named'}")
+    if params.get("bmc_identity"):
+        reasons += disagreements(normal_identity(params["bmc_identity"]), machine)
+    elif not _proven(machine, verdicts.get(_IDENTITY_GATE)):
+        reasons.append(
+            f"identity: nothing proves that BMC and node are one machine (no pass of {_IDENTITY_GATE} for it since the"
+            " node was imaged, and no bmc_identity)"
+        )
+    return reasons + _seen_by_image_verify(machine, verdicts.get(_IMAGE_GATE))
+
+
+def _proven(machine: Mapping[str, Any], event: Mapping[str, Any] | None) -> bool:
+    """Did the node say to its gate what its BMC had said, and is it the machine that is asked for now?"""
+    if event is None or event["data"].get("verdict") == "fail":
+        return False
+    measured = {
+        check.get("id"): str(check.get("measured"))
+        for check in _checks(event)
+        if check.get("verdict") == "pass" and check.get("wanted")
+    }
+    serial, system = measured.get("serial"), measured.get("system_uuid")
+    if serial and machine["serial"] and serial != machine["serial"]:
+        return False
+    if system and machine["system_uuid"] and not same_uuid(system, machine["system_uuid"]):
+        return False
+    return bool((serial and machine["serial"]) or (system and machine["system_uuid"]))
+
+
+def _checks(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return [check for check in event["data"].get("checks") or [] if isinstance(check, Mapping)]
+
+
+def _seen_by_image_verify(machine: Mapping[str, Any], event: Mapping[str, Any] | None) -> list[str]:
+    """The machine whose image was verified must be this one, and its clock must have been looked at."""
+    if event is None:
+        return []  # told as a missing gate
+    reasons = [f"identity: {text}" for text in differences(machine, normal_identity(event["data"].get("identity")))]
+    clocks = [check.get("verdict") for check in _checks(event) if check.get("id") == "clock"]
+    if clocks != ["pass"]:
+        reasons.append(f"clock: the node's clock was not compared with the controller's ({_IMAGE_GATE})")
+    return reasons
+
+
+def _image(wanted: Mapping[str, Any] | None, event: Mapping[str, Any] | None) -> list[str]:
+    found = (event or {}).get("data", {}).get("image") or {}
+    if event is None:
+        return [] if wanted is None else [f"image: no verdict of {_IMAGE_GATE} says what runs"]
+    if not found.get("manifest_sha256"):
+        return ["image: its verdict does not name the signed manifest"]
+    reasons = []
+    for key in ("name", "version", "sha256"):
+        given = str((wanted or {}).get(key) or "")
+        given = given.lower().rpartition(":")[2] if key == "sha256" else given
+        if given and given != found.get(key):
+            reasons.append(f"image: {key} {found.get(key) or 'unknown'} runs, wanted {given}")
+    return reasons

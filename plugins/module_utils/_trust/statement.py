@@ -1,0 +1,197 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The passport's in-toto statement: built from evidence, and judged against machine, time and policy.
+
+PRIVATE to the collection. Format: docs/reference/passport.md. A node's identity is the statement's subject: one entry
+each for chassis serial, system UUID and every GPU, whose digest is the SHA-256 of the value in its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://gpufleet.dev/passport/v1"
+_PREFIXES = {"serial": "chassis-serial", "system_uuid": "system-uuid", "gpu_uuids": "gpu-uuid"}
+#: What a passport keeps of a verdict.
+_OF_GATE = ("verdict", "checks", "findings", "tool", "argv", "profile", "level", "started", "ended", "evidence_digest")
+#: What every gate in a passport must have, to mean anything to somebody else.
+_GATE_KEYS = ("gate", "verdict", "checks", "tool", "at", "evidence_digest")
+
+
+def build(
+    identity: Mapping[str, Any],
+    gates: Sequence[Mapping[str, Any]],
+    *,
+    image: Mapping[str, Any],
+    issuer: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    issued: float,
+    expires: float,
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The statement. ``gates`` are verdict events of the ledger; ``extra`` is kept where it has content."""
+    predicate: dict[str, Any] = {
+        "schema": 1,
+        "image": dict(image),
+        "gates": [gate_of(event) for event in gates],
+        "policy": dict(policy),
+        "issuer": dict(issuer),
+        "issued": utc(issued),
+        "expires": utc(expires),
+    }
+    predicate.update({key: value for key, value in extra.items() if value not in (None, "", [], {})})
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": subject_of(identity),
+        "predicateType": PREDICATE_TYPE,
+        "predicate": predicate,
+    }
+
+
+def subject_of(identity: Mapping[str, Any]) -> list[dict[str, Any]]:
+    pairs = [(key, identity[key]) for key in ("serial", "system_uuid") if identity[key]]
+    pairs += [("gpu_uuids", gpu) for gpu in identity["gpu_uuids"]]
+    return [
+        {"name": f"{_PREFIXES[key]}:{value}", "digest": {"sha256": hashlib.sha256(value.encode()).hexdigest()}}
+        for key, value in pairs
+    ]
+
+
+def gate_of(event: Mapping[str, Any]) -> dict[str, Any]:
+    """A verdict event as the passport keeps it; ``at`` is when the ledger took it, by the controller's clock."""
+    data = event["data"]
+    kept = {key: data[key] for key in _OF_GATE if data.get(key) not in (None, "", [], {}) or key == "checks"}
+    return {"gate": event["name"], **kept, "event": event["id"], "at": utc(event["at"])}
+
+
+def identity_of(statement: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Whom the statement is about; None where its subject cannot be read, or does not fit its own digests."""
+    found: dict[str, Any] = {"serial": "", "system_uuid": "", "gpu_uuids": []}
+    kinds = {prefix: key for key, prefix in _PREFIXES.items()}
+    subject = statement.get("subject")
+    for item in subject if isinstance(subject, list) else []:
+        if not isinstance(item, Mapping):
+            return None
+        prefix, _colon, value = str(item.get("name") or "").partition(":")
+        key = kinds.get(prefix)
+        if not key or not value or item.get("digest") != {"sha256": hashlib.sha256(value.encode()).hexdigest()}:
+            return None
+        if key == "gpu_uuids":
+            found[key].append(value)
+        elif found[key]:
+            return None
+        else:
+            found[key] = value
+    found["gpu_uuids"].sort()
+    return found if found["serial"] or found["system_uuid"] else None
+
+
+def judge(
+    statement: Mapping[str, Any],
+    *,
+    now: float,
+    policy: Mapping[str, Any],
+    machine: Mapping[str, Any] | None,
+    image: Mapping[str, Any] | None,
+    skew: float,
+) -> list[str]:
+    """Why this statement admits nothing; empty where it does.
+
+    :param machine: this machine's identity; None where only the document is looked at.
+    :param image: the image that is wanted; None for any.
+    """
+    if statement.get("_type") != STATEMENT_TYPE or statement.get("predicateType") != PREDICATE_TYPE:
+        return [f"type: not a statement of type {PREDICATE_TYPE}"]
+    predicate = statement.get("predicate")
+    subject = identity_of(statement)
+    if not isinstance(predicate, Mapping) or predicate.get("schema") != 1:
+        return ["predicate: not schema 1"]
+    if subject is None:
+        return ["subject: not one machine, or not what its digests say"]
+    reasons = differences(subject, machine) if machine is not None else []
+    if policy["require_gpus"] and not subject["gpu_uuids"]:
+        reasons.append("subject: it names no GPU")
+    times, told = _times(predicate)
+    reasons += told
+    if times:
+        reasons += _in_time(times, now, policy, skew)
+        reasons += _gates(predicate, times[0], policy)
+    return reasons + _image(predicate.get("image"), image)
+
+
+def _times(predicate: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list[str]]:
+    try:
+        return (seconds(str(predicate["issued"])), seconds(str(predicate["expires"]))), []
+    except (KeyError, ConfigError):
+        return None, ["predicate: issued or expires cannot be read"]
+
+
+def _in_time(times: tuple[float, float], now: float, policy: Mapping[str, Any], skew: float) -> list[str]:
+    issued, expires = times
+    reasons = []
+    if now >= expires:
+        reasons.append(f"expired: it was good until {utc(expires)}")
+    if issued > now + skew:
+        reasons.append(f"future: it was issued at {utc(issued)}, which is {issued - now:.0f} s from now")
+    if expires - issued > policy["max_lifetime"]:
+        reasons.append(f"policy: it lives {expires - issued:.0f} s, allowed are {policy['max_lifetime']} s")
+    return reasons
+
+
+def _gates(predicate: Mapping[str, Any], issued: float, policy: Mapping[str, Any]) -> list[str]:
+    gates = predicate.get("gates")
+    whole = isinstance(gates, list) and all(
+        isinstance(gate, Mapping) and all(key in gate for key in _GATE_KEYS) for gate in gates
+    )
+    if not whole:
+        return ["predicate: a gate is incomplete"]
+    assert isinstance(gates, list)
+    named = {str(gate["gate"]): gate for gate in gates}
+    if len(named) != len(gates):
+        return ["predicate: a gate comes twice"]
+    reasons = [f"gate {name}: {gate['verdict']}" for name, gate in named.items() if gate["verdict"] == "fail"]
+    for name in policy["required_gates"]:
+        reasons += _required(name, named.get(name), issued, policy)
+    return reasons
+
+
+def _required(name: str, gate: Mapping[str, Any] | None, issued: float, policy: Mapping[str, Any]) -> list[str]:
+    if gate is None:
+        return [f"policy: the gate {name} is required, and the passport has none"]
+    reasons = []
+    if gate["verdict"] not in ("pass", "fail"):
+        reasons.append(f"gate {name}: {gate['verdict']}")
+    if not gate["checks"]:
+        reasons.append(f"gate {name}: nothing was measured")
+    try:
+        age = issued - seconds(str(gate["at"]))
+    except ConfigError:
+        return [*reasons, f"gate {name}: its time cannot be read"]
+    if age > policy["max_gate_age"]:
+        reasons.append(f"policy: the gate {name} was {age:.0f} s old, allowed are {policy['max_gate_age']} s")
+    wanted = policy.get("profile_digest")
+    profile = gate.get("profile")
+    if wanted and isinstance(profile, Mapping) and profile.get("digest") != wanted:
+        reasons.append(f"policy: the gate {name} was judged by another profile: {profile.get('digest')}")
+    return reasons
+
+
+def _image(found: Any, wanted: Mapping[str, Any] | None) -> list[str]:
+    if not isinstance(found, Mapping) or not found.get("manifest_sha256") or not found.get("name"):
+        return ["predicate: the image is not named"]
+    reasons = []
+    for key in ("name", "version", "sha256") if wanted else ():
+        given = str((wanted or {}).get(key) or "")
+        given = given.lower().rpartition(":")[2] if key == "sha256" else given
+        if given and given != found.get(key):
+            reasons.append(f"image: the passport is for {key} {found.get(key) or 'unknown'}, wanted {given}")
+    return reasons

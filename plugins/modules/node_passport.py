@@ -1,0 +1,245 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_passport
+short_description: Issue a node's signed passport, or verify one
+version_added: "0.1.0"
+description:
+  - A passport is a signed in-toto statement in a DSSE envelope. It names the machine by chassis serial, system UUID and
+    GPU UUIDs, the image that runs, and each gate with what was measured and what was wanted.
+  - With O(state=issued), the verdicts of the ledger since the node was last imaged are signed. It is refused unless
+    each gate that the policy requires has passed since then, BMC and node are known to be one machine, and the node's
+    clock was compared with the controller's. Where a valid passport already says the same, it is kept.
+  - With O(state=verified), the node's newest passport, or the one at O(path), must be signed by a known key, be for
+    this machine, not be expired or from the future, and not be weaker than the policy in force. The ledger must not
+    know of a later imaging, quarantine or failed gate.
+  - A passport at O(path) is verified for itself, with nothing but the public key. See the how-to for the same without
+    this collection.
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+notes:
+  - It runs on the controller. Issuing is not for a delegated task, since only the controller has the ledger.
+requirements:
+  - The Python library cryptography, on the controller
+options:
+  state:
+    description: What to do.
+    type: str
+    choices: [issued, verified]
+    default: verified
+  key_path:
+    description:
+      - The private Ed25519 key in PEM that signs; must not be readable by others.
+      - Taken from the host variable C(gpufleet_passport_key_path).
+    type: path
+  key_passphrase:
+    description: The passphrase of the private key, where it has one.
+    type: str
+  public_keys:
+    description:
+      - The public keys that are known, as paths of PEM files or as PEM text.
+      - Taken from the host variable C(gpufleet_passport_public_keys).
+    type: list
+    elements: str
+  identity:
+    description:
+      - Who the machine is, as M(gpufleet.baremetal.node_identity) returned it. Keys C(serial), C(system_uuid) and
+        C(gpu_uuids) or C(gpus).
+      - Without it the node is asked over its own connection.
+    type: dict
+  bmc_identity:
+    description:
+      - Who the machine is by its BMC, with the keys C(serial) and C(uuid).
+      - Without it the ledger must hold a pass of M(gpufleet.baremetal.node_identity) that compared the two.
+    type: dict
+  image:
+    description:
+      - The image that is wanted. Taken from the host variable C(gpufleet_image).
+      - Name, version and digest must be those of the image that runs, as far as they are declared.
+    type: dict
+    suboptions:
+      name:
+        description: Name of the image.
+        type: str
+      version:
+        description: Version of the image.
+        type: str
+      url:
+        description: The artifact. Not used here.
+        type: str
+      sha256:
+        description: The artifact's digest.
+        type: str
+      size:
+        description: The artifact's size. Not used here.
+        type: int
+      checksums_url:
+        description: The signed checksums. Not used here.
+        type: str
+      signature_url:
+        description: Their signature. Not used here.
+        type: str
+      manifest_url:
+        description: The manifest. Not used here.
+        type: str
+      keyring:
+        description: The trusted signers. Not used here.
+        type: path
+      kernel_url:
+        description: The kernel of a ramdisk image. Not used here.
+        type: str
+      format:
+        description: The kind of image. Not used here.
+        type: str
+        choices: [ramdisk, whole-disk]
+  policy:
+    description: What a passport must show to admit a node.
+    type: dict
+    default: {}
+    suboptions:
+      required_gates:
+        description: The gates that must have passed.
+        type: list
+        elements: str
+        default: [image_verify, dcgm_gate, kernel_log_gate]
+      max_gate_age:
+        description: Seconds that a gate's pass may be old when the passport is issued.
+        type: int
+        default: 86400
+      max_lifetime:
+        description: Seconds that a passport may live.
+        type: int
+        default: 7776000
+      require_gpus:
+        description: Must the passport name GPUs?
+        type: bool
+        default: true
+      profile_digest:
+        description: The digest of the SKU profile that gates must have been judged by.
+        type: str
+  lifetime:
+    description: Seconds until a new passport expires.
+    type: int
+    default: 2592000
+  firmware:
+    description: The node's firmware inventory, to be signed with the rest.
+    type: list
+    elements: dict
+  attestation:
+    description: The result of an attestation of the node, to be signed with the rest.
+    type: dict
+  path:
+    description:
+      - With O(state=issued), also write the envelope to this file on the controller.
+      - With O(state=verified), verify this file instead of what the ledger holds. Neither ledger nor node is asked.
+    type: path
+  fail:
+    description: Fail where the passport is not valid; with V(false), only say so in RV(valid).
+    type: bool
+    default: true
+  max_clock_skew:
+    description: Seconds by which a passport may seem to come from the future.
+    type: float
+    default: 2.0
+  nvidia_smi:
+    description: The C(nvidia-smi) to ask on the node, where O(identity) is left out.
+    type: str
+    default: nvidia-smi
+  dmi_path:
+    description: Where the node's kernel shows DMI, where O(identity) is left out.
+    type: str
+    default: /sys/class/dmi/id
+  evidence:
+    description: What the ledger knows. Filled by the action; a task that sets it is refused.
+    type: dict
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+"""
+
+EXAMPLES = r"""
+- name: Issue the passport
+  gpufleet.baremetal.node_passport:
+    state: issued
+    key_path: /etc/gpufleet/passport.pem
+    policy:
+      required_gates: [image_verify, dcgm_gate, kernel_log_gate]
+      max_gate_age: 43200
+
+- name: Admit only a node with a valid passport
+  gpufleet.baremetal.node_passport:
+    state: verified
+    public_keys: [/etc/gpufleet/passport.pub]
+
+- name: Verify a passport that somebody sent, with nothing but the public key
+  gpufleet.baremetal.node_passport:
+    state: verified
+    path: ./gpu017.passport.json
+    public_keys: [./passport.pub]
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+valid:
+  description: Does the passport admit the node?
+  returned: success
+  type: bool
+  sample: true
+reasons:
+  description: Everything that stands against the passport; on failure in RV(ignore:error.reasons).
+  returned: success
+  type: list
+  elements: str
+  sample: []
+passport:
+  description: The passport in short; empty where there is none, or none that can be read.
+  returned: success
+  type: dict
+  sample:
+    subject: ["chassis-serial:GF0001", "system-uuid:5ac00000-0000-4000-8000-000000000001"]
+    issued: "2026-01-31T08:00:00.000Z"
+    expires: "2026-03-02T08:00:00.000Z"
+    digest: "sha256:9f86..."
+    key: "1c3e..."
+    gates: {dcgm_gate: pass, image_verify: pass, kernel_log_gate: pass}
+    image: {name: hpc, version: "1.4", sha256: "4f2a..."}
+envelope:
+  description: The signed passport itself.
+  returned: with O(state=issued), outside check mode
+  type: dict
+machine_checked:
+  description: Was the passport compared with a machine, or only looked at as a document?
+  returned: with O(state=verified)
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=NODE_PASSPORT, supports_check_mode=True)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    try:
+        result = node_passport(module.params, ctx).as_dict(ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

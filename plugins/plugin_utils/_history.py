@@ -1,0 +1,50 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a passport rests on: a node's verdicts since it was last imaged. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+#: States with which another image may begin to run.
+_IMAGING = ("imaging", "wiping")
+#: A provisioner told to do one of these writes or removes an image.
+_REPLACES_IMAGE = frozenset({"deployed", "released"})
+
+
+def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
+    """``verdicts``, ``imaged``, ``quarantined``, ``stored`` and ``last_event`` of a node."""
+    begun = ledger.latest([node_id], "state", _IMAGING).get(node_id)
+    events = ledger.history(node_id, since=begun["id"] - 1 if begun else 0)
+    imaged = _last(events, _images)
+    since = imaged["id"] if imaged else 0
+    newest: dict[str, Mapping[str, Any]] = {}
+    for event in events:
+        if event["kind"] == "verdict" and event["id"] > since:
+            newest[event["name"]] = event
+    return {
+        "verdicts": list(newest.values()),
+        "imaged": imaged,
+        "quarantined": _last(events, lambda event: event["kind"] == "state" and event["name"] == "quarantined"),
+        "stored": ledger.passport(node_id),
+        "last_event": max((event["id"] for event in events), default=0),
+    }
+
+
+def _images(event: Mapping[str, Any]) -> bool:
+    if event["kind"] == "state":
+        return event["name"] in _IMAGING
+    options = event["data"].get("options") or {}
+    return (
+        event["kind"] == "intent"
+        and event["name"] == "provisioner_node"
+        and options.get("state") in _REPLACES_IMAGE
+    )
+
+
+def _last(events: Sequence[Mapping[str, Any]], fits: Any) -> Mapping[str, Any] | None:
+    return next((event for event in reversed(events) if fits(event)), None)
