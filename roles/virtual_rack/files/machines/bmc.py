@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
-import flask
-from sushy_tools import error
-from sushy_tools.emulator import main as emulator
-from sushy_tools.emulator.resources.systems import fakedriver
-
 import bmc_inventory
 import chassis
 import firmware
+import flask
 from rackconf import Node, Rack, append_json, faults_of, load
+from sushy_tools import error
+from sushy_tools.emulator import main as emulator
+from sushy_tools.emulator.resources.systems import fakedriver
 
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 TARGETS = ("None", "Pxe", "Cd", "Hdd", "UefiHttp")
@@ -217,8 +216,12 @@ class Door:
         return self._app(environ, note)
 
     def _note(self, method: str, path: str, body: bytes, status: int) -> None:
-        entry = {"time": datetime.datetime.now(datetime.timezone.utc).isoformat(), "method": method, "path": path,
-                 "status": status}
+        entry = {
+            "time": datetime.datetime.now(datetime.timezone.utc).isoformat(),
+            "method": method,
+            "path": path,
+            "status": status,
+        }
         if status == 401:
             append_json(self._node.home / "bmc_refused.jsonl", entry)
         elif method in WRITES:
@@ -239,16 +242,23 @@ def application(rack: Rack, node: Node) -> Any:
         file.write(f"{rack.bmc_username}:{digest}\n")
     state = node.home / "sushy"
     state.mkdir(exist_ok=True)
-    system = {"uuid": node.uuid, "name": node.name, "power_state": "Off", "external_notifier": False,
-              "nics": [{"mac": node.mac, "ip": node.ip}]}
-    app.configure(extra_config={
-        "SUSHY_EMULATOR_FAKE_DRIVER": True,
-        "SUSHY_EMULATOR_FAKE_SYSTEMS": [system],
-        "SUSHY_EMULATOR_AUTH_FILE": str(accounts),
-        "SUSHY_EMULATOR_STATE_DIR": str(state),
-        "SUSHY_EMULATOR_FEATURE_SET": "full",
-        "SUSHY_EMULATOR_CHASSIS": [{"Id": node.serial, "Name": f"{node.name} chassis", "UUID": node.uuid}],
-    })
+    system = {
+        "uuid": node.uuid,
+        "name": node.name,
+        "power_state": "Off",
+        "external_notifier": False,
+        "nics": [{"mac": node.mac, "ip": node.ip}],
+    }
+    app.configure(
+        extra_config={
+            "SUSHY_EMULATOR_FAKE_DRIVER": True,
+            "SUSHY_EMULATOR_FAKE_SYSTEMS": [system],
+            "SUSHY_EMULATOR_AUTH_FILE": str(accounts),
+            "SUSHY_EMULATOR_STATE_DIR": str(state),
+            "SUSHY_EMULATOR_FEATURE_SET": "full",
+            "SUSHY_EMULATOR_CHASSIS": [{"Id": node.serial, "Name": f"{node.name} chassis", "UUID": node.uuid}],
+        }
+    )
     app.view_functions["system_resource"] = system_view(rack, node, app.view_functions["system_resource"])
 
     @app.before_request

@@ -83,10 +83,20 @@ def _add_processors(found: dict[str, Document], root: str) -> None:
     paths = [f"{root}/Processors/CPU{number}" for number in range(SOCKETS)]
     for number, path in enumerate(paths):
         _resource(
-            found, path, "#Processor.v1_13_0.Processor", f"CPU {number}",
-            Socket=f"CPU {number}", ProcessorType="CPU", ProcessorArchitecture="x86", InstructionSet="x86-64",
-            Manufacturer="Intel(R) Corporation", Model=_PROCESSOR, MaxSpeedMHz=3800,
-            TotalCores=CORES, TotalThreads=CORES * 2, Status=_OK,
+            found,
+            path,
+            "#Processor.v1_13_0.Processor",
+            f"CPU {number}",
+            Socket=f"CPU {number}",
+            ProcessorType="CPU",
+            ProcessorArchitecture="x86",
+            InstructionSet="x86-64",
+            Manufacturer="Intel(R) Corporation",
+            Model=_PROCESSOR,
+            MaxSpeedMHz=3800,
+            TotalCores=CORES,
+            TotalThreads=CORES * 2,
+            Status=_OK,
         )
     _collection(found, f"{root}/Processors", "Processor", paths)
 
@@ -95,9 +105,16 @@ def _add_memory(found: dict[str, Document], root: str) -> None:
     paths = [f"{root}/Memory/DIMM{number}" for number in range(MEMORY_MODULES)]
     for number, path in enumerate(paths):
         _resource(
-            found, path, "#Memory.v1_11_0.Memory", f"DIMM {number}",
-            MemoryType="DRAM", MemoryDeviceType="DDR5", CapacityMiB=MEMORY_MODULE_GIB * 1024,
-            OperatingSpeedMhz=4800, DeviceLocator=f"DIMM{number}", Status=_OK,
+            found,
+            path,
+            "#Memory.v1_11_0.Memory",
+            f"DIMM {number}",
+            MemoryType="DRAM",
+            MemoryDeviceType="DDR5",
+            CapacityMiB=MEMORY_MODULE_GIB * 1024,
+            OperatingSpeedMhz=4800,
+            DeviceLocator=f"DIMM{number}",
+            Status=_OK,
         )
     _collection(found, f"{root}/Memory", "Memory", paths)
 
@@ -106,9 +123,19 @@ def _add_storage(found: dict[str, Document], root: str, node: Node) -> None:
     storage = f"{root}/Storage/NVMe"
     drive = f"{storage}/Drives/0"
     _resource(
-        found, drive, "#Drive.v1_4_0.Drive", "NVMe SSD 0",
-        Manufacturer="GPUFleet Virtual", Model="GFR-NVME-3840", SerialNumber=f"{node.serial}-D0", Revision="1.0",
-        CapacityBytes=DRIVE_BYTES, MediaType="SSD", Protocol="NVMe", BlockSizeBytes=512, Status=_OK,
+        found,
+        drive,
+        "#Drive.v1_4_0.Drive",
+        "NVMe SSD 0",
+        Manufacturer="GPUFleet Virtual",
+        Model="GFR-NVME-3840",
+        SerialNumber=f"{node.serial}-D0",
+        Revision="1.0",
+        CapacityBytes=DRIVE_BYTES,
+        MediaType="SSD",
+        Protocol="NVMe",
+        BlockSizeBytes=512,
+        Status=_OK,
     )
     controller = {
         "@odata.id": f"{storage}#/StorageControllers/0",
@@ -119,8 +146,14 @@ def _add_storage(found: dict[str, Document], root: str, node: Node) -> None:
         "Status": _OK,
     }
     _resource(
-        found, storage, "#Storage.v1_4_0.Storage", "NVMe", StorageControllers=[controller],
-        Drives=[{"@odata.id": drive}], Volumes={"@odata.id": f"{storage}/Volumes"}, Status=_OK,
+        found,
+        storage,
+        "#Storage.v1_4_0.Storage",
+        "NVMe",
+        StorageControllers=[controller],
+        Drives=[{"@odata.id": drive}],
+        Volumes={"@odata.id": f"{storage}/Volumes"},
+        Status=_OK,
     )
     _collection(found, f"{storage}/Volumes", "Volume", [])
     _collection(found, f"{root}/Storage", "Storage", [storage])
@@ -142,15 +175,31 @@ def _add_gpus(found: dict[str, Document], root: str, node: Node) -> None:
         functions = f"{path}/PCIeFunctions"
         function = f"{functions}/0"
         _resource(
-            found, path, "#PCIeDevice.v1_9_0.PCIeDevice", f"GPU in {path[-4:]}",
-            Manufacturer="NVIDIA Corporation", Model="NVIDIA H100 80GB HBM3", DeviceType="SingleFunction",
+            found,
+            path,
+            "#PCIeDevice.v1_9_0.PCIeDevice",
+            f"GPU in {path[-4:]}",
+            Manufacturer="NVIDIA Corporation",
+            Model="NVIDIA H100 80GB HBM3",
+            DeviceType="SingleFunction",
             PCIeInterface={"PCIeType": "Gen5", "LanesInUse": 16, "MaxLanes": 16, "MaxPCIeType": "Gen5"},
-            PCIeFunctions={"@odata.id": functions}, Status=_OK,
+            PCIeFunctions={"@odata.id": functions},
+            Status=_OK,
         )
         _resource(
-            found, function, "#PCIeFunction.v1_2_3.PCIeFunction", "GPU function 0",
-            FunctionId=0, DeviceClass="DisplayController", FunctionType="Physical", ClassCode="0x030200",
-            VendorId="0x10de", DeviceId="0x2330", SubsystemVendorId="0x10de", SubsystemId="0x16c1", RevisionId="0xa1",
+            found,
+            function,
+            "#PCIeFunction.v1_2_3.PCIeFunction",
+            "GPU function 0",
+            FunctionId=0,
+            DeviceClass="DisplayController",
+            FunctionType="Physical",
+            ClassCode="0x030200",
+            VendorId="0x10de",
+            DeviceId="0x2330",
+            SubsystemVendorId="0x10de",
+            SubsystemId="0x16c1",
+            RevisionId="0xa1",
             Status=_OK,
         )
         _collection(found, functions, "PCIeFunction", [function])

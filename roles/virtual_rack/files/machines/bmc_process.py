@@ -42,8 +42,15 @@ def start(rack: Rack, node: Node) -> bool:
     if node.bmc.protocol == "ipmi":
         ipmi_bmc.write_configuration(rack, node)
     with open(node.home / "bmc.log", "a", encoding="utf-8") as log:
-        process = subprocess.Popen(_command(rack, node), env=CLEAN_ENV, stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=log, start_new_session=True, cwd="/")
+        process = subprocess.Popen(
+            _command(rack, node),
+            env=CLEAN_ENV,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
     write_json(node.home / "bmc.json", records.record(process.pid))
     return True
 
@@ -83,7 +90,9 @@ def wait_ready(rack: Rack, node: Node) -> None:
         if not records.alive(read_json(node.home / "bmc.json", None)):
             raise NotReady(f"the BMC of {node.name} ended at once; see {node.home / 'bmc.log'}")
         if time.monotonic() > deadline:
-            raise NotReady(f"the BMC of {node.name} did not answer in {READY_TIMEOUT:.0f} s; see {node.home / 'bmc.log'}")
+            raise NotReady(
+                f"the BMC of {node.name} did not answer in {READY_TIMEOUT:.0f} s; see {node.home / 'bmc.log'}"
+            )
         pause.wait(_POLL)
 
 
@@ -109,7 +118,7 @@ def _answers_tls(rack: Rack, node: Node) -> bool:
 
 
 # RMCP header, IPMI session-less wrapper, and the command Get Channel Authentication Capabilities (IPMI 2.0, 22.13).
-_CHANNEL_CAPABILITIES = bytes.fromhex("0600ff07" "000000000000000000" "09" "2018c8810038" "8e04b5")
+_CHANNEL_CAPABILITIES = bytes.fromhex("0600ff07000000000000000000092018c88100388e04b5")
 
 
 def _answers_ipmi(node: Node) -> bool:

@@ -132,8 +132,16 @@ def _start(rack: Rack, node: Node) -> None:
     program = str(Path(__file__).with_name("machine.py"))
     words = [NODE_PYTHON, "-E", "-s", "-S", program, "--config", str(rack.config), "--node", node.name]
     with open(node.home / "console.log", "a", encoding="utf-8") as log:
-        subprocess.run(words, env=CLEAN_ENV, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True,
-                       timeout=START_TIMEOUT, cwd="/")
+        subprocess.run(
+            words,
+            env=CLEAN_ENV,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            check=True,
+            timeout=START_TIMEOUT,
+            cwd="/",
+        )
 
 
 def status(node: Node) -> dict[str, object]:

@@ -9,6 +9,7 @@ cannot be unmounted from inside, as a mount on top could be.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
@@ -16,6 +17,7 @@ import shutil
 import stat
 import tarfile
 import time
+import zlib
 from pathlib import Path
 
 from rackconf import Node, Rack, read_json, write_json
@@ -26,10 +28,30 @@ KEEP = {
     "var": {"lib", "run", "lock"},
     "var/lib": {"dpkg"},
 }
-HIDE = ("etc/munge", "etc/slurm", "etc/ssl/private", "etc/gpufleet", "etc/shadow", "etc/shadow-",
-        "etc/gshadow", "etc/gshadow-", "etc/krb5.keytab", "usr/local/src")
-EMPTY_FOLDERS = {"root": 0o700, "home": 0o755, "mnt": 0o755, "opt": 0o755, "srv": 0o755, "var/tmp": 0o1777,
-                 "var/log": 0o755, "var/spool": 0o755, "var/cache": 0o755, "etc/ssh": 0o755}
+HIDE = (
+    "etc/munge",
+    "etc/slurm",
+    "etc/ssl/private",
+    "etc/gpufleet",
+    "etc/shadow",
+    "etc/shadow-",
+    "etc/gshadow",
+    "etc/gshadow-",
+    "etc/krb5.keytab",
+    "usr/local/src",
+)
+EMPTY_FOLDERS = {
+    "root": 0o700,
+    "home": 0o755,
+    "mnt": 0o755,
+    "opt": 0o755,
+    "srv": 0o755,
+    "var/tmp": 0o1777,
+    "var/log": 0o755,
+    "var/spool": 0o755,
+    "var/cache": 0o755,
+    "etc/ssh": 0o755,
+}
 
 
 class NotAnImage(Exception):
@@ -53,11 +75,13 @@ def install(node: Node, content: bytes, url: str) -> None:
     """Empty the overlay and unpack an image into it."""
     if content[:2] != b"\x1f\x8b":
         raise NotAnImage("no root file system found in it")
-    _empty(node)
     try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        plain = io.BytesIO(gzip.decompress(content))  # all of it, before anything of the disk is touched
+        with tarfile.open(fileobj=plain) as archive:
+            _check(archive)
+            _empty(node)
             _unpack(archive, node.disk / "upper")
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise NotAnImage(str(error)) from error
     digest = hashlib.sha256(content).hexdigest()
     write_json(node.disk / "imaged.json", {"url": url, "sha256": digest, "time": time.time()})
@@ -72,20 +96,25 @@ def _empty(node: Node) -> None:
     (node.disk / "upper").chmod(0o755)
 
 
-def _unpack(archive: tarfile.TarFile, upper: Path) -> None:
-    for member in archive:
-        parts = Path(member.name).parts
-        if member.name.startswith("/") or ".." in parts:
+def _check(archive: tarfile.TarFile) -> None:
+    members = archive.getmembers()
+    if not members:
+        raise NotAnImage("it is empty")
+    for member in members:
+        if member.name.startswith("/") or ".." in Path(member.name).parts:
             raise NotAnImage(f"a member would leave the root: {member.name}")
         if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
             raise NotAnImage(f"a member is neither file, folder nor link: {member.name}")
-        target = upper.joinpath(*parts)
-        # A folder of the lower root may be a link there (/bin, /lib on Debian): follow what the node will see.
+
+
+def _unpack(archive: tarfile.TarFile, upper: Path) -> None:
+    for member in archive:
+        parts = Path(member.name).parts
         for depth in range(1, len(parts)):
             merge_folder(upper, "/".join(parts[:depth]))
         if member.isdir():
             merge_folder(upper, "/".join(parts))
-            target.chmod(member.mode & 0o7777)
+            upper.joinpath(*parts).chmod(member.mode & 0o7777)
         else:
             archive.extract(member, upper, numeric_owner=True)
 
@@ -152,7 +181,9 @@ def _covered(upper: Path, relative: str) -> bool:
     for depth in range(1, len(parts)):
         folder = upper.joinpath(*parts[:depth])
         try:
-            if (os.path.lexists(folder) and not folder.is_dir()) or os.getxattr(folder, "trusted.overlay.opaque") == b"y":
+            if (os.path.lexists(folder) and not folder.is_dir()) or os.getxattr(
+                folder, "trusted.overlay.opaque"
+            ) == b"y":
                 return True
         except OSError:
             continue

@@ -11,7 +11,10 @@ from network import GPU_BUSES
 
 # name: (what it does, parameters with their defaults)
 FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "xid79": ("a GPU falls off the bus: Xid 79 in the kernel log now and at each boot, and the GPU is gone", {"gpu": 3}),
+    "xid79": (
+        "a GPU falls off the bus: Xid 79 in the kernel log now and at each boot, and the GPU is gone",
+        {"gpu": 3},
+    ),
     "gpu_missing": ("a GPU is missing in dcgmi and nvidia-smi, and the kernel log says nothing", {"gpu": 5}),
     "sxid": ("a fatal NVSwitch error (SXid 20034) in the kernel log now and at each boot", {"switch": 0, "link": 30}),
     "dcgm_fail_entity": ("dcgmi diag: one GPU fails its memory test, exit status 205", {"gpu": 6}),
@@ -43,7 +46,10 @@ def kernel_lines(faults: dict[str, dict[str, Any]]) -> list[tuple[int, str]]:
     if "xid79" in faults:
         bus = GPU_BUSES[int(faults["xid79"].get("gpu", 3))]
         lines += [
-            (_ERROR, f"NVRM: Xid (PCI:0000:{bus}:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
+            (
+                _ERROR,
+                f"NVRM: Xid (PCI:0000:{bus}:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            ),
             (_ERROR, f"NVRM: GPU 0000:{bus}:00.0: GPU has fallen off the bus."),
         ]
     if "sxid" in faults:

@@ -34,6 +34,7 @@ sel_enable 0x20 1000 0x0a
 mc_add_fru_data 0x20 0 {size} data {data}
 mc_enable 0x20
 """
+MAX_PASSWORD = 20  # IPMI 2.0, section 22.30
 _END_OF_FIELDS = b"\xc1"
 
 
@@ -51,8 +52,17 @@ def write_configuration(rack: Rack, node: Node) -> None:
     program = Path(__file__).with_name("ipmi_chassis.py")
     control = f"{NODE_PYTHON} -E -s -S {program} {rack.config} {node.name}"
     password = Path(rack.paths["bmc_password_file"]).read_text(encoding="utf-8").strip()
-    text = _LAN.format(name=node.name, address=node.bmc.address, port=node.bmc.port, control=control,
-                       guid=uuid.UUID(node.uuid).bytes_le.hex(), username=rack.bmc_username, password=password)
+    if len(password.encode()) > MAX_PASSWORD:
+        raise ValueError(f"the BMC password is longer than IPMI's {MAX_PASSWORD} bytes")
+    text = _LAN.format(
+        name=node.name,
+        address=node.bmc.address,
+        port=node.bmc.port,
+        control=control,
+        guid=uuid.UUID(node.uuid).bytes_le.hex(),
+        username=rack.bmc_username,
+        password=password,
+    )
     _private(folder / "lan.conf", text)
     fru = fru_data(node)
     data = " ".join(f"0x{byte:02x}" for byte in fru)
@@ -69,8 +79,12 @@ def fru_data(node: Node) -> bytes:
     """Return the node's FRU: chassis, board and product areas with its serial (IPMI FRU 1.0)."""
     told = dmi(node)
     chassis = _area(bytes([1, 0, 0x17]), ["GFR-CH", node.serial])
-    board = _area(bytes([1, 0, 25, 0, 0, 0]), [told["board_vendor"], told["board_name"], told["board_serial"], "GFR-PN", ""])
-    product = _area(bytes([1, 0, 25]), [told["sys_vendor"], told["product_name"], node.sku, "1", node.serial, node.name, ""])
+    board = _area(
+        bytes([1, 0, 25, 0, 0, 0]), [told["board_vendor"], told["board_name"], told["board_serial"], "GFR-PN", ""]
+    )
+    product = _area(
+        bytes([1, 0, 25]), [told["sys_vendor"], told["product_name"], node.sku, "1", node.serial, node.name, ""]
+    )
     starts = [1, 1 + len(chassis) // 8, 1 + (len(chassis) + len(board)) // 8]
     header = bytes([1, 0, *starts, 0, 0])
     return header + _checksum(header) + chassis + board + product

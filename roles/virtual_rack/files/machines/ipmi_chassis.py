@@ -80,8 +80,10 @@ def main() -> int:
     if action == "set":
         for item, value in zip(rest[::2], rest[1::2]):
             now = datetime.datetime.now(datetime.timezone.utc).isoformat()
-            append_json(node.home / "bmc_writes.jsonl",
-                        {"time": now, "method": "IPMI", "path": f"chassis/{item}", "body": value, "status": 0})
+            append_json(
+                node.home / "bmc_writes.jsonl",
+                {"time": now, "method": "IPMI", "path": f"chassis/{item}", "body": value, "status": 0},
+            )
             SETTERS[item](rack, node, value)
         return 0
     return 0 if action == "check" else 1

@@ -57,7 +57,9 @@ def _supervise(rack: Rack, node: Node, started: int) -> NoReturn:
     own = {kind: os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name, kind in _FOR_CHILDREN.items()}
     kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWTIME)
     # Both clocks start at zero, so uptime, kernel stamps and the scheduler's boot time are this boot's own.
-    Path("/proc/self/timens_offsets").write_text(f"monotonic -{int(clock)} 0\nboottime -{int(clock)} 0\n", encoding="ascii")
+    Path("/proc/self/timens_offsets").write_text(
+        f"monotonic -{int(clock)} 0\nboottime -{int(clock)} 0\n", encoding="ascii"
+    )
     gate_reading, gate_writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -28,11 +28,15 @@ def build(rack: Rack) -> bool:
     """Make the bridge and every cable that is missing."""
     changed = False
     if not Path(f"/sys/class/net/{rack.bridge}").exists():
-        _ip("-batch", "-", batch=(
-            f"link add {rack.bridge} type bridge stp_state 0 forward_delay 0\n"
-            f"addr add {rack.gateway}/{_PREFIX} dev {rack.bridge}\n"
-            f"link set {rack.bridge} up\n"
-        ))
+        _ip(
+            "-batch",
+            "-",
+            batch=(
+                f"link add {rack.bridge} type bridge stp_state 0 forward_delay 0\n"
+                f"addr add {rack.gateway}/{_PREFIX} dev {rack.bridge}\n"
+                f"link set {rack.bridge} up\n"
+            ),
+        )
         changed = True
     for node in rack.nodes:
         changed = _cable(rack, node) or changed
@@ -45,10 +49,14 @@ def _cable(rack: Rack, node: Node) -> bool:
         return False
     remove_cable(node)
     _ip("netns", "add", node.netns)
-    _ip("-batch", "-", batch=(
-        f"link add {node.veth} type veth peer name eth0 address {node.mac} netns {node.netns}\n"
-        f"link set {node.veth} master {rack.bridge} up\n"
-    ))
+    _ip(
+        "-batch",
+        "-",
+        batch=(
+            f"link add {node.veth} type veth peer name eth0 address {node.mac} netns {node.netns}\n"
+            f"link set {node.veth} master {rack.bridge} up\n"
+        ),
+    )
     return True
 
 
@@ -75,12 +83,16 @@ def pids_inside(node: Node) -> list[int]:
 def cable_up(node: Node) -> None:
     """Bring the node's card up; call inside its network namespace."""
     gateway = f"{node.ip.rpartition('.')[0]}.1"
-    _ip("-batch", "-", batch=(
-        "link set lo up\n"
-        f"addr replace {node.ip}/{_PREFIX} dev eth0\n"
-        "link set eth0 up\n"
-        f"route replace default via {gateway}\n"
-    ))
+    _ip(
+        "-batch",
+        "-",
+        batch=(
+            "link set lo up\n"
+            f"addr replace {node.ip}/{_PREFIX} dev eth0\n"
+            "link set eth0 up\n"
+            f"route replace default via {gateway}\n"
+        ),
+    )
 
 
 def address_off(node: Node) -> None:

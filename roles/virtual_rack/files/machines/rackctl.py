@@ -82,7 +82,9 @@ def _check() -> None:
     path = CLEAN_ENV["PATH"]
     missing = [name for name in _NEEDED if shutil.which(name, path=path) is None]
     if missing:
-        raise Unable(f"not installed: {', '.join(missing)} (packages iproute2, openssh-client, openssh-server, openipmi)")
+        raise Unable(
+            f"not installed: {', '.join(missing)} (packages iproute2, openssh-client, openssh-server, openipmi)"
+        )
     if not Path("/proc/self/ns/time_for_children").exists():
         raise Unable("this kernel has no time namespaces (Linux 5.6 or newer with CONFIG_TIME_NS)")
 
@@ -151,7 +153,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         print(json.dumps(ACTIONS[options.action](load(options.config)), sort_keys=True))
-    except (Unable, bmc_process.NotReady, OSError) as error:
+    except (Unable, bmc_process.NotReady, OSError, ValueError) as error:
         print(f"rackctl {options.action}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -31,7 +31,9 @@ def record(pid: int) -> dict[str, Any]:
 
 def alive(entry: dict[str, Any] | None) -> bool:
     """Whether that very process still lives."""
-    return bool(entry) and entry is not None and entry["start"] is not None and start_time(entry["pid"]) == entry["start"]
+    return (
+        bool(entry) and entry is not None and entry["start"] is not None and start_time(entry["pid"]) == entry["start"]
+    )
 
 
 def wait_gone(entry: dict[str, Any], timeout: float) -> bool:

@@ -17,8 +17,13 @@ import kernel
 from rackconf import Node, Rack
 
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
-          "ptmx": "pts/ptmx"}
+_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
 _GPU_FILES = [f"nvidia{number}" for number in range(8)] + ["nvidiactl"]
 TOOLS = "usr/lib/nvidia-tools"
 _SSHD_CONFIG = """Port 22
@@ -183,7 +188,9 @@ def _mount_dev(node: Node, root: Path) -> None:
         (dev / name).symlink_to(target)
     for name in ("pts", "shm", "mqueue"):
         (dev / name).mkdir()
-    kernel.mount("devpts", dev / "pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+    kernel.mount(
+        "devpts", dev / "pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"
+    )
     kernel.mount("tmpfs", dev / "shm", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=1777,size=64m")
     for name in _GPU_FILES:
         (dev / name).touch(mode=0o666)

@@ -43,10 +43,27 @@ CATEGORY = {
 }
 _LEVEL_1 = ["software"]
 _LEVEL_2 = [*_LEVEL_1, "pcie", "memory"]
-_LEVEL_3 = [*_LEVEL_2, "diagnostic", "nvbandwidth", "nccl_tests", "memory_bandwidth", "targeted_stress", "targeted_power"]
+_LEVEL_3 = [
+    *_LEVEL_2,
+    "diagnostic",
+    "nvbandwidth",
+    "nccl_tests",
+    "memory_bandwidth",
+    "targeted_stress",
+    "targeted_power",
+]
 _LEVEL_4 = [*_LEVEL_3, "memtest", "pulse_test"]
-LEVELS = {"1": _LEVEL_1, "quick": _LEVEL_1, "short": _LEVEL_1, "2": _LEVEL_2, "medium": _LEVEL_2,
-          "3": _LEVEL_3, "long": _LEVEL_3, "4": _LEVEL_4, "xlong": _LEVEL_4}
+LEVELS = {
+    "1": _LEVEL_1,
+    "quick": _LEVEL_1,
+    "short": _LEVEL_1,
+    "2": _LEVEL_2,
+    "medium": _LEVEL_2,
+    "3": _LEVEL_3,
+    "long": _LEVEL_3,
+    "4": _LEVEL_4,
+    "xlong": _LEVEL_4,
+}
 _ORDER = ("Deployment", "Integration", "Hardware", "Stress")
 
 # Source: dcgm_errors.h of DCGM 4.6.0 (number, category, severity).
@@ -87,7 +104,9 @@ def discovery(words: list[str]) -> int:
     parser.parse_args(words)
     rule = "+--------+" + "-" * 70 + "+"
     gpus = gpu_state.present()
-    print(f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} found.\n{rule}\n| GPU ID | {'Device Information':<69}|\n{rule}")
+    print(
+        f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} found.\n{rule}\n| GPU ID | {'Device Information':<69}|\n{rule}"
+    )
     for number in gpus:
         print(f"| {number:<7}| {'Name: ' + gpu_state.NAME:<69}|")
         print(f"|        | {'PCI Bus ID: ' + gpu_state.bus_id(number):<69}|")
@@ -230,8 +249,10 @@ def _run(tests: list[str], gpus: list[int], expected: int | None, faults: dict[s
         if any(warning["error_severity"] == FAULTY_MEMORY[2] for warning in warnings):
             status = ISOLATE
     categories = [{"category": name, "tests": by_category[name]} for name in _ORDER if name in by_category]
-    entities = [{"entity_id": number, "device_id": gpu_state.DEVICE_ID, "serial_num": gpu_state.serial(number)}
-                for number in gpus]
+    entities = [
+        {"entity_id": number, "device_id": gpu_state.DEVICE_ID, "serial_num": gpu_state.serial(number)}
+        for number in gpus
+    ]
     groups = [{"entity_group": "GPU", "entity_group_id": 1, "entities": entities}]
     return {"DCGM Diagnostic": {"test_categories": categories}, "entity_groups": groups}, status
 

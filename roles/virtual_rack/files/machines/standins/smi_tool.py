@@ -136,15 +136,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not gpu_state.manifest().get("driver"):
-        print("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
-              "Make sure that the latest NVIDIA driver is installed and running.\n")
+        print(
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+            "Make sure that the latest NVIDIA driver is installed and running.\n"
+        )
         return DRIVER_NOT_LOADED
     if words == ["--version"]:
         return _version()
     lost = gpu_state.lost()
     if lost is not None:
-        print(f"Unable to determine the device handle for GPU{lost}: "
-              f"{gpu_state.bus_id(lost)}: GPU is lost.  Reboot the system to recover this GPU")
+        print(
+            f"Unable to determine the device handle for GPU{lost}: "
+            f"{gpu_state.bus_id(lost)}: GPU is lost.  Reboot the system to recover this GPU"
+        )
         return GPU_LOST
     queries = [word for word in words if word.startswith("--query-gpu=")]
     if queries:
@@ -212,7 +216,9 @@ def _nvlink() -> int:
 def _plain() -> int:
     told = gpu_state.manifest()
     rule = f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+"
-    versions = f"NVIDIA-SMI {told['driver']:<22} Driver Version: {told['driver']:<14} CUDA Version: {told.get('cuda', 'N/A')}"
+    versions = (
+        f"NVIDIA-SMI {told['driver']:<22} Driver Version: {told['driver']:<14} CUDA Version: {told.get('cuda', 'N/A')}"
+    )
     print(datetime.datetime.now().strftime("%a %b %e %H:%M:%S %Y       "))
     print(f"+{'-' * 89}+\n| {versions:<88}|\n{rule}")
     print("| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |")
@@ -222,7 +228,8 @@ def _plain() -> int:
     for index, number in enumerate(gpu_state.present()):
         errors = _own(number, gpu_state.present())["ecc.errors.uncorrected.volatile.total"][0]
         print(f"| {index:>3}  {gpu_state.NAME:<30} On  |   {gpu_state.bus_id(number)} Off | {errors:>20} |")
-        print(f"| N/A   36C    P0             70W /  700W |       0MiB /  {gpu_state.MEMORY_MIB}MiB |      0%      Default |")
+        memory = f"0MiB /  {gpu_state.MEMORY_MIB}MiB"
+        print(f"| N/A   36C    P0             70W /  700W | {memory:>22} |      0%      Default |")
         print(f"|                                         |                        |             Disabled |\n{rule}")
     print(f"\n+{'-' * 89}+\n| {'Processes:':<88}|\n| {' No running processes found':<88}|\n+{'-' * 89}+")
     return OK
