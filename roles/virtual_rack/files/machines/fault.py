@@ -34,7 +34,7 @@ def change(node: Node, fault: str, values: dict[str, str]) -> dict[str, Any]:
     elif fault.startswith("-"):
         faults.pop(_known(fault[1:]), None)
     else:
-        faults[_known(fault)] = {**_parameters(fault, values), "boot_id": _boot_id(node)}
+        faults[fault] = {**_parameters(fault, values), "boot_id": _boot_id(node)}
     _write(node, faults)
     tools.install(node)
     if fault in faults:
@@ -49,7 +49,7 @@ def _known(fault: str) -> str:
 
 
 def _parameters(fault: str, values: dict[str, str]) -> dict[str, Any]:
-    defaults = FAULTS[fault][1]
+    defaults = FAULTS[_known(fault)][1]
     unknown = set(values) - set(defaults)
     if unknown:
         raise Unknown(f"{fault} has no parameter {', '.join(sorted(unknown))}; it has {', '.join(defaults) or 'none'}")
