@@ -72,7 +72,7 @@ class Image:
     @property
     def label(self) -> str:
         """What a person and a provisioner's image list call it."""
-        return f"{self.name}-{self.version}"
+        return "".join(char if char.isalnum() or char in "._-" else "-" for char in f"{self.name}-{self.version}")
 
     def identity(self) -> dict[str, str]:
         """What is noted at the provisioner, to know the image again."""
@@ -81,8 +81,7 @@ class Image:
 
     def is_noted(self, noted: Mapping[str, Any]) -> bool:
         """Is this the image, and where one is asked for this very deployment, that the provisioner's note tells of?"""
-        known = {key: value for key, value in noted.items() if key != "before" and (key != "deploy_id" or self.deploy_id)}
-        return known == self.identity()
+        return all(str(noted.get(key) or "") == value for key, value in self.identity().items())
 
 
 @dataclass(frozen=True)
@@ -215,6 +214,7 @@ class Driver(ABC):
         native = self.leads_to.get(step)
         return node if native is None else node.moved(native, self.states_map.get(native, OTHER))
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of connections."""
 

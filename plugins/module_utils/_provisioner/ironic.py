@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OTHER,
+    TOKEN_PREFIX,
     Changes,
     Driver,
     NodeState,
@@ -82,7 +83,7 @@ class IronicDriver(Driver):
             )
 
     def _port(self, address: str) -> dict[str, Any] | None:
-        ports = self.api.listed("/ports", "ports", address=mac(address), fields="uuid,address,node_uuid")
+        ports = self.api.listed("/ports", "ports", address=mac(address), fields="uuid,address,node_uuid,pxe_enabled")
         return ports[0] if ports else None
 
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
@@ -114,7 +115,7 @@ class IronicDriver(Driver):
             foreign=self._foreign(raw),
             owner=str(raw.get("lessee") or raw.get("owner") or raw.get("instance_uuid") or ""),
             stamp=str(raw.get("provision_updated_at") or ""),
-            image=image if isinstance(image, dict) else {},
+            image=_noted(image),
             inspection=_inspection(raw),
             raw=raw,
         )
@@ -244,7 +245,6 @@ class IronicDriver(Driver):
             "inspected": node.inspection in ("passed", "unsupported"),
             "image_current": self._image_current(node, wanted) and not wanted.redeploy,
             "same_deploy_interface": self._same_deploy_interface(node, wanted),
-            "rebuilds": self._same_deploy_interface(node, wanted) and _has_source(wanted),
         }
 
     @staticmethod
@@ -256,11 +256,11 @@ class IronicDriver(Driver):
         info = node.raw.get("instance_info") or {}
         if record.patch(info, record.instance_info(image, wanted.extras, wanted.host)):
             return False
-        noted = dict(node.image)
-        if not noted:
+        noted = (node.raw.get("extra") or {}).get(record.EXTRA_IMAGE)
+        if not isinstance(noted, dict):
             return not image.deploy_id
         # Written for a deployment that never began: the state has not changed since.
-        if noted.pop("before", None) == node.stamp:
+        if noted.get("before") == node.stamp:
             return False
         return image.is_noted(noted)
 
@@ -279,6 +279,8 @@ class IronicDriver(Driver):
         if step == tables.RECOVER_CLEAN and node.maintenance:
             # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
             self._maintenance("DELETE", node, None, wanted)
+        if step in (tables.PROVIDE, tables.DEPLOY):
+            self._boots_from(node, wanted)
         target = tables.TARGETS[step]
         self.api.write(
             "PUT",
@@ -288,6 +290,26 @@ class IronicDriver(Driver):
             host=wanted.host,
             destructive=step in tables.DESTRUCTIVE,
         )
+
+    def _boots_from(self, node: NodeState, wanted: Wanted) -> None:
+        """Let the node boot from its boot MAC again.
+
+        A Redfish inspection cannot tell which NIC boots, and by default ([inspector]update_pxe_enabled) takes every
+        port out of network booting: a deploy would then end `active` without a boot entry. After `provide` Ironic
+        changes it in maintenance alone (409).
+        """
+        port = self._port(wanted.boot_mac) if wanted.boot_mac else None
+        if port is None or port.get("node_uuid") != node.id or port.get("pxe_enabled"):
+            return
+        held = node.native in tables.PORTS_FIXED and not node.maintenance
+        if held:
+            self._maintenance("PUT", node, {"reason": f"{TOKEN_PREFIX}{wanted.host}:boot port"}, wanted)
+        body = [{"op": "replace", "path": "/pxe_enabled", "value": True}]
+        self.api.write(
+            "PATCH", f"/ports/{port['uuid']}", body=body, saying=f"{port['address']} pxe_enabled", host=wanted.host
+        )
+        if held:
+            self._maintenance("DELETE", node, None, wanted)
 
     def _note_image(self, step: str, node: NodeState, wanted: Wanted) -> None:
         """Write instance_info (an undeploy empties it) and, beside it, which image that is.
@@ -344,8 +366,12 @@ def _inspection(raw: Mapping[str, Any]) -> str:
     return "passed" if raw.get("inspection_finished_at") else "pending"
 
 
-def _has_source(wanted: Wanted) -> bool:
-    return wanted.image is not None and wanted.image.format == "whole-disk"
+def _noted(image: Any) -> dict[str, str]:
+    """What :meth:`IronicDriver._note_image` wrote, for people."""
+    if not isinstance(image, dict):
+        return {}
+    known = {key: str(image.get(key) or "") for key in ("name", "version", "url", "sha256")}
+    return {"label": f"{known['name']}-{known['version']}", **known}
 
 
 def _extra(wanted: Wanted) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class IronicApi:
             raise ConfigError(
                 f"clouds.yaml has no usable cloud {name}: {exc}",
                 node=self._ctx.node,
-                do="correct clouds.yaml (openstacksdk looks in the current folder, ~/.config/openstack, /etc/openstack)",
+                do="correct clouds.yaml: here, in ~/.config/openstack, or in /etc/openstack",
             ) from exc
         self.address = name
         try:
@@ -131,7 +131,8 @@ class IronicApi:
 
         A node that a conductor has locked for a moment is asked again; ``saying`` is the write without secrets.
         """
-        if not self._ctx.may_write(f"{method} {self.address}/v1{path} {saying}", destructive=destructive, nodes=(host,)):
+        what = f"{method} {self.address}/v1{path} {saying}".rstrip()
+        if not self._ctx.may_write(what, destructive=destructive, nodes=(host,)):
             return None
         answer = self._ctx.wait(
             lambda: self._send(method, path, json=body),

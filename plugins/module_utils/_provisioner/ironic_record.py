@@ -121,7 +121,9 @@ def instance_info(image: Image, extras: Mapping[str, Any], node: str) -> dict[st
             raise ConfigError(
                 "an image of format ramdisk needs kernel_url", node=node, do="set kernel_url in gpufleet_image"
             )
-        return {"kernel": image.kernel_url, "ramdisk": image.url, **own}
+        # A deployment needs no image_source here, but without one a later rebuild ends in HTTP 500 in Ironic 39.0
+        # (conductor/deployments.py, start_deploy: auto_lessee is unset).
+        return {"image_source": image.url, "kernel": image.kernel_url, "ramdisk": image.url, **own}
     if not image.sha256:
         raise ConfigError(
             "an image of format whole-disk needs sha256: Ironic checks it after writing the disk",

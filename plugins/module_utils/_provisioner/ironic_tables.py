@@ -93,10 +93,8 @@ LEADS_TO: Mapping[str, str] = {
     UNDEPLOY: "deleting",
 }
 
-# A rebuild needs the deploy interface that the node already has: Ironic does not change it on an active node. And it
-# needs an image_source, which a ramdisk deployment has not: without one Ironic 39.0 answers HTTP 500 (start_deploy in
-# conductor/deployments.py uses auto_lessee, which only a deployment sets).
-_REIMAGE = ("rebuilds", REBUILD, UNDEPLOY)
+# A rebuild needs the deploy interface that the node already has: Ironic does not change it on an active node.
+_REIMAGE = ("same_deploy_interface", REBUILD, UNDEPLOY)
 
 _TO_AVAILABLE: Mapping[str, object] = {
     "enroll": MANAGE,
@@ -164,6 +162,8 @@ STEPS: StepTable = {
 
 #: Interfaces and names may be changed only here (Ironic answers 409 or 400 elsewhere).
 INTERFACES_CHANGEABLE = frozenset({"enroll", "manageable", "available", "inspect failed"})
+#: Here a port's pxe_enabled is changed in maintenance alone.
+PORTS_FIXED = frozenset({"available", "deploy failed"})
 #: Nothing of the record may be changed while one of these lasts.
 RECORD_LOCKED = frozenset({"deploying", "wait call-back", "cleaning", "clean wait", "deleting", "inspect wait"})
 

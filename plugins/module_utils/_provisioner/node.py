@@ -36,7 +36,8 @@ def node(params: Mapping[str, Any], ctx: Context) -> Result:
         try:
             return _STATES[params["state"]](driver, wanted, params, ctx)
         except FleetError as exc:
-            raise exc.located(node=wanted.host)
+            exc.located(node=wanted.host)
+            raise
 
 
 def wanted_from(params: Mapping[str, Any], ctx: Context) -> Wanted:
@@ -119,7 +120,7 @@ def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
     before = _known(driver, wanted)
     leave_foreign_alone(before, wanted, ctx)
     after = before
-    if before.maintenance:
+    if before.maintenance or is_ours(before.hold):
         driver.lift(before, wanted)
         after = _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
@@ -250,7 +251,7 @@ def _result(
             "owner": after.owner,
             "foreign": after.foreign,
             "inspection": after.inspection,
-            "image": {key: value for key, value in after.image.items() if key != "before"},
+            "image": dict(after.image),
             "deploy_id": wanted.image.deploy_id if wanted.image else "",
             "last_error": after.last_error,
             "deferred": list(changes.deferred),

@@ -13,10 +13,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import IronicDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import MaasDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 DRIVERS: Mapping[str, Callable[[Mapping[str, Any], Context], Driver]] = {
     "ironic": IronicDriver,
+    "maas": MaasDriver,
 }
 
 

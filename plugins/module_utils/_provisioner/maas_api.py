@@ -1,0 +1,260 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests to MAAS: API 2.0 with OAuth 1.0 PLAINTEXT. PRIVATE to the collection.
+
+What is known of it, and why the code is as it is:
+
+* A nonce may be used once and a redirect cannot be signed again: every try is signed anew, redirects are errors.
+* An address without its trailing slash is 404.
+* Bodies are form-urlencoded: a JSON body is read by some operations and silently ignored by others, and an empty
+  multipart body is 400.
+* Booleans are the words ``true`` and ``false``; ``0`` means true to half of the operations.
+* The body of a 401 prints the key's secret. It is looked at, and never shown.
+* 409 with Retry-After is a database conflict, and the only 409 to repeat.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    MissingLibrary,
+    NotOurs,
+    Refused,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+_MISSING: str | None = None
+try:
+    import requests
+except ImportError:
+    _MISSING = traceback.format_exc()
+
+#: Seconds for one answer: fifty machines take MAAS 2 to 10 s, a deployment's preseed 3.
+TIMEOUT = 120.0
+#: MAAS itself tries a conflicting transaction for 90 s.
+AGAIN_TIMEOUT = 120.0
+AGAIN_INTERVAL = 5.0
+
+Fields = Sequence[tuple[str, str]]
+
+
+def authorization(key: str) -> str:
+    """The header of one request. The key is ``consumer:token:secret``."""
+    consumer, token, secret = key.split(":")
+    parts = {
+        "oauth_version": "1.0",
+        "oauth_signature_method": "PLAINTEXT",
+        "oauth_consumer_key": consumer,
+        "oauth_token": token,
+        "oauth_signature": f"&{secret}",
+        "oauth_nonce": secrets.token_hex(16),
+        "oauth_timestamp": str(int(time.time())),
+    }
+    return "OAuth " + ", ".join(f'{name}="{quote(value, safe="")}"' for name, value in parts.items())
+
+
+class MaasApi:
+    """GET, and writes that ask first."""
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        if _MISSING:
+            raise MissingLibrary("requests", why="it speaks to MAAS", cause=_MISSING)
+        require(params, "provisioner_url", "provisioner_api_key", node=ctx.node)
+        self._ctx = ctx
+        self._key = str(params["provisioner_api_key"]).strip()
+        if self._key.count(":") != 2:
+            raise ConfigError(
+                "the MAAS API key has not the form consumer:token:secret",
+                node=ctx.node,
+                do="copy it whole from the user's page in MAAS, or from `maas apikey`",
+            )
+        self.address = str(params["provisioner_url"]).rstrip("/").removesuffix("/api/2.0")
+        self._verify: Any = str(params["provisioner_ca_path"]) if params.get("provisioner_ca_path") else True
+        self._of_thread = threading.local()
+        self._sessions: list[Any] = []
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def get(self, path: str, query: Fields = (), *, patient: bool = True) -> Any:
+        """The JSON of an answer; None on 404. ``patient`` repeats what MAAS asks to be repeated."""
+        answer = self._patiently("GET", path, query, ()) if patient else self._send("GET", path, query, ())
+        if answer.status_code == 404:
+            return None
+        self._judged(answer, "GET", path)
+        return self._json(answer, "GET", path)
+
+    def machines(self, query: Fields, *, patient: bool = True) -> list[dict[str, Any]]:
+        """A list of machines, by a filter that MAAS knows (an unknown one is 400)."""
+        found = self.get("machines/", query, patient=patient)
+        if not isinstance(found, list) or not all(isinstance(one, dict) and "system_id" in one for one in found):
+            raise BadAnswer("GET machines/ is no list of machines", address=self.address, seen=_short(found))
+        return found
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        fields: Fields = (),
+        *,
+        op: str = "",
+        saying: str = "",
+        host: str,
+        destructive: bool = False,
+    ) -> Any:
+        """One write, if it may be sent; its JSON, or None in check mode. ``saying`` is the write without secrets."""
+        query: Fields = [("op", op)] if op else []
+        words = " ".join(part for part in (f"op={op}" if op else "", saying) if part)
+        what = f"{method} {self.address}/api/2.0/{path} {words}".rstrip()
+        if not self._ctx.may_write(what, destructive=destructive, nodes=(host,)):
+            return None
+        answer = self._patiently(method, path, query, fields)
+        if answer.status_code == 403 and not answer.text.strip():
+            raise self._forbidden(path, op)
+        if answer.status_code == 404:
+            raise Refused(f"MAAS does not know {path}", address=self.address, seen=_words(answer))
+        self._judged(answer, method, path)
+        return self._json(answer, method, path)
+
+    def _forbidden(self, path: str, op: str) -> FleetError:
+        """MAAS says nothing with its 403: the machine's record tells which of three reasons it is."""
+        machine = self.get("/".join(path.split("/")[:2]) + "/") if path.startswith("machines/") else None
+        seen = "HTTP 403 without a word"
+        if isinstance(machine, dict):
+            seen = f"locked: {bool(machine.get('locked'))}, owner: {machine.get('owner') or 'nobody'}"
+            if machine.get("locked"):
+                return NotOurs(
+                    f"MAAS refused {op or 'the change'}: the machine is locked",
+                    address=self.address,
+                    seen=seen,
+                    do="ask whoever locked it; nothing was changed",
+                )
+        return Refused(
+            f"MAAS refused {op or 'the change'}: the key's user is neither the machine's owner nor an administrator",
+            address=self.address,
+            seen=seen,
+            do="use the API key of the owner or of an administrator",
+        )
+
+    # -- one request -------------------------------------------------------------------------------------------
+
+    def _patiently(self, method: str, path: str, query: Fields, fields: Fields) -> Any:
+        return self._ctx.wait(
+            lambda: self._send(method, path, query, fields),
+            lambda answer: not _asks_again(answer),
+            timeout=AGAIN_TIMEOUT,
+            interval=AGAIN_INTERVAL,
+            wanted=f"MAAS takes {method} {path}",
+            seen=_words,
+            do="look at MAAS's own log: it stays in conflict, or no rack controller is connected",
+        )
+
+    def _session(self) -> Any:
+        """One a thread: a requests session is not made for two."""
+        session = getattr(self._of_thread, "session", None)
+        if session is None:
+            session = requests.Session()
+            session.trust_env = False  # REQUESTS_CA_BUNDLE, proxies and .netrc of the environment decide nothing here
+            self._of_thread.session = session
+            self._sessions.append(session)
+        return session
+
+    def _send(self, method: str, path: str, query: Fields, fields: Fields) -> Any:
+        if not path.endswith("/"):
+            raise ValueError(f"a MAAS address ends with a slash: {path}")
+        try:
+            return self._session().request(
+                method,
+                f"{self.address}/api/2.0/{path}",
+                params=list(query),
+                data=list(fields) or None,
+                headers={"Authorization": authorization(self._key), "Accept": "application/json"},
+                timeout=TIMEOUT,
+                verify=self._verify,
+                allow_redirects=False,
+            )
+        except requests.exceptions.SSLError as exc:
+            raise Unreachable(
+                f"TLS with MAAS failed: {_short(exc)}",
+                address=self.address,
+                do="set gpufleet_provisioner_ca_path to the CA that vouches for it",
+            ) from exc
+        except requests.exceptions.RequestException as exc:
+            raise Unreachable(
+                f"no answer from MAAS: {type(exc).__name__}: {_short(exc)}",
+                address=self.address,
+                do="check gpufleet_provisioner_url, the network, and that MAAS runs",
+            ) from exc
+
+    def _judged(self, answer: Any, method: str, path: str) -> None:
+        code = answer.status_code
+        if code < 300:
+            return
+        if code == 401:
+            raise self._unauthorised(answer)
+        if code < 400:
+            raise BadAnswer(
+                f"{method} {path}: HTTP {code}, a redirect, which a signed request cannot follow",
+                address=self.address,
+                seen=_short(answer.headers.get("Location", "")),
+                do="correct gpufleet_provisioner_url: scheme, host, and the path /MAAS",
+            )
+        kind = Unreachable if code in (502, 503, 504) or (code >= 500 and method == "GET") else Refused
+        raise kind(
+            f"MAAS refused {method} {path}", address=self.address, seen=_words(answer), details={"status": code}
+        )
+
+    def _unauthorised(self, answer: Any) -> FleetError:
+        late = "expired timestamp" in answer.text.lower()
+        do = "check gpufleet_provisioner_api_key"
+        if late:
+            do = "check the clock of this machine against that of MAAS: it is more than 5 minutes slow"
+        # The body holds the secret of the key. Nothing of it goes further than this.
+        return AuthFailed("MAAS refused the API key", address=self.address, seen="HTTP 401", do=do)
+
+    def _json(self, answer: Any, method: str, path: str) -> Any:
+        if answer.status_code == 204 or not answer.content:
+            return {}
+        try:
+            return answer.json()
+        except ValueError as exc:
+            raise BadAnswer(
+                f"{method} {path}: HTTP {answer.status_code} whose body is no JSON",
+                address=self.address,
+                seen=_short(answer.text),
+                do="is this URL really MAAS's, and not a proxy's?",
+            ) from exc
+
+    def close(self) -> None:
+        for session in self._sessions:
+            session.close()
+
+
+def _asks_again(answer: Any) -> bool:
+    return answer.status_code in (409, 503) and "Retry-After" in answer.headers
+
+
+def _words(answer: Any) -> str:
+    """What MAAS says. Never used for a 401."""
+    text = "" if answer.status_code == 401 else _short(answer.text)
+    return f"HTTP {answer.status_code}: {text}".rstrip(": ")
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 500 else text[:497] + "..."

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written into a MAAS machine, and how it differs from what stands there. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_tables as tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    Image,
+    Wanted,
+    is_ours,
+    mac,
+)
+
+MASK = "********"
+_IPMI_PORT = 623
+_SECRETS = frozenset({"power_pass", "k_g", "power_token_secret"})
+_KNOWN = frozenset(tables.COMMISSION_OPTIONS) | frozenset(tables.DEPLOY_OPTIONS) | tables.OTHER_EXTRAS
+
+
+def check_extras(extras: Mapping[str, Any], node: str) -> None:
+    """:raises ConfigError: naming what MAAS's driver does not know."""
+    unknown = sorted(set(extras) - _KNOWN)
+    if unknown:
+        raise ConfigError(
+            f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN))
+        )
+
+
+def options(extras: Mapping[str, Any], table: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """Those options of an operation that the task gives, in MAAS's words."""
+    given = []
+    for key, is_bool in table.items():
+        if extras.get(key) is not None:
+            value = extras[key]
+            text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            given.append((key, _word(value) if is_bool else text))
+    return given
+
+
+def _word(value: Any) -> str:
+    """A boolean as MAAS reads it without mistake: to half of its operations ``0`` is true."""
+    return "true" if str(value).lower() in ("true", "yes", "on", "1") else "false"
+
+
+def power_type(wanted: Wanted) -> str:
+    return "ipmi" if wanted.bmc.get("bmc_protocol") == "ipmi" else "redfish"
+
+
+def power_parameters(wanted: Wanted) -> dict[str, str]:
+    """How MAAS reaches the BMC."""
+    bmc = wanted.bmc
+    require(bmc, "bmc_address", "bmc_username", "bmc_password", node=wanted.host)
+    address = str(bmc["bmc_address"])
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    own = {str(key): str(value) for key, value in (wanted.extras.get("power_parameters") or {}).items()}
+    login = {"power_user": str(bmc["bmc_username"]), "power_pass": str(bmc["bmc_password"])}
+    if power_type(wanted) == "ipmi":
+        if parts.port not in (None, _IPMI_PORT):
+            raise ConfigError(
+                f"MAAS speaks IPMI on port {_IPMI_PORT} alone",
+                node=wanted.host,
+                seen=address,
+                do=f"serve the BMC on port {_IPMI_PORT}",
+            )
+        return {"power_address": str(parts.hostname), "power_driver": "LAN_2_0", **login, **own}
+    # With its scheme the address is an internal error of MAAS (500, netaddr).
+    info = {"power_address": parts.netloc.rpartition("@")[2], **login}
+    system = str(bmc.get("bmc_system_id") or "").rstrip("/").rpartition("/")[2]
+    if system:
+        info["node_id"] = system
+    return {**info, **own}
+
+
+def as_fields(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(f"power_parameters_{key}", value) for key, value in parameters.items()]
+
+
+def shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Without secrets."""
+    return {key: MASK if key in _SECRETS else value for key, value in parameters.items()}
+
+
+def architecture(wanted: Wanted) -> str:
+    given = str(wanted.properties.get("cpu_arch") or "x86_64")
+    return tables.ARCHITECTURES.get(given, given)
+
+
+def fields(wanted: Wanted) -> dict[str, str]:
+    """MAAS's fields out of our properties; what MAAS finds out by itself is left out."""
+    found = {}
+    for ours, (theirs, _path) in tables.PROPERTIES.items():
+        if wanted.properties.get(ours):
+            found[theirs] = architecture(wanted) if ours == "cpu_arch" else str(wanted.properties[ours])
+    return found
+
+
+def standing(raw: Mapping[str, Any], field: str) -> str:
+    """What a machine's record says of such a field."""
+    path = next(path for theirs, path in tables.PROPERTIES.values() if theirs == field)
+    value: Any = raw
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return "" if value is None else str(value)
+
+
+def macs(raw: Mapping[str, Any]) -> set[str]:
+    """All MACs of a machine; empty for one that was never looked at."""
+    interfaces = list(raw.get("interface_set") or []) + [raw.get("boot_interface") or {}]
+    return {mac(str(one["mac_address"])) for one in interfaces if isinstance(one, dict) and one.get("mac_address")}
+
+
+def serial(raw: Mapping[str, Any]) -> str:
+    """Empty until commissioning has found it."""
+    found = str((raw.get("hardware_info") or {}).get("system_serial") or "")
+    return "" if found == "Unknown" else found
+
+
+def series(image: Image | None, extras: Mapping[str, Any]) -> str:
+    """What is deployed, as MAAS calls it."""
+    own = str(extras.get("distro_series") or "")
+    return own or (f"custom/{image.label}" if image else "")
+
+
+def running(raw: Mapping[str, Any]) -> str:
+    """The same, of a machine. Empty where mark_fixed has called a wiped machine deployed."""
+    system, name = str(raw.get("osystem") or ""), str(raw.get("distro_series") or "")
+    return f"{system}/{name}" if system and name else ""
+
+
+def same_series(one: str, other: str) -> bool:
+    """``noble`` and ``ubuntu/noble`` are one; so are NAME and ``custom/NAME``."""
+    if "/" in one and "/" in other:
+        return one == other
+    return bool(one) and one.rpartition("/")[2] == other.rpartition("/")[2]
+
+
+# -- which deployment it is, as annotations: they live as long as the machine has an owner ----------------------
+
+_NOTE = "gpufleet-"
+
+
+def notes(image: Image) -> list[tuple[str, str]]:
+    """An empty value removes a key, which is as well."""
+    return [(_NOTE + key.replace("_", "-"), value) for key, value in image.identity().items()]
+
+
+def noted(raw: Mapping[str, Any]) -> dict[str, str]:
+    """What :func:`notes` left; empty where somebody else deployed the machine."""
+    standing_now = raw.get("workload_annotations") or {}
+    keys = {key: _NOTE + key.replace("_", "-") for key in ("name", "version", "url", "sha256", "deploy_id")}
+    found = {key: str(standing_now[theirs]) for key, theirs in keys.items() if theirs in standing_now}
+    return found
+
+
+def deployed_image(raw: Mapping[str, Any]) -> dict[str, str]:
+    """For people: what MAAS says it deployed, and what is noted of it."""
+    label = running(raw).rpartition("/")[2]
+    return {"label": label, **noted(raw)} if label else {}
+
+
+# -- our token, as a line of the machine's description: MAAS has no field for it ---------------------------------
+
+
+def token_in(description: str) -> str:
+    return next((line.strip() for line in description.splitlines() if is_ours(line.strip())), "")
+
+
+def with_token(description: str, token: str) -> str:
+    """The description with this token in place of an older one; without any where it is empty."""
+    lines = [line for line in description.splitlines() if not is_ours(line.strip())]
+    return "\n".join([*lines, token] if token else lines)
