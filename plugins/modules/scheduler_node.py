@@ -124,8 +124,9 @@ reason:
   type: str
   sample: "gpufleet:ctl1-4242-99:reimage"
 owner:
-  description: Whose the hold is, V(free) where there is none, V(ours), V(scheduler) where the scheduler itself took the node down,
-    or V(foreign).
+  description:
+    - Whose the hold is, V(free) where there is none, V(ours), V(scheduler) where the scheduler itself took the node
+      down, or V(foreign).
   returned: success
   type: str
   sample: ours

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+
 ABSENT = "absent"
 #: Every state that a driver may report, in the port's own terms.
 STATES = ("idle", "allocated", "mixed", "draining", "drained", "down", "unknown", ABSENT)
@@ -64,6 +66,7 @@ class Scheduler(ABC):
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.conf = str(params.get("scheduler_conf") or "")
 
+    @abstractmethod
     def check(self, name: str) -> None:
         """:raises ConfigError: for a name that could mean anything but one node. Asks nobody."""
 
@@ -98,4 +101,8 @@ class Scheduler(ABC):
         return ""
 
     def evict(self, view: NodeView) -> None:
-        """Send it. Asked at each poll of a drain, for every held node of ours that still has work."""
+        """Send it. Asked at each poll of a drain, for every held node of ours that still has work.
+
+        :raises Unsupported: where work ends by itself.
+        """
+        raise Unsupported("this scheduler's work ends by itself", node=view.name)

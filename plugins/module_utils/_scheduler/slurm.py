@@ -101,9 +101,8 @@ class Slurm(Scheduler):
         done = self._command("scontrol", "show", "config")
         if done.returncode != 0:
             raise self._error(done, "scontrol show config")
-        settings = dict(
-            (part.strip() for part in line.split("=", 1)) for line in done.stdout.splitlines() if "=" in line
-        )
+        lines = [line.partition("=") for line in done.stdout.splitlines()]
+        settings = {name.strip(): value.strip() for name, _equals, value in lines}
         slurm_user = settings.get("SlurmUser", "").partition("(")[2].rstrip(")")
         private = settings.get("PrivateData", "").lower().replace(",", " ").split()
         if "nodes" in private and str(os.geteuid()) not in ("0", slurm_user):

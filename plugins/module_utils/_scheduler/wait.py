@@ -209,7 +209,8 @@ def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:
     try:
         watch.run()
     except FleetError as exc:
-        raise exc.located(address=watch.clusters[0].driver.conf if watch.clusters else "")
+        exc.located(address=watch.clusters[0].driver.conf if watch.clusters else "")
+        raise
     verdicts = {host.host: watch.verdict(host) for host in watch.hosts}
     return Result(
         changed=bool(ctx.asked),

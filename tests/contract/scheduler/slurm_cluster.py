@@ -76,6 +76,14 @@ def _free_ports(count: int) -> list[int]:
             holder.close()
 
 
+def _lives(pid: int) -> bool:
+    """A zombie that nobody has reaped yet is dead."""
+    try:
+        return bool(pid) and Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 class Cluster:
     """Started by :meth:`start`; each process is ended by its own pid in :meth:`stop`."""
 
@@ -171,14 +179,16 @@ class Cluster:
     def job(self, node: str, seconds: float = 600) -> str:
         """Submit a job to a node; returns its id when it runs."""
         number = self.run(
-            "sbatch", "--parsable", "-w", node, "-n", "1", "--mem=1", "-D", "/", "-o", "/dev/null", f"--wrap=exec sleep {seconds}"
-        ).strip()
+            "sbatch", "--parsable", "-w", node, "-n", "1", "--mem=1", "-D", "/", "-o", "/dev/null",
+            f"--wrap=exec sleep {seconds}",
+        ).strip()  # fmt: skip
         self.wait_for(lambda: "RUNNING" in self.run("squeue", "-h", "-j", number, "-o", "%T"), f"job {number} runs")
         return number
 
     def end_job(self, number: str) -> None:
         self.run("scancel", number)
-        self.wait_for(lambda: not self.run("squeue", "-h", "-j", number, "-o", "%T", check=False).startswith("R"), "end")
+        listed = ("squeue", "-h", "-j", number, "-o", "%T")
+        self.wait_for(lambda: "RUNNING" not in self.run(*listed, check=False), f"job {number} ends")
 
     def set_memory(self, node: str, megabytes: int) -> None:
         """Change what slurm.conf wants of a node, and make everybody read it."""
@@ -197,6 +207,9 @@ class Cluster:
             self.wait_for(lambda node=node: not self.run("squeue", "-h", "-w", node).strip(), f"{node} has no job", 30)
             if self.state(node) != "IDLE":
                 self.scontrol("update", f"NodeName={node}", "State=RESUME", check=False)
+                # A slurmd that starts registers at once; a running one waits to be asked, for seconds.
+                self.power_off(node)
+                self.boot(node)
         for node in nodes:
             self.wait_for(lambda node=node: self.state(node) == "IDLE", f"{node} is idle", 30)
 
@@ -206,7 +219,8 @@ class Cluster:
         end = time.monotonic() + seconds
         while not true():
             if time.monotonic() > end:
-                raise AssertionError(f"not within {seconds} s: {what}\n{self.scontrol('-o', 'show', 'nodes', check=False)}")
+                nodes = self.scontrol("-o", "show", "nodes", check=False)
+                raise AssertionError(f"not within {seconds} s: {what}\n{nodes}")
             time.sleep(0.1)
 
     def _spawn(self, program: str, *argv: str) -> None:
@@ -227,16 +241,15 @@ class Cluster:
             return 0
 
     def alive(self, name: str) -> bool:
-        pid = self._pid(name)
-        return bool(pid) and Path(f"/proc/{pid}").exists()
+        return _lives(self._pid(name))
 
     def _end(self, name: str) -> None:
         pid = self._pid(name)
-        if not pid or not Path(f"/proc/{pid}").exists():
+        if not _lives(pid):
             return
         os.kill(pid, signal.SIGTERM)
         end = time.monotonic() + 10
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        while _lives(pid) and time.monotonic() < end:
             time.sleep(0.05)
-        if Path(f"/proc/{pid}").exists():
+        if _lives(pid):
             os.kill(pid, signal.SIGKILL)

@@ -169,7 +169,9 @@ def test_a_node_that_slurm_does_not_know(slurm: Any) -> None:
     assert not result.data["verdicts"]["gpu999"]["ok"] and result.data["verdicts"]["gpu001"]["ok"]
 
 
-@pytest.mark.parametrize("name", ["gpu[001-003]", "gpu001,gpu002", "ALL", "all", "-a", "gpu001;reboot", "gpu 1", "$(id)"])
+@pytest.mark.parametrize(
+    "name", ["gpu[001-003]", "gpu001,gpu002", "ALL", "all", "-a", "gpu001;reboot", "gpu 1", "$(id)"]
+)
 def test_a_name_that_means_more_than_one_node_is_refused(slurm: Any, name: str) -> None:
     with pytest.raises(ConfigError, match="not the name of one node"):
         node(slurm, name, "held")

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Both doors, through ansible-playbook, with a ledger: who holds what is known across runs and controllers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
+
+
+class Site:
+    """A controller with its own ledger, and a play that is told what to do."""
+
+    def __init__(self, slurm: Any, folder: Path) -> None:
+        self.slurm = slurm
+        self.folder = folder
+        folder.mkdir()
+        self.ledger = folder / "ledger.sqlite"
+        hosts: dict[str, dict[str, Any]] = {
+            host: {"gpufleet_serial": f"S{host}", "gpufleet_scheduler_node": host} for host in HOSTS
+        }
+        hosts["bare"] = {"gpufleet_serial": "Sbare", "gpufleet_scheduler": "none"}
+        inventory = {
+            "all": {
+                "hosts": hosts,
+                "vars": {
+                    # No node is ever connected to: whatever tried would fail.
+                    "ansible_host": "127.0.0.250",
+                    "ansible_connection": "ssh",
+                    "gpufleet_scheduler": "slurm",
+                    "gpufleet_scheduler_conf": str(slurm.conf),
+                    "gpufleet_ledger_url": f"sqlite:///{self.ledger}",
+                },
+            }
+        }
+        (folder / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+
+    def play(self, *tasks: Mapping[str, Any], limit: str = "gpu001", check: bool = False, ok: bool = True) -> list[Any]:
+        """Run the tasks; returns all results in their order, each with its host."""
+        named = [{"name": f"task {number}", **task} for number, task in enumerate(tasks)]
+        book = [{"name": "test", "hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": named}]
+        (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
+        env = {
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+            "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json",
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback")),
+            "ANSIBLE_LOCALHOST_WARNING": "False",
+            "ANSIBLE_HOME": str(self.folder / "home"),
+        }
+        argv = [str(PLAYBOOK), "-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
+        done = subprocess.run(
+            [*argv, "--diff", *(["--check"] if check else [])],
+            env=env, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert (done.returncode == 0) == ok, done.stdout[-3000:] + done.stderr[-3000:]
+        return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+
+    def events(self, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
+        rows = sqlite3.connect(self.ledger).execute(
+            "SELECT nodes.name, events.name, events.data FROM events JOIN nodes USING (node_id)"
+            " WHERE kind = ? ORDER BY id",
+            (kind,),
+        )
+        return [(node, name, json.loads(data)) for node, name, data in rows]
+
+
+@pytest.fixture
+def site(slurm: Any, tmp_path: Path) -> Site:
+    return Site(slurm, tmp_path / "site")
+
+
+HOLD = {"gpufleet.baremetal.scheduler_node": {"state": "held", "why": "reimage"}}
+RESUME = {"gpufleet.baremetal.scheduler_node": {"state": "resumed", "timeout": 30, "interval": 0.3}}
+WAIT = {"gpufleet.baremetal.scheduler_wait": {"timeout": 5, "interval": 0.3}, "run_once": True}
+
+
+def test_hold_of_one_run_is_lifted_by_the_next(site: Site) -> None:
+    held = site.play(HOLD)[0]["result"]
+    assert held["changed"] and held["reason"].startswith("gpufleet:") and held["reason"].endswith(":reimage")
+    (node, name, data) = site.events("hold")[0]
+    assert (node, name, data["hold_token"]) == ("gpu001", "taken", held["reason"])
+    assert [name for node, name, data in site.events("evidence")] == ["drained"]
+    assert not site.play(HOLD)[0]["result"]["changed"], "a second run keeps the hold of the first"
+    resumed = site.play(RESUME)[0]["result"]
+    assert resumed["changed"] and resumed["state"] == "idle"
+    assert [name for node, name, data in site.events("hold")] == ["taken", "released"]
+    assert [name for node, name, data in site.events("evidence")][-1] == "in_service"
+    assert not site.play(RESUME)[0]["result"]["changed"]
+
+
+def test_another_controller_of_ours_without_this_ledger_is_foreign(site: Site, slurm: Any, tmp_path: Path) -> None:
+    site.play(HOLD)
+    other = Site(slurm, tmp_path / "other")
+    refused = other.play(HOLD, ok=False)[0]["result"]
+    assert refused["error"]["kind"] == "not_ours" and "another controller" in refused["msg"]
+    assert "gpufleet_ledger_url" in refused["error"]["do"]
+    assert other.play(RESUME, ok=False)[0]["result"]["error"]["kind"] == "not_ours"
+    assert slurm.state("gpu001") == "IDLE+DRAIN"
+
+
+def test_a_run_that_died_after_its_write_is_known_by_its_intent(site: Site, slurm: Any) -> None:
+    """SIGKILL between the scheduler's write and the ledger's event leaves only the intent."""
+    site.play(HOLD)
+    with sqlite3.connect(site.ledger) as ledger:
+        ledger.execute("DROP TRIGGER events_delete")
+        ledger.execute("DELETE FROM events WHERE kind IN ('hold', 'outcome', 'evidence')")
+    assert site.play(RESUME)[0]["result"]["changed"]
+
+
+def test_the_batch_is_watched_by_one_task(site: Site, slurm: Any) -> None:
+    job = slurm.job("gpu002")
+    slurm.update("gpu003", "State=DRAIN", "Reason=somebody else")
+    hold = {**HOLD, "ignore_errors": True}
+    results = site.play(hold, WAIT, limit="all")
+    verdicts = [item for item in results if "verdicts" in item["result"]][-1]["result"]["verdicts"]
+    assert {host for host, verdict in verdicts.items() if verdict["ok"]} == {"gpu001", "gpu004", "bare"}
+    assert job in verdicts["gpu002"]["reason"] and "somebody else" in verdicts["gpu003"]["reason"]
+    newest = {node: name for node, name, data in site.events("evidence")}
+    assert newest == {
+        "gpu001": "drained", "gpu002": "not_drained", "gpu003": "foreign_hold", "gpu004": "drained",
+        "bare": "not_in_scheduler",
+    }  # fmt: skip
+
+
+def test_called_by_every_host_one_polls(site: Site, slurm: Any) -> None:
+    wait = {key: value for key, value in WAIT.items() if key != "run_once"}
+    results = site.play(HOLD, wait, limit="gpu001,gpu002")
+    answers = [item["result"]["verdicts"] for item in results if "verdicts" in item["result"]]
+    assert len(answers) == 2 and answers[0] == answers[1]
+    assert all(verdict["ok"] for verdict in answers[0].values())
+
+
+def test_a_host_that_nothing_identifies_is_refused_alone(site: Site) -> None:
+    inventory = yaml.safe_load((site.folder / "hosts.yml").read_text())
+    del inventory["all"]["hosts"]["gpu002"]["gpufleet_serial"]
+    (site.folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    results = site.play({**HOLD, "ignore_errors": True}, WAIT, limit="gpu001,gpu002")
+    verdicts = [item for item in results if "verdicts" in item["result"]][-1]["result"]["verdicts"]
+    assert verdicts["gpu001"]["ok"] and "which machine this is" in verdicts["gpu002"]["reason"]
+
+
+def test_check_mode_writes_nothing_anywhere(site: Site, slurm: Any) -> None:
+    before = slurm.show("gpu001")
+    result = site.play(HOLD, check=True)[0]["result"]
+    assert result["changed"] and result["after"]["state"] == "drained" and result["diff"]["after"] == result["after"]
+    assert (slurm.show("gpu001")["State"], slurm.show("gpu001")["Reason"]) == (before["State"], before["Reason"])
+    assert site.events("evidence") == [] and site.events("intent") == []
+    site.play(HOLD)
+    assert site.play(RESUME, check=True)[0]["result"]["changed"]
+    assert slurm.state("gpu001") == "IDLE+DRAIN"
+
+
+def test_the_first_door_is_the_module_itself(slurm: Any) -> None:
+    """As it runs on a login node: an interpreter, the module's arguments, no ledger."""
+    code = "from ansible_collections.gpufleet.baremetal.plugins.modules.scheduler_node import main; main()"
+    args = {
+        "scheduler": "slurm", "scheduler_conf": str(slurm.conf), "scheduler_node": "gpu001", "state": "held",
+        "run_id": "run9", "why": "reimage",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": args}),
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "build" / "collections"), "_ANSIBLE_PROFILE": "legacy"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    result = json.loads(done.stdout)
+    assert result["changed"] and result["reason"] == "gpufleet:run9:reimage", done.stderr
+    assert slurm.state("gpu001") == "IDLE+DRAIN"
