@@ -1,0 +1,69 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ledger_event`` on the controller, which alone has the ledger."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import (
+    RULES,
+    SPEC,
+    is_state,
+    ledger_event,
+)
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+
+#: What a transition may need to know: the newest event of each kind.
+_KINDS = ("state", "hold", "evidence")
+
+
+class ActionModule(VerbAction):
+    NAME = "ledger_event"
+    SPEC = SPEC
+    RULES = RULES
+    verb = staticmethod(ledger_event)
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params.get("known"):
+            raise ConfigError("known is not for a task to set", do="leave it out: it is read from the ledger")
+        known: dict[str, Any] = {}
+        if is_state(params):
+            check_mode = bool(self._task.check_mode)
+            if not check_mode:
+                # Two runs that move one node would each be right by what they read: the lease comes first.
+                self._line.hold([self._host])
+            node_id = self.node_id(create=not check_mode)
+            if node_id:
+                known = self._known(node_id)
+        return {**params, "known": known}
+
+    def _known(self, node_id: str) -> dict[str, Any]:
+        ledger = self.ledger()
+        known: dict[str, Any] = {kind: ledger.latest([node_id], kind).get(node_id) for kind in _KINDS}
+        known["imaging"] = ledger.latest([node_id], "state", ["imaging"]).get(node_id)
+        known["passport"] = ledger.passport(node_id)
+        return known
+
+    def _goes_elsewhere(self) -> bool:
+        return False  # the ledger is here
+
+    def finish(self, params: Any, result: dict[str, Any]) -> dict[str, Any]:
+        if result.get("kind") == "attempt" and not self._task.check_mode:
+            reason = str(result["events"][0]["data"]["reason"])
+            self.ledger().record_attempt(self.run_id, self.node_id(), result["name"], reason)
+        return result
+
+    def _record(self, result: dict[str, Any]) -> None:
+        super()._record(result)
+        if not result.get("events") or result.get("failed"):
+            return
+        written = result["events"][0].get("id")
+        if written is None:  # check mode: nothing was written
+            result.update(event_id=0, at=time.time())
+            return
+        row = self.ledger().history(self.node_id(), since=written - 1)[0]
+        result.update(event_id=row["id"], at=row["at"])

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb ``ledger_event``: what a playbook may write into the ledger itself. PRIVATE to the collection.
+
+Notes, measures, attempts at a remedy, and the lifecycle state. Everything that permits something (evidence,
+maintenance, holds, verdicts, passports) is written by the verb that saw it, and by nobody else: who could write
+"drained" by hand could power off a node under a running job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, EvidenceMissing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import (
+    BEGINNINGS,
+    STATES,
+    objection,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+
+REMEDIES = (
+    "none",
+    "retest",
+    "remediate_config",
+    "reset_gpu",
+    "reboot",
+    "power_cycle",
+    "reseat",
+    "field_diag",
+    "rma",
+    "fabric",
+)
+
+SPEC = spec(
+    FLEET,
+    kind={"type": "str", "choices": ["note", "measure", "attempt", "state"]},
+    name={"type": "str"},
+    state={"type": "str", "choices": list(STATES)},
+    reason={"type": "str"},
+    remedy={"type": "str", "choices": list(REMEDIES)},
+    data={"type": "dict"},
+    known={"type": "dict"},
+)
+RULES = {"mutually_exclusive": [("state", "name")]}
+
+#: Set by this verb alone, whatever a task gives in ``data``.
+_OWN = ("reason", "remedy", "from", "forced", "evidence")
+
+
+def is_state(params: Mapping[str, Any]) -> bool:
+    return bool(params.get("state")) or params.get("kind") == "state"
+
+
+def ledger_event(params: Mapping[str, Any], ctx: Context) -> Result:
+    """The event to append. ``params["known"]`` is what the ledger knows of the node, filled by the action."""
+    if params.get("known") is None:
+        raise ConfigError(
+            "only the controller has the ledger",
+            node=ctx.node,
+            do="call ledger_event as an ordinary task of the play; its action writes on the controller",
+        )
+    return _state(params, ctx) if is_state(params) else _plain(params, ctx)
+
+
+def _plain(params: Mapping[str, Any], ctx: Context) -> Result:
+    kind = params.get("kind") or "note"
+    name = params.get("name") or (params.get("remedy") if kind == "attempt" else "")
+    data = _data(params)
+    if not name:
+        raise ConfigError(f"a {kind} needs a name", node=ctx.node, do="give name")
+    if kind == "attempt" and (name not in REMEDIES or not data.get("reason")):
+        raise ConfigError(
+            "an attempt names its remedy and the finding that asked for it",
+            node=ctx.node,
+            wanted=f"name or remedy: one of {', '.join(REMEDIES)}; reason: the finding",
+            seen=f"{name}; reason: {data.get('reason') or 'none'}",
+        )
+    return Result(changed=True, data={"kind": kind, "name": name}, events=[Event(kind, name, data)])
+
+
+def _data(params: Mapping[str, Any]) -> dict[str, Any]:
+    data = {key: value for key, value in (params.get("data") or {}).items() if key not in _OWN}
+    data.update({key: params[key] for key in ("reason", "remedy") if params.get(key)})
+    # The ledger masks secrets by itself; the result of the task is masked here.
+    masked: dict[str, Any] = redact(data)
+    return masked
+
+
+def _state(params: Mapping[str, Any], ctx: Context) -> Result:
+    target = params.get("state") or params.get("name") or ""
+    if params.get("kind") not in (None, "state"):
+        raise ConfigError(f"kind is {params['kind']}, and a state is given", node=ctx.node, do="leave kind out")
+    if target not in STATES:
+        raise ConfigError(f"there is no state {target!r}", node=ctx.node, wanted=", ".join(STATES))
+    known = params["known"]
+    last = known.get("state")
+    current = last["name"] if last else "discovered"
+    data = _data(params)
+    answer: dict[str, Any] = {"kind": "state", "name": target, "state": target}
+    if last and current == target and target not in BEGINNINGS and _same(last["data"], data):
+        answer.update(event_id=last["id"], at=last["at"])
+        return Result({"state": current}, {"state": target}, False, answer)
+    problem, wanted = objection(current, target, known, data, time.time())
+    if problem and not params.get("force_reason"):
+        raise EvidenceMissing(
+            problem,
+            node=ctx.node,
+            wanted=wanted,
+            seen=f"{current}" + (f" since event {last['id']}" if last else ", never seen"),
+            do="do what is wanted first, or give force_reason, which is recorded",
+        )
+    data["from"] = current
+    if problem:
+        data["forced"] = params["force_reason"]
+    event = Event("state", target, data)
+    return Result({"state": current}, {"state": target}, True, answer, [event])
+
+
+def _same(recorded: Mapping[str, Any], data: Mapping[str, Any]) -> bool:
+    return {key: value for key, value in recorded.items() if key not in ("from", "forced")} == dict(data)

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lifecycle of a node: its states, which may follow which, and on what evidence. PRIVATE to the collection.
+
+A node that the ledger has never seen counts as ``discovered``. Towards safety the way is always open: a node in any
+state but ``retired`` may be drained or quarantined. Into service there is one way, through a passport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STATES = (
+    "discovered",
+    "enrolled",
+    "imaging",
+    "validating",
+    "admitted",
+    "draining",
+    "drained",
+    "wiping",
+    "quarantined",
+    "retired",
+)
+#: States that begin work anew each time they are entered: entered twice, they are two events.
+BEGINNINGS = frozenset({"imaging", "wiping"})
+_FREE = ("drained", "not_in_scheduler")
+
+#: What the ledger knows of a node: by kind the newest event, and the newest passport; None where there is none.
+Known = Mapping[str, Any]
+
+
+def _nothing(known: Known, data: Mapping[str, Any], now: float) -> str:
+    return ""
+
+
+def _reason(known: Known, data: Mapping[str, Any], now: float) -> str:
+    return "" if data.get("reason") else "a reason"
+
+
+def _held(known: Known, data: Mapping[str, Any], now: float) -> str:
+    """Our hold at the scheduler, or that the scheduler does not know the node."""
+    hold, seen = known.get("hold"), known.get("evidence")
+    taken = hold is not None and hold["name"] == "taken"
+    free = seen is not None and seen["name"] in _FREE
+    return "" if taken or free else "a hold of ours (scheduler_node with state held)"
+
+
+def _free(known: Known, data: Mapping[str, Any], now: float) -> str:
+    """Nothing runs there, by the newest look at the scheduler."""
+    seen = known.get("evidence")
+    return "" if seen is not None and seen["name"] in _FREE else "proof that no job runs (scheduler_wait until drained)"
+
+
+def _passport(known: Known, data: Mapping[str, Any], now: float) -> str:
+    """A passport that is not expired, and was issued after the node was last imaged."""
+    passport, imaging = known.get("passport"), known.get("imaging")
+    if passport is None:
+        return "a passport (node_passport with state issued)"
+    if passport["expires"] <= now:
+        return "a passport that has not expired (node_passport with state issued)"
+    if imaging is not None and passport["issued"] < imaging["at"]:
+        return "a passport issued after the node was last imaged (node_passport with state issued)"
+    return ""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Into one state: from which, and what is missing on the way (empty where nothing is)."""
+
+    sources: frozenset[str]
+    missing: Callable[[Known, Mapping[str, Any], float], str] = _nothing
+
+
+def _from(*states: str) -> frozenset[str]:
+    return frozenset(states)
+
+
+_LIVING = frozenset(STATES) - {"retired"}
+
+#: By target state. To stay in a state is always allowed.
+WAYS: Mapping[str, Way] = {
+    "discovered": Way(_from("retired")),
+    "enrolled": Way(_from("discovered")),
+    # Through wiping where the tenant changes; from validating and quarantined to try again.
+    "imaging": Way(_from("discovered", "enrolled", "drained", "wiping", "validating", "quarantined")),
+    # From drained and quarantined where the image stays and only the gates run again.
+    "validating": Way(_from("enrolled", "imaging", "drained", "quarantined")),
+    # From draining and drained where a drain is called off; the passport must still hold.
+    "admitted": Way(_from("validating", "draining", "drained"), _passport),
+    "draining": Way(_LIVING, _held),
+    "drained": Way(_from("draining", "quarantined", "imaging", "validating", "wiping"), _free),
+    "wiping": Way(_from("drained", "quarantined"), _free),
+    "quarantined": Way(_LIVING, _reason),
+    "retired": Way(_from("discovered", "enrolled", "drained", "quarantined"), _reason),
+}
+
+
+def objection(current: str, target: str, known: Known, data: Mapping[str, Any], now: float) -> tuple[str, str]:
+    """Why a node may not go from one state to another: what is wrong, and what would be right; both empty if it may."""
+    if current == target and target not in BEGINNINGS:
+        return "", ""
+    way = WAYS[target]
+    if current != target and current not in way.sources:
+        ways = ", ".join(state for state in STATES if current in WAYS[state].sources)
+        return f"a node that is {current} cannot become {target}", f"one of: {ways}"
+    missing = way.missing(known, data, now)
+    return (f"a node becomes {target} on evidence", missing) if missing else ("", "")

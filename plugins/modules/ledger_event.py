@@ -1,0 +1,142 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ledger_event
+short_description: Write a note, a measure, an attempt or the lifecycle state of a node into the ledger
+version_added: "0.1.0"
+description:
+  - Appends one event to the ledger. With O(state), moves the node in its lifecycle; a move that the lifecycle does not
+    know, or that lacks its evidence, is refused.
+  - Evidence, maintenance, holds, verdicts and passports cannot be written with it. Each of them permits something,
+    and is written by the module that saw it.
+  - A state that the node is in already, with the same O(reason) and O(data), is not written again. V(imaging) and
+    V(wiping) always are, since each begins anew.
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+notes:
+  - It works through its action on the controller alone, which has the ledger. The module by itself fails and says so.
+  - A change of state takes the node's lease. A node that another run works on is left to it.
+options:
+  kind:
+    description:
+      - What kind of event. V(note) where neither this nor O(state) is given.
+      - V(attempt) also counts against what may still be tried on this node.
+    type: str
+    choices: [note, measure, attempt, state]
+  name:
+    description: The name of the event; of an V(attempt), its remedy.
+    type: str
+  state:
+    description: The lifecycle state that the node enters.
+    type: str
+    choices: [discovered, enrolled, imaging, validating, admitted, draining, drained, wiping, quarantined, retired]
+  reason:
+    description: Why; needed for V(quarantined), V(retired) and an V(attempt).
+    type: str
+  remedy:
+    description: What is to be done about it.
+    type: str
+    choices: [none, retest, remediate_config, reset_gpu, reboot, power_cycle, reseat, field_diag, rma, fabric]
+  data:
+    description: More to remember. Secrets are masked by name.
+    type: dict
+  force_reason:
+    description:
+      - Move the node although the lifecycle says no. The reason is recorded in the event.
+    type: str
+  known:
+    description: What the ledger knows. Filled by the action; a task that sets it is refused.
+    type: dict
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+"""
+
+EXAMPLES = r"""
+- name: Record that imaging begins
+  gpufleet.baremetal.ledger_event:
+    state: imaging
+    data:
+      image: "{{ gpufleet_image.name }}"
+  register: imaging
+
+- name: Put a node aside
+  gpufleet.baremetal.ledger_event:
+    state: quarantined
+    reason: Xid 79 on GPU 3
+    remedy: power_cycle
+
+- name: Leave a note for whoever comes next
+  gpufleet.baremetal.ledger_event:
+    name: handover
+    data:
+      text: PSU 2 was swapped
+"""
+
+RETURN = r"""
+event_id:
+  description: The number of the event in the ledger; 0 in check mode where it would be written.
+  returned: success
+  type: int
+  sample: 4711
+at:
+  description: When the ledger took it, in seconds since the epoch.
+  returned: success
+  type: float
+  sample: 1769846400.25
+kind:
+  description: The kind of the event.
+  returned: success
+  type: str
+  sample: state
+name:
+  description: The name of the event.
+  returned: success
+  type: str
+  sample: imaging
+state:
+  description: The state that the node is in now.
+  returned: where a state was asked for
+  type: str
+  sample: imaging
+before:
+  description: The state that the node was in.
+  returned: success
+  type: dict
+  sample: {state: drained}
+after:
+  description: The state that the node is in now.
+  returned: success
+  type: dict
+  sample: {state: imaging}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import RULES, SPEC, ledger_event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True, **RULES)
+    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    try:
+        # Here is no ledger, whoever asks: what the option says it knows would be anybody's word.
+        result = ledger_event({**module.params, "known": None}, ctx).as_dict(ctx)
+    except FleetError as exc:
+        module.fail_json(**exc.as_result())
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
