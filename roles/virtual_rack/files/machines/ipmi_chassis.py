@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+import threading
 from collections.abc import Callable
 
 import chassis
@@ -70,6 +71,9 @@ def main() -> int:
     config, name, *words = sys.argv[1:]
     rack = load(config)
     node = rack.node(name)
+    faults = faults_of(node)
+    if "bmc_slow" in faults:
+        threading.Event().wait(float(faults["bmc_slow"].get("seconds", 2.0)))
     if words and words[0].startswith("0x"):  # the management controller's address
         words = words[1:]
     action, rest = words[0], words[1:]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import disk
 import kernel
+import tools
 from rackconf import Node, Rack
 
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
@@ -114,7 +115,7 @@ def _tools(node: Node) -> None:
     upper = node.disk / "upper"
     for folder in ("usr/bin", "usr/sbin", TOOLS):
         disk.merge_folder(upper, folder)
-    for name in os.listdir(node.tools / "bin"):
+    for name in tools.PROGRAMS:
         link = upper / ("usr/sbin" if name == "reboot" else "usr/bin") / name
         if os.path.lexists(link):
             link.unlink()
@@ -212,7 +213,7 @@ def _mount_slurm(rack: Rack, root: Path) -> None:
     if sockets and Path(sockets).is_dir():
         target = root / sockets.strip("/")
         target.mkdir(parents=True, exist_ok=True)
-        kernel.bind(sockets, target)
+        kernel.bind(sockets, target, read_only=True)
 
 
 def slurm_folders(conf: Path, node_name: str) -> list[Path]:
