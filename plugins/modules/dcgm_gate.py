@@ -157,7 +157,7 @@ gate:
   type: str
   sample: dcgm_gate
 gpus:
-  description: The GPUs that DCGM listed, each with its number, device id and serial; empty where the document lists none.
+  description: The GPUs that DCGM listed, with number, device id and serial; empty where it lists none.
   returned: when dcgmi ran
   type: list
   elements: dict

@@ -142,7 +142,9 @@ class _Session:
             return done.rc in exits.ONCE and tried.count(done.rc) > 1
 
         try:
-            return self._ctx.wait(once, settled, timeout=wait, interval=5.0, wanted="dcgmi is free", seen=lambda r: str(r.rc))
+            return self._ctx.wait(
+                once, settled, timeout=wait, interval=5.0, wanted="dcgmi is free", seen=lambda r: str(r.rc)
+            )
         except DeadlineExceeded:
             return self.runs[-1]
 
@@ -170,7 +172,9 @@ class _Session:
         second = judge(merged, again, self._wanted, self._tests())
         if second.verdict != PASS:
             return sheet
-        second.find("dcgm.nvbandwidth.alone", "node", "nvbandwidth failed in the row and passed alone (DCGM#272)", "none")
+        second.find(
+            "dcgm.nvbandwidth.alone", "node", "nvbandwidth failed in the row and passed alone (DCGM#272)", "none"
+        )
         return second
 
     def _localise(self, sheet: Sheet) -> None:
@@ -186,13 +190,16 @@ class _Session:
             self._ask_each(sheet, test.name, gpus, end)
 
     def _ask_each(self, sheet: Sheet, test: str, gpus: list[int], end: float) -> None:
-        innocent, guilty = [], []
+        innocent: list[int] = []
+        guilty: list[int] = []
         for number in gpus:
             left = end - time.monotonic()
             if left < 1:
                 break
             done = self._run(options.argv(self._dcgmi, test, self.version, only=number), timeout=left)
-            words = [cell.word for cell in read(done.text).cells if cell.test == test and cell.entity == f"GPU {number}"]
+            words = [
+                cell.word for cell in read(done.text).cells if cell.test == test and cell.entity == f"GPU {number}"
+            ]
             verdict = WORDS.get(words[0]) if len(words) == 1 and done.ended == "exit" else None
             (innocent if verdict == PASS and done.rc == 0 else guilty if verdict == FAIL else []).append(number)
         if not innocent or not guilty:

@@ -72,4 +72,6 @@ def meaning(rc: int) -> Exit:
     """What this exit status says; a negative one is the signal that ended the process."""
     if rc < 0:
         return Exit(KILLED, f"was ended by signal {-rc}", "retest", "POSIX")
-    return EXITS.get(rc, Exit(UNKNOWN, f"ended with exit status {rc}", "field_diag", "own rule: an unknown end is none"))
+    return EXITS.get(
+        rc, Exit(UNKNOWN, f"ended with exit status {rc}", "field_diag", "own rule: an unknown end is none")
+    )

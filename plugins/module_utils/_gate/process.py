@@ -17,7 +17,8 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -64,13 +65,11 @@ class Run:
 
 def _die_with_parent() -> None:
     """A stress test must not outlive the gate that watches it. Linux only, and no error where it cannot be had."""
-    try:
+    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):
-        pass
 
 
-def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> Run:
+def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None, limit: int = OUTPUT_LIMIT) -> Run:
     """Run a tool to its end or to the deadline. Never raises for what the tool does."""
     begun = time.monotonic()
     words = tuple(str(word) for word in argv)
@@ -89,13 +88,13 @@ def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = 
     except (OSError, ValueError, subprocess.SubprocessError) as exc:
         return Run(words, None, b"", str(exc).encode(), "denied", 0.0)
     try:
-        out, err, ended = _collect(process, begun + timeout)
+        out, err, ended = _collect(process, begun + timeout, limit)
     finally:
         _end(process)
     return Run(words, process.returncode, out, err, ended, time.monotonic() - begun)
 
 
-def _collect(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes, str]:
+def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> tuple[bytes, bytes, str]:
     """Read both pipes until the tool has ended, the deadline has passed, or it has said too much."""
     assert process.stdout is not None and process.stderr is not None
     kept: dict[int, bytearray] = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
@@ -117,7 +116,7 @@ def _collect(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, 
                 if not chunk:
                     selector.unregister(key.fd)
                 kept[key.fd] += chunk
-            if len(out) + len(err) > OUTPUT_LIMIT:
+            if len(out) + len(err) > limit:
                 return bytes(out), bytes(err), "flood"
     try:
         process.wait(timeout=max(0.01, deadline - time.monotonic()))
@@ -129,10 +128,8 @@ def _collect(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill what is left of the tool's session, and collect the tool itself."""
     for send in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, send)
-        except (ProcessLookupError, PermissionError):
-            pass
         try:
             process.wait(timeout=3 if send == signal.SIGTERM else 30)
         except subprocess.TimeoutExpired:
@@ -140,6 +137,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
-
-
-Runner = Callable[..., Run]

@@ -223,13 +223,24 @@ def _open_cells(sheet: Sheet) -> Finding:
 
 
 def inconclusive(
-    gate: str, text: str, *, id: str, remedy: str = "retest", started: str = "", profile: Mapping[str, Any] | None = None
+    gate: str,
+    text: str,
+    *,
+    id: str,
+    remedy: str = "retest",
+    started: str = "",
+    profile: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A verdict of a gate that could not run."""
     sheet = Sheet()
     sheet.unsettled(id, "node", text, remedy)
     return as_verdict(
-        gate, sheet, tool=Tool(gate), started=started or now_utc(), evidence=digest(text.encode("utf-8")), profile=profile
+        gate,
+        sheet,
+        tool=Tool(gate),
+        started=started or now_utc(),
+        evidence=digest(text.encode("utf-8")),
+        profile=profile,
     )
 
 

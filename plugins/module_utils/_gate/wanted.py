@@ -51,7 +51,9 @@ class Wanted:
         known = {canonical(str(row["name"])): row for row in self._tests}
         if names:
             rows = [(canonical(name), known.get(canonical(name), {})) for name in names]
-            return [WantedTest(name, str(row.get("scope", "gpu")), str(row.get("source", "task"))) for name, row in rows]
+            return [
+                WantedTest(name, str(row.get("scope", "gpu")), str(row.get("source", "task"))) for name, row in rows
+            ]
         return [
             WantedTest(name, str(row.get("scope", "gpu")), str(row["source"]))
             for name, row in known.items()
@@ -99,7 +101,8 @@ def wanted_of(profile: Any) -> Wanted:
             _parts(row.get("since", "0")), _parts(row.get("until", "0"))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise ConfigError(
-            f"the SKU profile cannot be read: {type(exc).__name__}: {exc}", do="check it against docs/reference/profiles.md"
+            f"the SKU profile cannot be read: {type(exc).__name__}: {exc}",
+            do="check it against docs/reference/profiles.md",
         ) from exc
     if wanted.gpu_count < 1:
         raise ConfigError("the SKU profile wants no GPU at all", seen=str(wanted.gpu_count))

@@ -1,0 +1,23 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import KERNEL_LOG_GATE
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, seconds_ago
+
+
+class ActionModule(GateAction):
+    NAME = "kernel_log_gate"
+    SPEC = KERNEL_LOG_GATE
+    verb = staticmethod(kernel_log_gate)
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        prepared = super().prepare(params)
+        if not prepared.get("since"):
+            prepared["since"] = seconds_ago(self.remediated())
+        return prepared

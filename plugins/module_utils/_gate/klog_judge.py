@@ -1,0 +1,192 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Blames GPUs and switches for what the kernel log holds, each once. PRIVATE to the collection.
+
+The first error that is no consequence of another names the fault; what follows it on the same GPU within a minute is
+told beside it, and can only make the remedy heavier. An application's crash never hides a fault that came after it.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import sxids, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_lines import MESSAGES, Incident, Names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    Check,
+    Sheet,
+    worst,
+    worst_remedy,
+)
+
+NODE = "node"
+#: What a remedy says of the node that needs it.
+_VERDICTS = {"none": PASS, "retest": INCONCLUSIVE}
+
+
+@dataclass
+class Burst:
+    """Errors of one GPU that belong together."""
+
+    first: Incident
+    members: list[Incident] = field(default_factory=list)
+
+    def root(self) -> Incident:
+        """The first that fails a node; else the first that asks for anything; else the first."""
+        by_verdict = {FAIL: self.first, INCONCLUSIVE: self.first, PASS: self.first}
+        for one in reversed(self.members):
+            by_verdict[_VERDICTS.get(remedy_of(one), FAIL)] = one
+        worst_one = worst(_VERDICTS.get(remedy_of(one), FAIL) for one in self.members)
+        return by_verdict[worst_one]
+
+
+def remedy_of(incident: Incident) -> str:
+    """The remedy of one Xid: the line's own word first, then the table."""
+    if incident.number == 154:
+        return _recovery(incident.text)
+    if incident.number in xids.LINK5 and incident.fatal is False:
+        return "retest"
+    return xids.look_up(incident.number).remedy
+
+
+def _recovery(text: str) -> str:
+    """Xid 154 names the recovery in its last brackets; a name that nobody knows is no reason to pass."""
+    names = [part.split(")")[0].strip().lower() for part in text.split("(")[1:]]
+    return xids.RECOVERY.get(names[-1], "field_diag") if names else "field_diag"
+
+
+def judge(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
+    """Record cells and findings; the sheet requires ``xid``, ``sxid`` and ``kernel`` of the node."""
+    for name in ("xid", "sxid", "kernel"):
+        sheet.record(Check(name, NODE, PASS, 0, 0, "failures", "kernel log"))
+    _xids(sheet, [one for one in found if one.kind in ("xid", "off_bus")], names)
+    _sxids(sheet, [one for one in found if one.kind == "sxid"])
+    for one in found:
+        if one.kind == "message":
+            _message(sheet, one, names)
+
+
+def _close(one: Optional[float], other: Optional[float]) -> bool:
+    """Within a burst; where the log has no times, everything is."""
+    return one is None or other is None or abs(one - other) <= xids.BURST_SECONDS
+
+
+def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
+    causes: list[Incident] = []
+    asked: dict[str, Incident] = {}
+    bursts: dict[str, list[Burst]] = {}
+    for one in found:
+        if one.number == 154:
+            asked[one.where] = one  # the last one counts
+            continue
+        if one.after or _follows(one, causes):
+            continue
+        if one.number in xids.CAUSES:
+            causes.append(one)
+        mine = bursts.setdefault(one.where, [])
+        if not mine or not _close(mine[-1].first.at, one.at):
+            mine.append(Burst(one))
+        mine[-1].members.append(one)
+    for where, one in asked.items():
+        bursts.setdefault(where, []).append(Burst(one, [one]))
+    for where, several in bursts.items():
+        _blame(sheet, where, several, names)
+    _common_link(sheet, found)
+    _same_spot(sheet, found, names)
+
+
+def _follows(one: Incident, causes: Iterable[Incident]) -> bool:
+    """43, 45, 13 and 31 after a memory or link error anywhere on the node; tracking errors of a link's other end."""
+    if one.number in xids.FOLLOWERS:
+        return any(_close(cause.at, one.at) for cause in causes)
+    if one.number == 145 and one.unit == "RLW_SRC_TRACK":
+        return any(c.number == 149 and c.where != one.where and _close(c.at, one.at) for c in causes)
+    return False
+
+
+def _blame(sheet: Sheet, where: str, bursts: Sequence[Burst], names: Names) -> None:
+    """One finding a GPU and root; repeated bursts of one root are one finding."""
+    by_root: dict[int, list[Burst]] = {}
+    for burst in bursts:
+        by_root.setdefault(burst.root().number, []).append(burst)
+    for number, several in by_root.items():
+        members = [one for burst in several for one in burst.members]
+        remedy = worst_remedy(remedy_of(one) for one in members)
+        others = sorted({one.number for one in members} - {number})
+        text = f"{_gpu(where, names)}: {xids.look_up(number).words} (Xid {number})"
+        if number == 154:
+            text = f"{_gpu(where, names)}: asks for recovery, {members[-1].text[:120]} (Xid 154)"
+        if others:
+            text += f", with Xid {', '.join(map(str, others))}"
+        if len(members) > 1:
+            text += f", {len(members)} messages"
+        entity = f"GPU {where}" if where else "GPU"
+        sheet.find(f"xid:{number}", entity, text, remedy)
+        verdict = _VERDICTS.get(remedy, FAIL)
+        source = xids.look_up(number).source
+        sheet.record(Check(f"xid:{number}", entity, verdict, len(members), 0, "messages", source))
+        sheet.record(Check("xid", NODE, verdict, len(members), 0, "messages", source))
+
+
+def _gpu(where: str, names: Names) -> str:
+    if not where:
+        return "a GPU that the log does not name"
+    known = [names.uuids.get(where, "")]
+    known.append(f"serial {names.serials[where]}" if where in names.serials else "")
+    extra = ", ".join(part for part in known if part)
+    return f"GPU {where} ({extra})" if extra else f"GPU {where}"
+
+
+def _common_link(sheet: Sheet, found: Sequence[Incident]) -> None:
+    """The same link of two GPUs at the same time: what they share is the switch, the tray or its cables."""
+    fatal = [one for one in found if one.number in (74, 149) and one.link is not None and one.fatal is not False]
+    for one in fatal:
+        peers = {p.where for p in fatal if p.link == one.link and p.where != one.where and _close(p.at, one.at)}
+        if peers:
+            text = f"NVLink {one.link} failed on {len(peers) + 1} GPUs at once: suspect the switch or the tray"
+            sheet.find(f"nvlink:{one.link}", NODE, text, "fabric")
+
+
+def _same_spot(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
+    """Xid 13 at the same unit of the same GPU more than once, in different runs: no application does that."""
+    spots: dict[tuple[str, str], list[Incident]] = {}
+    for one in found:
+        start = one.text.find("(GPC")
+        if one.number == 13 and start >= 0 and one.at is not None:
+            spots.setdefault((one.where, one.text[start : one.text.find(")", start) + 1]), []).append(one)
+    for (where, spot), several in spots.items():
+        times = [one.at for one in several if one.at is not None]
+        if max(times) - min(times) > xids.BURST_SECONDS:
+            text = f"{_gpu(where, names)}: kernels fail again and again at {spot} (Xid 13)"
+            sheet.find("xid:13:spot", f"GPU {where}", text, "field_diag")
+            sheet.record(Check("xid", NODE, FAIL, len(several), 0, "messages", "NVIDIA Xid catalogue, workflow 13"))
+
+
+def _sxids(sheet: Sheet, found: Sequence[Incident]) -> None:
+    for one in found:
+        row = sxids.look_up(one.number)
+        fatal = row.fatal if one.fatal is None else one.fatal
+        remedy = "none" if not fatal else row.remedy if row.remedy != "none" else "reboot"
+        entity = f"NVSwitch {one.switch}" if one.switch else "NVSwitch"
+        link = f", link {one.link}" if one.link is not None else ""
+        said = "fatal" if fatal else "not fatal"
+        sheet.find(f"sxid:{one.number}", entity, f"{entity}: {row.words}{link}, {said} (SXid {one.number})", remedy)
+        verdict = _VERDICTS.get(remedy, FAIL)
+        sheet.record(Check(f"sxid:{one.number}", entity, verdict, one.text[:80], "none", "", row.source))
+        sheet.record(Check("sxid", NODE, verdict, one.number, 0, "", row.source))
+
+
+def _message(sheet: Sheet, one: Incident, names: Names) -> None:
+    _pattern, name, words, remedy, source = next(row for row in MESSAGES if row[1] == one.unit)
+    entity = f"GPU {one.where}" if one.where else NODE
+    prefix = f"{_gpu(one.where, names)}: " if one.where else ""
+    sheet.find(f"message:{name}", entity, prefix + words, remedy)
+    sheet.record(Check("kernel", NODE, _VERDICTS.get(remedy, FAIL), one.text[:120], 0, "failures", source))

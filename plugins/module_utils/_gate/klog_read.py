@@ -1,0 +1,253 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gets the kernel log of this boot, and says from when on it is whole. PRIVATE to the collection.
+
+A log that begins too late, lost records, or belongs to another boot is no empty log: what is wrong with it stands in
+``problems``. Its lines are looked at all the same, for a fault that shows in half a log is a fault.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_lines import (
+    Line,
+    iso_time,
+    journal_line,
+    parse,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import run
+
+#: A log that is larger is no log of one boot.
+SIZE_LIMIT = 128 * 1024 * 1024
+#: The time between the controller's look at its clock and ours; a little of the old is better than a gap.
+SLACK_SECONDS = 5.0
+#: A record cannot be of this boot when it is that much younger than the boot is old.
+_BOOT_TOLERANCE = 60.0
+#: The kernel's first message carries a zero, and a journal's first entry little more.
+_BOOT_BEGIN = 1.0
+_CHUNK = 65536
+_JOURNAL_FIELDS = "MESSAGE,_SOURCE_MONOTONIC_TIMESTAMP,_BOOT_ID"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """This boot: its id, how old it is, and when that was read."""
+
+    now: float
+    uptime: float
+    boot_id: str
+
+    @property
+    def booted(self) -> float:
+        return self.now - self.uptime
+
+
+def read_clock(params: Mapping[str, Any]) -> Clock:
+    """:raises ConfigError: where this kernel does not tell its uptime."""
+    path = str(params.get("uptime_path") or "/proc/uptime")
+    try:
+        with open(path, encoding="ascii") as file:
+            uptime = float(file.read().split()[0])
+    except (OSError, ValueError, IndexError) as exc:
+        raise ConfigError(f"the uptime cannot be read: {exc}", seen=path) from exc
+    try:
+        with open(str(params.get("boot_id_path") or "/proc/sys/kernel/random/boot_id"), encoding="ascii") as file:
+            boot_id = file.read().strip().replace("-", "")
+    except (OSError, ValueError):
+        boot_id = ""
+    return Clock(time.time(), uptime, boot_id)
+
+
+def window_start(since: str, clock: Clock) -> float:
+    """Where the window begins, in seconds since boot; negative where it was asked for before this boot.
+
+    :raises ConfigError: where it is no time, or lies in the future.
+    """
+    since = since.strip()
+    if since in ("", "boot"):
+        return 0.0
+    try:
+        ago: Optional[float] = float(since)
+    except ValueError:
+        ago = None
+    if ago is not None:
+        start = clock.uptime - ago - SLACK_SECONDS if 0 <= ago < float("inf") else float("nan")
+    else:
+        wall = iso_time(since)
+        start = wall - clock.booted if wall is not None else float("nan")
+    if not start <= clock.uptime:
+        raise ConfigError(
+            "the start of the window is no time in the past",
+            wanted="boot, a time in ISO 8601, or a number of seconds before now",
+            seen=since,
+            do="correct the option since; where it comes from the ledger, compare the clocks of node and controller",
+        )
+    return start
+
+
+@dataclass
+class Log:
+    """What was read. whole_from: seconds since boot from which on nothing is missing; None where nobody knows."""
+
+    source: str
+    place: str
+    lines: list[Line] = field(default_factory=list)
+    raw: bytes = b""
+    problems: list[str] = field(default_factory=list)
+    whole_from: Optional[float] = None
+
+    def in_window(self, start: float, clock: Clock) -> list[Line]:
+        """The lines since the start; a line without any time may be of the window, and so it is."""
+        return [line for line in self.lines if (self.age_of(line, clock) or float("inf")) >= start or start == 0.0]
+
+    @staticmethod
+    def age_of(line: Line, clock: Clock) -> Optional[float]:
+        """When a line was written, in seconds since boot."""
+        if line.mono is not None:
+            return line.mono
+        return line.wall - clock.booted if line.wall is not None else None
+
+    def settle(self, start: float, clock: Clock) -> None:
+        """Look whether the log covers the window, and belongs to this boot."""
+        if self.problems:
+            return
+        if not self.lines:
+            self.problems.append("the kernel log is empty")
+        elif self.whole_from is None:
+            self.problems.append("the lines of the log carry no time: nobody knows where it begins")
+        elif self.whole_from > start:
+            self.problems.append(
+                f"the log begins {self.whole_from:.0f} s after the boot, and the window {start:.0f} s after it"
+            )
+        times = [age for age in (self.age_of(line, clock) for line in self.lines) if age is not None]
+        if times and max(times) > clock.uptime + _BOOT_TOLERANCE:
+            self.problems.append("the log is of another boot: it is younger than this one is old")
+        if times and max(times) < 0:
+            self.problems.append("the log is of another boot: it ends before this one begins")
+
+
+def read_kmsg(path: str, start: float) -> Log:
+    """All records that the kernel still has, without waiting for more."""
+    log = Log("kmsg", path)
+    raw, problem = _drain(path, log)
+    log.raw = raw
+    if problem:
+        log.problems.append(problem)
+        return log
+    now = time.time()
+    for text in raw.decode("utf-8", "replace").split("\n"):
+        # A record's further lines hold its device, indented by a blank.
+        if text.strip() and not text.startswith(" "):
+            log.lines.append(parse(text, now))
+    numbered = [line for line in log.lines if line.seq is not None]
+    if numbered:
+        first = numbered[0]
+        log.whole_from = 0.0 if first.seq == 0 else first.mono
+    for before, line in zip(numbered, numbered[1:]):
+        if line.seq != (before.seq or 0) + 1 and (line.mono or 0.0) >= start:
+            log.problems.append(f"the kernel log lost records between number {before.seq} and {line.seq}")
+            break
+    return log
+
+
+def _drain(path: str, log: Log) -> tuple[bytes, str]:
+    """Read until there is no more; a record that is overwritten under us is no end."""
+    kept = bytearray()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
+    except OSError as exc:
+        return b"", f"{path} cannot be read: {exc.strerror}"
+    try:
+        while len(kept) <= SIZE_LIMIT:
+            try:
+                chunk = os.read(descriptor, _CHUNK)
+            except BlockingIOError:
+                return bytes(kept), ""
+            except OSError as exc:
+                if exc.errno == errno.EPIPE:  # the ring went on; the numbers of the records show what is missing
+                    continue
+                return bytes(kept), f"{path} cannot be read: {exc.strerror}"
+            if not chunk:
+                return bytes(kept), ""
+            kept += chunk
+    finally:
+        os.close(descriptor)
+    return bytes(kept), f"{path} is larger than any kernel log"
+
+
+def read_journal(program: str, clock: Clock, timeout: float) -> Log:
+    """The kernel's messages of this boot in the journal."""
+    argv = [program, "-k", "-b", "-o", "json", "--no-pager", "-q", f"--output-fields={_JOURNAL_FIELDS}"]
+    log = Log("journal", " ".join(argv))
+    done = run(argv, timeout=timeout, limit=SIZE_LIMIT)
+    log.raw = done.stdout
+    if done.ended != "exit" or done.rc != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()[:200]
+        how = f"ended with {done.rc}" if done.ended == "exit" else done.ended
+        log.problems.append(f"{program}: {how}" + (f": {said}" if said else ""))
+    for raw in done.text.splitlines():
+        if not raw.strip():
+            continue
+        try:
+            line, boot = journal_line(raw)
+        except (ValueError, TypeError, RecursionError):
+            log.problems.append("an entry of the journal is no JSON")
+            break
+        if clock.boot_id and boot and boot.replace("-", "") != clock.boot_id:
+            log.problems.append("the journal shows another boot")
+            break
+        if "kernel messages" in line.text and line.text.startswith("Missed "):
+            log.problems.append(f"the journal lost records: {line.text[:80]}")
+        log.lines.append(line)
+    if log.lines and log.lines[0].mono is not None:
+        log.whole_from = 0.0 if log.lines[0].mono <= _BOOT_BEGIN else log.lines[0].mono
+    return log
+
+
+def read_file(path: str, clock: Clock) -> Log:
+    """A kernel log as text, in any of the usual forms."""
+    log = Log("file", path)
+    log.raw, problem = _drain(path, log)
+    if problem:
+        log.problems.append(problem)
+    for text in log.raw.decode("utf-8", "replace").splitlines():
+        if not text.strip():
+            continue
+        if text.startswith("{"):
+            try:
+                log.lines.append(journal_line(text)[0])
+                continue
+            except (ValueError, TypeError, RecursionError):
+                pass
+        log.lines.append(parse(text, clock.now))
+    timed = [line for line in log.lines if Log.age_of(line, clock) is not None]
+    if timed and timed[0] is log.lines[0]:
+        begin = Log.age_of(timed[0], clock) or 0.0
+        log.whole_from = 0.0 if begin <= _BOOT_BEGIN else begin
+    return log
+
+
+def crash_records(folder: str, start_wall: float) -> list[str]:
+    """What the kernel kept of a crash over the boot, and nobody has cleared since the window began."""
+    found = []
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    for entry in entries:
+        try:
+            if entry.name.startswith("dmesg-") and entry.stat().st_mtime >= start_wall:
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
