@@ -148,6 +148,20 @@ def system_view(rack: Rack, node: Node, stock: Callable[..., Any]) -> Callable[.
     return view
 
 
+def chassis_view(node: Node, stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the emulator's view of the chassis: its identity."""
+
+    def view(identity: str) -> Any:
+        answer = flask.make_response(stock(identity=identity))
+        if flask.request.method != "GET" or answer.status_code != 200:
+            return answer
+        told = bmc_inventory.system_fields(node)
+        identity_fields = {key: told[key] for key in ("Manufacturer", "Model", "SerialNumber", "SKU", "PartNumber")}
+        return flask.jsonify({**json.loads(answer.get_data()), **identity_fields})
+
+    return view
+
+
 def boot_fields(node: Node) -> dict[str, Any]:
     """What the Boot object says of the override."""
     override = firmware.read_override(node)
@@ -229,36 +243,36 @@ class Door:
             append_json(self._node.home / "bmc_writes.jsonl", {**entry, "body": text})
 
 
-def application(rack: Rack, node: Node) -> Any:
-    """Return the emulator's application, extended."""
-    Machine.rack, Machine.node = rack, node
-    fakedriver.FakeDriver = Machine
-    app = emulator.app
+def write_accounts(rack: Rack, node: Node) -> Path:
+    """Write the one account that may log in, hashed, for root's eyes only."""
     password = Path(rack.paths["bmc_password_file"]).read_text(encoding="utf-8").strip()
     digest = bcrypt.hashpw(password.encode(), bcrypt.gensalt(_BCRYPT_ROUNDS)).decode()
     accounts = node.home / "htpasswd"
     handle = os.open(accounts, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(f"{rack.bmc_username}:{digest}\n")
+    return accounts
+
+
+def application(rack: Rack, node: Node) -> Any:
+    """Return the emulator's application, extended."""
+    Machine.rack, Machine.node = rack, node
+    fakedriver.FakeDriver = Machine
+    app = emulator.app
     state = node.home / "sushy"
     state.mkdir(exist_ok=True)
-    system = {
-        "uuid": node.uuid,
-        "name": node.name,
-        "power_state": "Off",
-        "external_notifier": False,
-        "nics": [{"mac": node.mac, "ip": node.ip}],
-    }
+    system = {"uuid": node.uuid, "name": node.name, "power_state": "Off", "external_notifier": False}
     app.configure(
         extra_config={
             "SUSHY_EMULATOR_FAKE_DRIVER": True,
-            "SUSHY_EMULATOR_FAKE_SYSTEMS": [system],
-            "SUSHY_EMULATOR_AUTH_FILE": str(accounts),
+            "SUSHY_EMULATOR_FAKE_SYSTEMS": [{**system, "nics": [{"mac": node.mac, "ip": node.ip}]}],
+            "SUSHY_EMULATOR_AUTH_FILE": str(write_accounts(rack, node)),
             "SUSHY_EMULATOR_STATE_DIR": str(state),
             "SUSHY_EMULATOR_FEATURE_SET": "full",
             "SUSHY_EMULATOR_CHASSIS": [{"Id": node.serial, "Name": f"{node.name} chassis", "UUID": node.uuid}],
         }
     )
+    app.view_functions["chassis_resource"] = chassis_view(node, app.view_functions["chassis_resource"])
     app.view_functions["system_resource"] = system_view(rack, node, app.view_functions["system_resource"])
 
     @app.before_request

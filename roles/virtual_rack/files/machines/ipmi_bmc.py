@@ -83,7 +83,7 @@ def fru_data(node: Node) -> bytes:
         bytes([1, 0, 25, 0, 0, 0]), [told["board_vendor"], told["board_name"], told["board_serial"], "GFR-PN", ""]
     )
     product = _area(
-        bytes([1, 0, 25]), [told["sys_vendor"], told["product_name"], node.sku, "1", node.serial, node.name, ""]
+        bytes([1, 0, 25]), [told["sys_vendor"], told["product_name"], node.sku, "1.0", node.serial, node.name, ""]
     )
     starts = [1, 1 + len(chassis) // 8, 1 + (len(chassis) + len(board)) // 8]
     header = bytes([1, 0, *starts, 0, 0])
