@@ -235,6 +235,13 @@ def test_the_bmc_refuses_what_the_schema_does_not_know(lab: Lab) -> None:
     assert lab.reset("Explode") >= 400
 
 
+def test_system_and_chassis_tell_the_same_serial(lab: Lab) -> None:
+    system = lab.system()
+    assert system["SerialNumber"] == "GFLAB0001"
+    status, chassis = lab.redfish("GET", system["Links"]["Chassis"][0]["@odata.id"])
+    assert (status, chassis["SerialNumber"], chassis["Model"]) == (200, "GFLAB0001", system["Model"])
+
+
 _INSPECT = """
 import sys, types, sushy
 from ironic.drivers.modules.redfish import inspect
