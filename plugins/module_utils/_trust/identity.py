@@ -86,16 +86,19 @@ def _uuid(text: str) -> str:
 
 
 def same_uuid(one: str, other: str) -> bool:
-    """Equal, also where one side shows the first three fields in the other byte order.
+    """Equal, also where one side shows it in another byte order.
 
-    SMBIOS 2.6 turned the order round, and some BMCs still show what stands in the table byte by byte.
+    SMBIOS 2.6 turned the first three fields round, and some BMCs still show what stands in the table byte by byte.
+    IPMI sends all 16 bytes the other way round (20.8), and many BMCs send the SMBIOS form instead.
     """
     if one == other:
         return True
     try:
-        return uuid.UUID(one).bytes == uuid.UUID(other).bytes_le
+        told, wanted = uuid.UUID(one).bytes, uuid.UUID(other).bytes
     except ValueError:
         return False
+    orders = (told, told[::-1])
+    return any(wanted in (order, uuid.UUID(bytes=order).bytes_le) for order in orders)
 
 
 def disagreements(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
