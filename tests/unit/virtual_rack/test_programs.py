@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import ipaddress
 import json
 import os
 import shlex
@@ -149,6 +150,21 @@ def test_forgetting_keeps_keys_images_logs_and_the_ledger_aside(load_program: Lo
     assert [name for name in gone if (tmp_path / name).exists()] == []
     assert sorted(path.name for path in (tmp_path / "previous").iterdir()) == ["ledger.sqlite", "ledger.sqlite-wal"]
     assert forget(tmp_path) == []
+
+
+def test_bridge_refuses_a_network_that_somebody_has(load_program: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    bridge = load_program("bridge")
+    other = {"ifname": "eth0", "addr_info": [{"family": "inet", "local": "10.77.0.200", "prefixlen": 16}]}
+    calls: list[tuple[str, ...]] = []
+
+    def ip(*arguments: str) -> str:
+        calls.append(arguments)
+        return json.dumps([other])
+
+    monkeypatch.setattr(bridge, "ip", ip)
+    with pytest.raises(bridge.BridgeError, match="gfrack0 cannot have .*: eth0 already has 10.77.0.200/16"):
+        bridge.up("gfrack0", ipaddress.IPv4Interface("10.77.0.1/24"))
+    assert [call for call in calls if "show" not in call] == []
 
 
 def run_rack_program(name: str, *arguments: str) -> dict[str, Any]:
