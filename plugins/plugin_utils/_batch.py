@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import Ve
 class BatchAction(VerbAction):
     """Hands the verb the option ``nodes``: a list of dicts with ``host`` and the host variables in HOST_VARS."""
 
+    LABEL = "batch"
     #: What the verb needs to know of each host: key in the node's dict, by the host variable that fills it.
     HOST_VARS: Mapping[str, str] = {}
 

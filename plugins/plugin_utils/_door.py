@@ -61,6 +61,8 @@ class VerbAction(ActionBase):
     NODE_SIDE: ClassVar[bool] = False
     #: True for verbs that go to the BMC past the provisioner: its maintenance under our token is demanded.
     PAST_PROVISIONER: ClassVar[bool] = False
+    #: Whose progress a line tells of; the host's own without it.
+    LABEL: ClassVar[str] = ""
     verb: Callable[[Mapping[str, Any], Context], Result]
 
     # -- hooks -------------------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ class VerbAction(ActionBase):
             diff=bool(self._task.diff),
             node=self._host,
             lifeline=self._line,
-            say=lambda line: display.display(f"{self._host}: {line}"),
+            say=lambda line: display.display(f"{self.LABEL or self._host}: {line}"),
             boot_probe=self._probe_boot,
         )
         try:

@@ -140,7 +140,7 @@ def fault(node: str, name: str) -> None:
     """``make rack-fault``, without the make."""
     tool = CHECKOUT / "roles" / "virtual_rack" / "files" / "machines" / "fault.py"
     subprocess.run(
-        [sys.executable, str(tool), "--rack", str(RACK / "rack.json"), node, name], check=True, capture_output=True
+        [sys.executable, str(tool), "--config", str(RACK / "rack.json"), node, name], check=True, capture_output=True
     )
 
 
@@ -158,8 +158,11 @@ def provisioner_writes() -> list[str]:
 
 def network_boots(node: str) -> int:
     """How often the node has booted from the network and unpacked an image."""
-    text = (RACK / "nodes" / node / "console.log").read_text(encoding="utf-8", errors="replace")
-    return len(re.findall(r"unpack", text))
+    path = RACK / "nodes" / node / "boots.jsonl"
+    if not path.exists():
+        return 0
+    boots = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return sum(1 for boot in boots if boot["device"] == "network")
 
 
 def ledger_rows(query: str) -> list[tuple[Any, ...]]:
