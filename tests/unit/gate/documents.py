@@ -1,0 +1,153 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documents and logs of our own making, in the shapes that DCGM and the driver are known to print."""
+
+from __future__ import annotations
+
+import copy
+import json
+import stat
+from pathlib import Path
+from typing import Any, Optional
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+GATE_FILES = CHECKOUT / "roles" / "gate" / "files"
+PROFILES = GATE_FILES / "profiles"
+PROFILE_SCHEMA = GATE_FILES / "schemas" / "profile.schema.json"
+VERDICT_SCHEMA = GATE_FILES / "schemas" / "verdict.schema.json"
+
+LEVELS: dict[int, list[str]] = {1: ["software"], 2: ["software", "pcie", "memory"]}
+DEPLOYMENT = [
+    "Denylist",
+    "NVML Library",
+    "CUDA Main Library",
+    "Permissions and OS Blocks",
+    "Persistence Mode",
+    "Environment Variables",
+    "Page Retirement/Row Remap",
+    "Graphics Processes",
+    "Inforom",
+]
+
+
+def profile(count: int = 8) -> dict[str, Any]:
+    """A profile of this test suite's own SKU."""
+    about = {"source": "written for tests", "date": "2026-11-20", "conditions": "none at all"}
+    tests = [("software", 1), ("memory", 2), ("pcie", 2), ("diagnostic", 3), ("nvbandwidth", 3)]
+    return {
+        "schema": 1,
+        "sku": "test-sku",
+        "title": "A machine of tests",
+        "gpu": {"count": {"value": count, **about}, "device_ids": {"value": ["2330"], **about}},
+        "dcgm": {"tests": [{"name": name, "level": level, **about} for name, level in tests]},
+    }
+
+
+def fault(text: str, error_id: int, severity: int = 2, category: int = 10) -> dict[str, Any]:
+    return {"warning": text, "error_id": error_id, "error_category": category, "error_severity": severity}
+
+
+def dcgm4(tests: Optional[list[str]] = None, gpus: int = 8) -> dict[str, Any]:
+    """A healthy document of DCGM 4."""
+
+    def test(name: str) -> dict[str, Any]:
+        results = [
+            {"entity_group": "GPU", "entity_group_id": 1, "entity_id": at, "status": "Pass"} for at in range(gpus)
+        ]
+        return {"name": name, "results": results, "test_summary": {"status": "Pass"}}
+
+    entities = [{"entity_id": at, "device_id": "2330", "serial_num": f"165{at:010d}"} for at in range(gpus)]
+    return {
+        "DCGM Diagnostic": {
+            "test_categories": [
+                {"category": "Hardware", "tests": [test(name) for name in (tests or LEVELS[2])]},
+            ]
+        },
+        "entity_groups": [{"entity_group": "GPU", "entity_group_id": 1, "entities": entities}],
+        "metadata": {"version": "4.6.0", "Driver Version Detected": "580.95.05"},
+    }
+
+
+def dcgm3(level: int = 2, gpus: int = 8, *, key: str = "gpu_id") -> dict[str, Any]:
+    """A healthy document of DCGM 2 or 3: nine deployment tests of the machine, then display names."""
+    tests: list[dict[str, Any]] = [{"name": name, "results": [{"status": "Pass"}]} for name in DEPLOYMENT]
+    if level > 1:
+        tests += [
+            {"name": name, "results": [{key: str(at), "status": "Pass"} for at in range(gpus)]}
+            for name in ("PCIe", "GPU Memory")
+        ]
+    return {"DCGM GPU Diagnostic": {"test_categories": [{"category": "Deployment", "tests": tests}]}}
+
+
+def result_of(document: dict[str, Any], test: str, gpu: int) -> dict[str, Any]:
+    """One result of a DCGM 4 document, to be changed in place."""
+    for category in document["DCGM Diagnostic"]["test_categories"]:
+        for candidate in category["tests"]:
+            if candidate["name"] == test:
+                found: dict[str, Any] = candidate["results"][gpu]
+                return found
+    raise KeyError(test)
+
+
+def failing(document: dict[str, Any], test: str, gpu: int, *faults: dict[str, Any]) -> dict[str, Any]:
+    """A copy in which one GPU fails one test."""
+    changed = copy.deepcopy(document)
+    result = result_of(changed, test, gpu)
+    result["status"] = "Fail"
+    if faults:
+        result["warnings"] = list(faults)
+    for category in changed["DCGM Diagnostic"]["test_categories"]:
+        for candidate in category["tests"]:
+            if candidate["name"] == test:
+                candidate["test_summary"] = {"status": "Fail", "warnings": list(faults)}
+    return changed
+
+
+def text(document: Any) -> str:
+    return json.dumps(document, indent="\t")
+
+
+def program(path: Path, body: str) -> str:
+    """A small executable."""
+    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return str(path)
+
+
+def dcgmi(folder: Path, output: str, *, rc: int = 0, version: str = "4.6.0", body: str = "", name: str = "dcgmi") -> str:
+    """A dcgmi that prints this, and notes how it was called."""
+    answer = folder / f"{name}.out"
+    answer.write_text(output, encoding="utf-8")
+    return program(
+        folder / name,
+        f'echo "$*" >> {folder}/{name}.calls\n'
+        f'if [ "$1" = --version ]; then echo; echo "dcgmi  version: {version}"; exit 0; fi\n'
+        f'if [ "$1" = discovery ]; then echo "8 GPUs found."; exit 0; fi\n'
+        f"{body}\ncat {answer}\nexit {rc}",
+    )
+
+
+def kmsg(*messages: str, start: float = 0.0, step: float = 1.0, seq: int = 0, level: int = 6) -> str:
+    """Records as /dev/kmsg shows them; the kernel's own first line comes first."""
+    lines = ["Linux version 6.8.0 (build@host)", *messages] if seq == 0 else list(messages)
+    return "".join(
+        f"{level},{seq + at},{int((start + at * step) * 1e6)},-;{message}\n" for at, message in enumerate(lines)
+    )
+
+
+def machine(folder: Path, log: str, *, uptime: float = 1000.0) -> dict[str, Any]:
+    """The options of a kernel_log_gate that reads this log as the kernel's own."""
+    (folder / "kmsg").write_text(log, encoding="utf-8")
+    (folder / "uptime").write_text(f"{uptime} 1.0\n", encoding="ascii")
+    (folder / "boot_id").write_text("3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51\n", encoding="ascii")
+    (folder / "pstore").mkdir(exist_ok=True)
+    return {
+        "source": "kmsg",
+        "path": str(folder / "kmsg"),
+        "uptime_path": str(folder / "uptime"),
+        "boot_id_path": str(folder / "boot_id"),
+        "pstore_path": str(folder / "pstore"),
+        "since": "boot",
+        "profile": profile(),
+    }
