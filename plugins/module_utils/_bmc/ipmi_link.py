@@ -10,6 +10,7 @@ Here every failure is one of our tree, a chassis command is sent once, and the s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ else:
     LIBRARY_PROBLEM = None
 
 PORT = 623
+#: How long the answer to a command that is sent once is waited for.
+_ONCE_SECONDS = 10.0
 #: Limits of the protocol (IPMI 2.0, 22.27 and 22.30); a longer Redfish password does not work here.
 USER_LIMIT = 16
 PASSWORD_LIMIT = 20
@@ -47,6 +50,7 @@ _LOGIN: tuple[tuple[str, type[FleetError], str], ...] = (
     ("nvalid role", AuthFailed, "the BMC refuses this user's privilege"),
     ("nsufficient resources", NotNow, "the BMC has no session left"),
     ("timeout", Unreachable, "the BMC does not answer"),
+    ("None", Unreachable, "the BMC does not answer"),  # what it says after its last attempt
 )
 #: Completion codes (IPMI 2.0, table 5-2).
 _BUSY = frozenset({0xC0, 0xC3, 0xCE, 0xD2})
@@ -89,7 +93,8 @@ class IpmiLink:
                     wanted=f"at most {limit} bytes",
                     do=f"use a BMC user for IPMI with a {name} that fits, or bmc_protocol redfish",
                 )
-        self._login = (username, password)
+        # As bytes: pyghmi encodes text, and then never finds again what it had filed under it.
+        self._login = (username.encode("utf-8"), password.encode("utf-8"))
         self._session: Any = None
 
     def command(
@@ -101,7 +106,7 @@ class IpmiLink:
         """
         session = self._open()
         try:
-            answer = session.raw_command(netfn=netfn, command=command, data=tuple(data), retry=not once)
+            answer = (self._sent_once if once else session.raw_command)(netfn=netfn, command=command, data=tuple(data))
         except Exception as exc:  # pyghmi raises what its parser stumbles over
             self.close()
             raise self._lost(what, exc, once) from exc
@@ -112,6 +117,16 @@ class IpmiLink:
         if code:
             raise self._refusal(code, str(answer.get("error") or ""), what)
         return bytes(answer.get("data") or b"")
+
+    def _sent_once(self, **request: Any) -> Any:
+        """pyghmi repeats what got no answer, and without its repetition it does not wait: so the waiting is done here."""
+        session, answers = self._session, []  # type: Any, list[Any]
+        session.raw_command(**request, timeout=_ONCE_SECONDS * 2, callback=answers.append)
+        end = time.monotonic() + _ONCE_SECONDS
+        while not answers and time.monotonic() < end:
+            Session.wait_for_rsp(timeout=max(0.01, end - time.monotonic()))
+        session.incommand = False
+        return answers[0] if answers else None
 
     def _open(self) -> Any:
         if self._session is not None and not getattr(self._session, "broken", False):

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""OpenIPMI's ipmi_sim as a BMC: the real protocol, with a machine behind it that is a folder of small files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Optional
+
+USER, PASSWORD = "admin", "correct-horse"
+PROGRAM = shutil.which("ipmi_sim")
+_LAN = """name "test"
+set_working_mc 0x20
+  startlan 1
+    addr {address} {port}
+    priv_limit admin
+    allowed_auths_callback none md2 md5 straight
+    allowed_auths_user none md2 md5 straight
+    allowed_auths_operator none md2 md5 straight
+    allowed_auths_admin none md2 md5 straight
+    guid a123456789abcdefa123456789abcdef
+  endlan
+  chassis_control "{control}"
+  user 1 true "" "" user 10 none md2 md5 straight
+  user 2 true "{user}" "{password}" admin 10 none md2 md5 straight
+"""
+_EMULATOR = """mc_setbmc 0x20
+mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f {ids} persist_sdr
+sel_enable 0x20 1000 0x0a
+mc_add_fru_data 0x20 0 {size} data {data}
+mc_enable 0x20
+"""
+
+
+def _area(head: bytes, *fields: str) -> bytes:
+    body = head + b"".join(bytes([0xC0 | len(text)]) + text.encode() for text in fields) + b"\xc1"
+    length = -(-(len(body) + 1) // 8)
+    padded = bytearray(body.ljust(length * 8 - 1, b"\0"))
+    padded[1] = length
+    return bytes(padded) + bytes([-sum(padded) & 0xFF])
+
+
+def fru() -> bytes:
+    product = _area(bytes([1, 0, 25]), "Example", "GPU8", "PN-1", "v1", "SN0001", "tag")
+    header = bytes([1, 0, 0, 0, 1, 0, 0])
+    return header + bytes([-sum(header) & 0xFF]) + product
+
+
+def free_udp_port(address: str) -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
+
+
+class IpmiSim:
+    """Context manager; ``folder/power`` is 0 or 1, ``folder/boot`` the override, ``folder/calls`` what was set."""
+
+    def __init__(self, folder: Path, *, address: str = "127.0.0.1", ids: str = "0x1291 0xf02", lag: float = 0.0) -> None:
+        self.folder = folder
+        self.address, self.port = address, free_udp_port(address)
+        self.lag = lag
+        (folder / "state").mkdir(parents=True)
+        self.set_power("0")
+        control = f"{sys.executable} -E -s -S {Path(__file__).with_name('chassis_control.py')} {folder}"
+        lan = _LAN.format(address=address, port=self.port, control=control, user=USER, password=PASSWORD)
+        (folder / "lan.conf").write_text(lan)
+        data = fru()
+        emulator = _EMULATOR.format(ids=ids, size=len(data), data=" ".join(f"0x{byte:02x}" for byte in data))
+        (folder / "node.emu").write_text(emulator)
+        self._process: Optional[subprocess.Popen[bytes]] = None
+
+    def __enter__(self) -> IpmiSim:
+        assert PROGRAM
+        (self.folder / "lag").write_text(str(self.lag))
+        files = ["-c", str(self.folder / "lan.conf"), "-f", str(self.folder / "node.emu"), "-s", str(self.folder / "state")]
+        with open(self.folder / "log", "wb") as log:
+            self._process = subprocess.Popen(
+                [PROGRAM, *files, "-n"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]}
+            )
+        self._wait()
+        return self
+
+    def _wait(self) -> None:
+        """Until the port is taken; a bad line in its files makes it stay silent."""
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.bind((self.address, self.port))
+                except OSError:
+                    return
+            time.sleep(0.05)
+        raise TimeoutError((self.folder / "log").read_text())
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._process
+        self._process.kill()
+        self._process.wait()
+
+    def set_power(self, value: str) -> None:
+        (self.folder / "power").write_text(value)
+
+    def power(self) -> str:
+        return {"1": "On", "0": "Off"}[(self.folder / "power").read_text().strip()]
+
+    def calls(self) -> list[str]:
+        path = self.folder / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def probe(self) -> Optional[dict[str, str]]:
+        boots = [line for line in self.calls() if line.startswith("boot:")]
+        if self.power() == "Off" or not boots:
+            return None
+        network = boots[-1].endswith("pxe")
+        uptime = time.time() - (self.folder / "power").stat().st_mtime
+        line = "quiet BOOTIF=01-52-54-00-00-00-01" if network else "quiet"
+        return {"boot_id": f"boot-{len(boots)}", "cmdline": line, "uptime": f"{uptime:.2f}"}

@@ -1,0 +1,307 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Redfish BMC over TLS: real requests, real state, the manners of one maker, and faults on demand."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Optional
+
+from .machine import Machine
+from .vendors import vendor
+
+USER, PASSWORD = "admin", "correct-horse"
+_B = "BootSourceOverride"
+
+
+class Answer(Exception):
+    """Ends a request with this status and body."""
+
+    def __init__(self, status: int, body: Any = None, headers: Optional[dict[str, str]] = None) -> None:
+        super().__init__(status)
+        self.status, self.body, self.headers = status, body, headers or {}
+
+
+def error(status: int, message_id: str, text: str = "") -> Answer:
+    info = [{"MessageId": message_id, "Message": text or message_id, "Severity": "Critical"}]
+    return Answer(status, {"error": {"code": message_id, "message": text, "@Message.ExtendedInfo": info}})
+
+
+class FakeBmc:
+    """The service. ``requests`` and ``writes`` count what arrived; ``faults`` may be changed while it runs.
+
+    faults: busy (so many requests are answered with 503), busy_status, drop_post (so many POSTs are done and not
+    answered), drop_patch, raw (bytes by path, sent as they are), soft_error (writes answer 200 with an error inside,
+    done nothing), tasks (writes answer 202), task_fails, liar (writes answer 204, done nothing), no_edge (a restart
+    shows no off).
+    """
+
+    def __init__(self, name: str = "plain", *, context: Optional[ssl.SSLContext] = None, address: str = "127.0.0.1",
+                 **machine: Any) -> None:
+        self.vendor = vendor(name)
+        self.machine = Machine(**machine)
+        self.faults: dict[str, Any] = {}
+        self.requests: Counter[str] = Counter()
+        self.paths: list[str] = []
+        self.writes: list[tuple[str, str, Any]] = []
+        self.failed_logins = 0
+        self.tasks: list[float] = []
+        self.off_at = 0.0
+        self.tag = 0
+        handler = type("Handler", (_Handler,), {"bmc": self})
+        self._server = ThreadingHTTPServer((address, 0), handler)
+        self._server.daemon_threads = True
+        self.scheme = "https" if context else "http"
+        if context:
+            # Without the handshake in accept(): one client that stalls would stop the others.
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.port = self._server.server_address[1]
+        self.url = f"{self.scheme}://{address}:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    def __enter__(self) -> FakeBmc:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    # -- documents ---------------------------------------------------------------------------------------------
+
+    def get(self, path: str) -> tuple[dict[str, Any], str]:
+        v, parts = self.vendor, path.strip("/").split("/")[2:]
+        if not parts:
+            links = {"Systems": {"@odata.id": "/redfish/v1/Systems"}} if v["systems"] or v["others"] else {}
+            return {"@odata.id": "/redfish/v1/", "RedfishVersion": "1.15.0", "Id": "RootService", **v["root"], **links}, ""
+        if parts == ["Systems"]:
+            ids = [*v["others"], *v["systems"]]
+            return {"Members": [{"@odata.id": f"/redfish/v1/Systems/{name}"} for name in ids]}, ""
+        if parts[0] == "Tasks":
+            return self._task(int(parts[1]))
+        if parts[0] == "Systems" and len(parts) > 1:
+            return self._system(path, parts)
+        raise error(404, "Base.1.8.ResourceMissingAtURI")
+
+    def _task(self, number: int) -> tuple[dict[str, Any], str]:
+        left = self.tasks[number] - time.monotonic()
+        state = "Running" if left > 0 else "Exception" if self.faults.get("task_fails") else "Completed"
+        if state == "Running" and self.faults["tasks"] == "monitor":
+            raise Answer(202, None, {"Location": f"/redfish/v1/Tasks/{number}"})
+        return {"@odata.type": "#Task.v1_4_0.Task", "Id": str(number), "TaskState": state, "TaskStatus": "OK"}, ""
+
+    def _system(self, path: str, parts: list[str]) -> tuple[dict[str, Any], str]:
+        v, name = self.vendor, parts[1]
+        base = f"/redfish/v1/Systems/{name}"
+        suffix = path.rstrip("/")[len(base) :]
+        if name in v["others"]:
+            return self._other(base, name, v["others"][name]), ""
+        if name not in v["systems"]:
+            raise error(404, "Base.1.8.ResourceMissingAtURI")
+        if suffix == "":
+            return self._main(base, name), self._etag()
+        if suffix == v["boot_in"]:
+            return {"@odata.id": base + suffix, "Id": "Settings", "Boot": self.boot()}, self._etag()
+        if suffix == "/ResetActionInfo" and v["resets_in"] == "info":
+            parameter = {"Name": "ResetType", "Required": True, "AllowableValues": list(v["resets"])}
+            return {"Parameters": [parameter]}, ""
+        raise error(404, "Base.1.8.ResourceMissingAtURI")
+
+    def _other(self, base: str, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        doc = {"@odata.id": base, "Id": name, **fields}
+        if doc.pop("Actions", None):
+            doc["Actions"] = {"#ComputerSystem.Reset": {"target": f"{base}/Actions/ComputerSystem.Reset"}}
+            doc["Bios"] = {"@odata.id": f"{base}/Bios"}
+        return doc
+
+    def _main(self, base: str, name: str) -> dict[str, Any]:
+        v, m = self.vendor, self.machine
+        action: dict[str, Any] = {"target": f"{base}/Actions/ComputerSystem.Reset"}
+        if v["resets_in"] == "action":
+            action["ResetType@Redfish.AllowableValues"] = list(v["resets"])
+        elif v["resets_in"] == "info":
+            action["@Redfish.ActionInfo"] = f"{base}/ResetActionInfo"
+        doc = {
+            "@odata.id": base, "Id": name, "SerialNumber": "SN0001", "UUID": "5ac00000-0000-4000-8000-000000000001",
+            "PowerState": m.power, **v["system"], "Actions": {"#ComputerSystem.Reset": action},
+        }  # fmt: skip
+        if v["last_reset_time"]:
+            doc["LastResetTime"] = m.reset_time
+        if v["boot_in"] == "main" or v["main_boot"].get("mirror"):
+            doc["Boot"] = self.boot()
+        elif v["main_boot"].get("nulls"):
+            doc["Boot"] = dict.fromkeys([f"{_B}Enabled", f"{_B}Target", f"{_B}Mode"])
+        if v["boot_in"].startswith("/") and v["settings_link"]:
+            doc["@Redfish.Settings"] = {"SettingsObject": {"@odata.id": base + v["boot_in"]}}
+        return doc
+
+    def boot(self) -> dict[str, Any]:
+        v, override = self.vendor, self.machine.override
+        self.machine.power  # a change that is due is made before it is told
+        boot = {
+            f"{_B}Enabled": override["enabled"], f"{_B}Target": override["target"],
+            f"{_B}Target@Redfish.AllowableValues": list(v["targets"]),
+        }  # fmt: skip
+        if v["shows_mode"]:
+            boot[f"{_B}Mode"] = override["mode"]
+        if v["http_boot_uri"]:
+            boot["HttpBootUri"] = override["uri"]
+        if v["shows"]:
+            boot.update({key: value for key, value in v["shows"](boot).items() if value})
+        return boot
+
+    def _etag(self) -> str:
+        kind = self.vendor["etag"]
+        if kind == "changing":
+            self.tag += 1
+        return {"none": "", "weak": f'W/"{self.tag}"'}.get(kind, f'"{self.tag}"')
+
+    # -- writes ------------------------------------------------------------------------------------------------
+
+    def reset(self, name: str, body: Any) -> None:
+        v, m = self.vendor, self.machine
+        kind = body.get("ResetType") if isinstance(body, dict) else None
+        if name not in v["systems"] or kind not in v["resets"]:
+            raise error(400, "Base.1.8.ActionParameterNotSupported", f"{kind}")
+        if kind == "On" and time.monotonic() - self.off_at < v["settles"]:
+            raise error(409, "Base.1.18.ActionParameterValueConflict", "settling")
+        if v["strict"] and {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}.get(kind) == m.power:
+            raise error(409, "IDRAC.2.9.PSU501", f"already powered {m.power}")
+        if "Off" in kind:
+            self.off_at = time.monotonic() + m.lag
+        if self.faults.get("no_edge") and "Re" in kind:
+            with m.lock:
+                m._boot()
+            return
+        m.reset(kind)
+
+    def patch_boot(self, path: str, headers: Any, body: Any) -> None:
+        v = self.vendor
+        boot = body.get("Boot") if isinstance(body, dict) else None
+        if not isinstance(boot, dict):
+            raise error(400, "Base.1.8.MalformedJSON")
+        suffix = "/" + "/".join(path.strip("/").split("/")[4:]) if path.count("/") > 4 else "main"
+        if suffix != v["boot_in"]:
+            raise error(400, v["main_boot"].get("refuses") or "Base.1.8.PropertyUnknown", "Boot is not to be written here")
+        self._check_tag(headers.get("If-Match"))
+        if set(boot) & set(v["read_only"]):
+            raise error(400, "iLO.2.14.PropertyNotWritableOrUnknown", "a boot property")
+        if boot.get(f"{_B}Target", "None") not in v["targets"]:
+            raise error(400, "Base.1.8.PropertyValueNotInList", str(boot[f"{_B}Target"]))
+        if any(name not in boot for name in v["needs"]):
+            return
+        names = {f"{_B}Enabled": "enabled", f"{_B}Target": "target", f"{_B}Mode": "mode", "HttpBootUri": "uri"}
+        with self.machine.lock:
+            self.machine.override.update({names[key]: value for key, value in boot.items()})
+        self.tag += 1
+
+    def _check_tag(self, given: Optional[str]) -> None:
+        kind, now = self.vendor["etag"], f'"{self.tag}"'
+        wanted = {"none": None, "any": ("*",)}.get(kind, (now, "*"))
+        if wanted is None:
+            return
+        if given is None:
+            raise error(428, "Base.1.8.PreconditionRequired")
+        if given not in wanted:
+            raise error(412, "Base.1.8.PreconditionFailed")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    bmc: FakeBmc
+
+    def log_message(self, *args: Any) -> None:
+        """Silent."""
+
+    def _serve(self, method: str) -> None:
+        bmc = self.bmc
+        length = int(self.headers.get("Content-Length") or 0)
+        raw = self.rfile.read(length)
+        bmc.requests[method] += 1
+        bmc.paths.append(f"{method} {self.path}")
+        try:
+            self._faulty(method)
+            doc, tag = self._do(method, raw)
+            self._send(200, doc, {"ETag": tag} if tag else {})
+        except Answer as answer:
+            if answer.status:
+                self._send(answer.status, answer.body, answer.headers)
+            else:
+                self.close_connection = True
+
+    def _faulty(self, method: str) -> None:
+        faults = self.bmc.faults
+        login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        given = self.headers.get("Authorization")
+        if self.path.rstrip("/") != "/redfish/v1" or given:
+            if given != f"Basic {login}":
+                self.bmc.failed_logins += 1
+                raise error(401, "Base.1.8.NoValidSession")
+        if self.path in faults.get("raw", {}):
+            raise Answer(200, faults["raw"][self.path])
+        if faults.get("busy", 0) > 0:
+            faults["busy"] -= 1
+            raise Answer(faults.get("busy_status", 503), faults.get("busy_body"), {"Retry-After": "1"})
+
+    def _do(self, method: str, raw: bytes) -> tuple[Any, str]:
+        bmc, faults = self.bmc, self.bmc.faults
+        if method == "GET":
+            return bmc.get(self.path)
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            raise error(400, "Base.1.8.MalformedJSON") from None
+        bmc.writes.append((method, self.path, body))
+        if faults.get("refuse"):
+            raise error(*faults["refuse"])
+        if faults.get("soft_error"):
+            raise Answer(200, error(200, "Base.1.8.GeneralError", "it went wrong").body)
+        if not faults.get("liar"):
+            self._write(method, body)
+        fault = "drop_post" if method == "POST" else "drop_patch"
+        if faults.get(fault, 0) > 0:
+            faults[fault] -= 1
+            raise Answer(0)
+        if faults.get("tasks"):
+            bmc.tasks.append(time.monotonic() + 0.3)
+            raise Answer(202, None, {"Location": f"/redfish/v1/Tasks/{len(bmc.tasks) - 1}"})
+        raise Answer(204)
+
+    def _write(self, method: str, body: Any) -> None:
+        parts = self.path.strip("/").split("/")
+        if method == "POST" and parts[-1] == "ComputerSystem.Reset" and len(parts) == 6:
+            self.bmc.reset(parts[3], body)
+        elif method == "PATCH" and parts[2] == "Systems" and len(parts) in (4, 5):
+            self.bmc.patch_boot(self.path, self.headers, body)
+        else:
+            raise error(405, "Base.1.8.OperationNotAllowed")
+
+    def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        self._serve("GET")
+
+    def do_POST(self) -> None:
+        self._serve("POST")
+
+    def do_PATCH(self) -> None:
+        self._serve("PATCH")
+
+    def do_DELETE(self) -> None:
+        self._serve("DELETE")

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How BMCs of several makers differ, one entry each; what is not named is as in PLAIN.
+
+root, system: fields that are added to the documents. systems: Ids of all systems of the service, the machine first.
+resets: allowed ResetTypes; resets_in: where they are listed. boot_in: the resource that holds the override (``main``,
+or a suffix below the system); main_boot: what the main resource shows of it then. targets: the allowed ones.
+etag: ``none``, ``strong`` (428 without, 412 with another), ``weak`` (its strong form is wanted), ``changing`` (a new
+one at each read, 412 with an old one), ``any`` (only ``*`` is taken). Others are explained where they stand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+STANDARD = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle", "Nmi")
+
+PLAIN: dict[str, Any] = {
+    "root": {"Name": "Root Service"},
+    "system": {"Manufacturer": "Example", "Model": "GPU8", "SystemType": "Physical", "Bios": {"@odata.id": "/none"}},
+    "systems": ("1",),
+    "others": {},
+    "resets": STANDARD,
+    "resets_in": "action",
+    "boot_in": "main",
+    "main_boot": {},
+    "settings_link": True,
+    "targets": ("None", "Pxe", "Hdd", "UefiHttp"),
+    "shows_mode": True,
+    "http_boot_uri": False,
+    "etag": "none",
+    # What a GET says of the override instead of the truth: callable on the Boot section.
+    "shows": None,
+    # Properties in a PATCH of Boot that are answered with 400.
+    "read_only": (),
+    # Properties without which a PATCH of Boot is ignored, as the answer 204 does not tell.
+    "needs": (),
+    # Seconds after power-off in which On is answered with 409.
+    "settles": 0.0,
+    # On when on, off when off: refused.
+    "strict": False,
+    "last_reset_time": False,
+}
+
+_SECOND_HOST = {"Actions": True, "SerialNumber": "OTHER"}
+
+VENDORS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "idrac9": {
+        "root": {"Vendor": "Dell", "Product": "Integrated Dell Remote Access Controller", "Name": "Root Service"},
+        "system": {"Manufacturer": "Dell Inc.", "Model": "PowerEdge XE9680", "SystemType": "Physical"},
+        "systems": ("System.Embedded.1",),
+        "strict": True,
+        "targets": ("None", "Pxe", "Hdd", "Cd", "UefiHttp"),
+    },
+    "idrac10": {
+        "root": {"Vendor": "Dell", "Product": "Integrated Dell Remote Access Controller", "Name": "Root Service"},
+        "system": {"Manufacturer": "Dell Inc.", "Model": "PowerEdge R7715", "SystemType": "Physical"},
+        "systems": ("System.Embedded.1",),
+        "boot_in": "/Settings",
+        # The main resource shows the override, and calls it read-only when it is written there.
+        "main_boot": {"mirror": True, "refuses": "Base.1.18.PropertyNotWritable"},
+        "settings_link": False,
+        "strict": True,
+        "settles": 0.4,
+    },
+    "ilo": {
+        "root": {"Vendor": "HPE", "Product": "ProLiant DL380a Gen11", "Name": "HPE RESTful Root Service"},
+        "system": {"Manufacturer": "HPE", "Model": "ProLiant DL380a Gen11", "SystemType": "Physical"},
+        "resets": ("On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi", "PushPowerButton", "GracefulRestart"),
+        "read_only": ("BootSourceOverrideMode", "HttpBootUri"),
+        "strict": True,
+        "etag": "weak",
+    },
+    "supermicro": {
+        "system": {"Manufacturer": "Supermicro", "Model": "SYS-821GE-TNHR", "SystemType": "Physical"},
+        "resets_in": "info",
+        "needs": ("BootSourceOverrideEnabled", "BootSourceOverrideMode"),
+        "shows": lambda boot: {"BootSourceOverrideTarget": {"Pxe": "UefiBootNext"}.get(boot["BootSourceOverrideTarget"])},
+    },
+    "lenovo": {
+        "root": {"Vendor": "Lenovo", "Name": "Root Service"},
+        "system": {"Manufacturer": "Lenovo", "Model": "ThinkSystem SR675 V3", "SystemType": "Physical"},
+        "targets": ("None", "Pxe", "Hdd", "Cd"),
+        "resets": ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi"),
+        "etag": "changing",
+    },
+    "dgx": {
+        "root": {"Vendor": "AMI", "Product": "AMI Redfish Server", "Name": "Root Service"},
+        "system": {"Manufacturer": "NVIDIA", "Model": "DGXH100", "SystemType": "Physical"},
+        "systems": ("DGX",),
+        "others": {"HGX_Baseboard_0": {"SystemType": "Physical"}},
+        "resets": ("On", "ForceOff", "GracefulShutdown", "ForceRestart"),
+        "resets_in": "info",
+        "boot_in": "/SD",
+        "main_boot": {"nulls": True, "refuses": "Ami.1.0.OperationSupportedInFutureStateURI"},
+        "http_boot_uri": True,
+        "etag": "strong",
+    },
+    "gigabyte": {
+        "root": {"Vendor": "AMI", "Product": "AMI Redfish Server", "Name": "Root Service"},
+        "system": {"Manufacturer": "GIGABYTE", "Model": "G593", "SystemType": "Physical"},
+        "systems": ("Self",),
+        "resets": ("On", "ForceOff", "GracefulShutdown", "ForceRestart"),
+        "etag": "any",
+    },
+    "gb200": {
+        "root": {"Vendor": "NVIDIA", "Product": "GB200 NVL", "Name": "Root Service"},
+        "system": {"SystemType": "Physical"},
+        "systems": ("System_0",),
+        "others": {"HGX_Baseboard_0": {"SystemType": "Physical", "Boot": {}}},
+        "resets_in": "info",
+        "boot_in": "/Settings",
+        "main_boot": {"mirror": True},
+        "shows_mode": False,
+        "targets": ("None", "Pxe", "Hdd"),
+    },
+    "openbmc": {
+        "system": {"Manufacturer": "Example", "Model": "", "SystemType": "Physical"},
+        "systems": ("system",),
+        "resets_in": "info",
+        "targets": ("None", "Pxe", "Hdd"),
+        "last_reset_time": True,
+    },
+    "cray": {
+        "system": {"Manufacturer": "HPE", "Model": "HPE CRAY EX235a", "SystemType": "Physical"},
+        "systems": ("Node0",),
+        "resets": ("On", "ForceOff", "Off"),
+        "resets_in": "info",
+        "boot_in": "nowhere",
+    },
+    "blades": {"systems": ("Node0",), "others": {"Node1": dict(_SECOND_HOST)}},
+    "chassis": {"systems": ()},
+    "dpu": {"others": {"Card1": {"SystemType": "DPU", "Actions": True}}},
+    # What sushy-tools shows, without its emulator: for tests that need its kind of read-back and a counted boot.
+    "once_unseen": {
+        "root": {"Name": "Redvirt Service"},
+        "system": {"Manufacturer": "Sushy Emulator", "SystemType": "Physical"},
+        "shows": lambda boot: {"BootSourceOverrideEnabled": "Continuous"},
+    },
+}
+
+
+def vendor(name: str) -> dict[str, Any]:
+    return {**PLAIN, **VENDORS[name]}
