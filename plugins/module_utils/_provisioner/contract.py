@@ -64,9 +64,7 @@ class Image:
             )
         picked = {key: str(mapping[key]) for key in cls.__dataclass_fields__ if mapping.get(key)}
         if picked.get("format", "ramdisk") not in ("ramdisk", "whole-disk"):
-            raise ConfigError(
-                f"unknown image format {picked['format']}", node=node, wanted="ramdisk or whole-disk"
-            )
+            raise ConfigError(f"unknown image format {picked['format']}", node=node, wanted="ramdisk or whole-disk")
         return cls(**picked)
 
     @property

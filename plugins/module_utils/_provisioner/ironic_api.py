@@ -124,9 +124,7 @@ class IronicApi:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def write(
-        self, method: str, path: str, *, body: Any, saying: str, host: str, destructive: bool = False
-    ) -> Any:
+    def write(self, method: str, path: str, *, body: Any, saying: str, host: str, destructive: bool = False) -> Any:
         """One write, if it may be sent; returns its JSON, or None where there is none or in check mode.
 
         A node that a conductor has locked for a moment is asked again; ``saying`` is the write without secrets.
@@ -165,7 +163,7 @@ class IronicApi:
     def _no_answer(self, exc: Exception) -> FleetError:
         if isinstance(exc, ksa.Unauthorized):
             return self._unauthorised()
-        if isinstance(exc, ksa.SSLFailure):
+        if isinstance(exc, ksa.SSLError):
             return Unreachable(
                 f"TLS with Ironic failed: {_cause(exc)}",
                 address=self.address,

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_record as record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    ABSENT,
     FAILED,
     OTHER,
     Changes,
@@ -40,7 +41,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 BLOCK = 50
 #: A region worker takes four requests at a time.
 IN_FLIGHT = 4
-_SYSTEM_ID = re.compile(r"[0-9a-z]{6}")
+#: The letters and digits that MAAS makes its ids of (provisioningserver/utils/znums.py).
+_SYSTEM_ID = re.compile(r"[34678abcdefghkmnpqrstwxy]{6}")
 
 
 class MaasDriver(Driver):
@@ -128,6 +130,10 @@ class MaasDriver(Driver):
                 seen=f"machine {raw.get('hostname')} ({raw.get('system_id')}) has {problem}",
                 do="correct gpufleet_provisioner_id, gpufleet_serial or gpufleet_boot_mac in the inventory",
             )
+
+    def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
+        raw = self.api.get(f"machines/{node.id}/")
+        return node.moved(ABSENT, ABSENT) if raw is None else self._state(raw)
 
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
         """Names are looked up once; later polls ask by system id."""

@@ -70,7 +70,7 @@ def authorization(key: str) -> str:
 class MaasApi:
     """GET, and writes that ask first."""
 
-    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+    def __init__(self, params: Mapping[str, Any], ctx: Context, *, timeout: float = TIMEOUT) -> None:
         if _MISSING:
             raise MissingLibrary("requests", why="it speaks to MAAS", cause=_MISSING)
         require(params, "provisioner_url", "provisioner_api_key", node=ctx.node)
@@ -84,6 +84,7 @@ class MaasApi:
             )
         self.address = str(params["provisioner_url"]).rstrip("/").removesuffix("/api/2.0")
         self._verify: Any = str(params["provisioner_ca_path"]) if params.get("provisioner_ca_path") else True
+        self._timeout = timeout
         self._of_thread = threading.local()
         self._sessions: list[Any] = []
 
@@ -184,7 +185,7 @@ class MaasApi:
                 params=list(query),
                 data=list(fields) or None,
                 headers={"Authorization": authorization(self._key), "Accept": "application/json"},
-                timeout=TIMEOUT,
+                timeout=self._timeout,
                 verify=self._verify,
                 allow_redirects=False,
             )
@@ -215,9 +216,7 @@ class MaasApi:
                 do="correct gpufleet_provisioner_url: scheme, host, and the path /MAAS",
             )
         kind = Unreachable if code in (502, 503, 504) or (code >= 500 and method == "GET") else Refused
-        raise kind(
-            f"MAAS refused {method} {path}", address=self.address, seen=_words(answer), details={"status": code}
-        )
+        raise kind(f"MAAS refused {method} {path}", address=self.address, seen=_words(answer), details={"status": code})
 
     def _unauthorised(self, answer: Any) -> FleetError:
         late = "expired timestamp" in answer.text.lower()

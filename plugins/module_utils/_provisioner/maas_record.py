@@ -29,9 +29,7 @@ def check_extras(extras: Mapping[str, Any], node: str) -> None:
     """:raises ConfigError: naming what MAAS's driver does not know."""
     unknown = sorted(set(extras) - _KNOWN)
     if unknown:
-        raise ConfigError(
-            f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN))
-        )
+        raise ConfigError(f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN)))
 
 
 def options(extras: Mapping[str, Any], table: Mapping[str, bool]) -> list[tuple[str, str]]:

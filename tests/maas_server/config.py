@@ -1,0 +1,60 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the server is started with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    key: str
+    admin: bool = True
+
+
+@dataclass
+class Config:
+    """See README.md for the JSON file."""
+
+    users: tuple[User, ...]
+    host: str = "127.0.0.1"
+    port: int = 0
+    state_dir: Optional[Path] = None
+    boot_root: Optional[Path] = None
+    boot_url: str = ""
+    #: name of a custom image -> {"url", "kernel_url", "sha256", "size"}
+    images: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: {"ca_path", "username", "password_file"}; without it no BMC is spoken to, and every machine obeys
+    bmc: dict[str, str] = field(default_factory=dict)
+    #: what commissioning would read on the machine itself: a list of {"mac", "serial", "uuid", ...}
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    #: seconds that a background job takes at least: "commission", "deploy", "release", "erase"
+    delays: dict[str, float] = field(default_factory=dict)
+    #: architectures of the imported Ubuntu images; empty: nothing imported yet
+    architectures: tuple[str, ...] = ("amd64", "arm64")
+
+    @classmethod
+    def load(cls, path: Path) -> Config:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        host, _colon, port = str(told.get("listen", "127.0.0.1:5240")).rpartition(":")
+        key = told.get("api_key") or Path(told["api_key_file"]).read_text(encoding="ascii").strip()
+        users = [User("admin", key)]
+        users += [User(one["name"], one["api_key"], bool(one.get("admin"))) for one in told.get("users", [])]
+        return cls(
+            users=tuple(users),
+            host=host,
+            port=int(port),
+            state_dir=Path(told["state_dir"]),
+            boot_root=Path(told["boot_root"]) if told.get("boot_root") else None,
+            boot_url=str(told.get("boot_url", "")),
+            images=dict(told.get("images", {})),
+            bmc=dict(told.get("bmc", {})),
+            nodes=list(told.get("nodes", [])),
+            delays={key: float(value) for key, value in told.get("delays", {}).items()},
+        )

@@ -1,0 +1,214 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may be done to a machine, from which status, by whom. A table of operations; each a few lines."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import statuses as s
+from .answers import Answer, AnswerError, conflict
+from .config import Config, User
+from .hardware import BmcError, bmc_of
+from .jobs import Jobs
+from .params import Form
+from .store import Machine
+
+
+@dataclass
+class Site:
+    """What an operation may ask besides its machine."""
+
+    config: Config
+    jobs: Jobs
+
+    def series(self) -> list[str]:
+        ubuntu = ["ubuntu/jammy", "ubuntu/noble"] if self.config.architectures else []
+        custom = [f"custom/{name.rpartition('/')[2]}" for name in self.config.images]
+        return ["", *sorted([*custom, *ubuntu])]
+
+
+Operation = Callable[[Machine, User, Form, Site], Any]
+
+
+def commission(machine: Machine, user: User, form: Form, site: Site) -> None:
+    _admin(user)
+    if machine.status not in s.COMMISSION_FROM:
+        raise AnswerError(
+            Answer.form_error({"__all__": ["Commission is not available because of the current state of the node."]})
+        )
+    for key in ("enable_ssh", "skip_bmc_config", "skip_networking", "skip_storage"):
+        form.django_bool(key)
+    machine.move(s.COMMISSIONING)
+    machine.owner = user.name
+    machine.commissioning_status, machine.status_message = 1, "Performing PXE boot"
+    site.jobs.start("commission", machine)
+
+
+def deploy(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if machine.status not in (s.READY, s.ALLOCATED):
+        raise conflict(f"Can't deploy a machine that is in the '{s.NAMES[machine.status]}' state")
+    wanted = form.get("distro_series")
+    known = site.series()
+    full = next((one for one in known if wanted and wanted in (one, one.rpartition("/")[2])), "")
+    if wanted and not full:
+        text = f"'{wanted}' is not a valid distro_series.  It should be one of: {', '.join(map(repr, known))}."
+        raise AnswerError(Answer.form_error({"distro_series": [text]}))
+    machine.ephemeral_deploy = form.string_bool("ephemeral_deploy")
+    machine.enable_hw_sync = form.string_bool("enable_hw_sync")
+    # Without a series it is the site's default, whatever the client believes to have sent.
+    machine.osystem, _slash, machine.distro_series = (full or "ubuntu/noble").partition("/")
+    machine.hwe_kernel = form.get("hwe_kernel")
+    machine.agent_name = form.get("agent_name", machine.agent_name)
+    if machine.status == s.READY:
+        machine.move(s.ALLOCATED)
+        machine.owner = user.name
+    machine.move(s.DEPLOYING)
+    machine.netboot = True
+    machine.error_description, machine.status_message = "", "Performing PXE boot"
+    site.jobs.start("deploy", machine)
+
+
+def release(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if machine.status in s.RELEASE_IS_NOTHING:
+        return
+    if machine.status not in s.RELEASE_FROM:
+        raise conflict(f"Machine cannot be released in its current state ('{s.NAMES[machine.status]}').")
+    erase = any(form.django_bool(key) for key in ("erase", "secure_erase", "quick_erase"))
+    machine.move(s.DISK_ERASING if erase else s.RELEASING)
+    machine.annotations, machine.status_message = {}, "Releasing"
+    site.jobs.start("erase" if erase else "release", machine)
+
+
+def abort(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if machine.status not in s.ABORT:
+        raise conflict(
+            f"Cannot abort in current state: node {machine.system_id} is in state {s.NAMES[machine.status]}."
+        )
+    machine.move(s.ABORT[machine.status])
+    machine.job += 1
+    if machine.status == s.NEW:
+        machine.owner = ""
+
+
+def lock(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if machine.status not in s.LOCKABLE:
+        raise conflict("Can't lock, node is not deployed or deploying")
+    if machine.locked:
+        raise conflict("Machine is already locked")
+    machine.locked = True
+
+
+def unlock(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if not machine.locked:
+        raise conflict("Machine is not locked")
+    machine.locked = False
+
+
+def mark_broken(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if machine.owner != user.name:
+        raise AnswerError(Answer.forbidden())
+    machine.previous_status = machine.status
+    machine.move(s.BROKEN)
+    machine.error_description = form.get("comment")
+    machine.osystem = machine.distro_series = ""
+    machine.power_state = "off"
+    machine.job += 1
+
+
+def mark_fixed(machine: Machine, user: User, form: Form, site: Site) -> None:
+    _admin(user)
+    if machine.status != s.BROKEN:
+        raise conflict(f"Can't mark fixed a machine that is in the '{s.NAMES[machine.status]}' state")
+    # MAAS calls it Deployed again, although nothing is left of what was deployed.
+    machine.move(s.DEPLOYED if machine.previous_status == s.DEPLOYED else s.READY)
+    machine.error_description = ""
+
+
+def power_on(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if not machine.owner:
+        raise conflict("Can't start node: it hasn't been allocated.")
+    _power(machine, site, "on")
+
+
+def power_off(machine: Machine, user: User, form: Form, site: Site) -> None:
+    _power(machine, site, "off")
+
+
+def _power(machine: Machine, site: Site, state: str) -> None:
+    try:
+        bmc_of(machine, site.config).switch(state)
+    except BmcError as exc:
+        raise AnswerError(Answer.text(500, f"Unable to change the power state: {exc}")) from exc
+    machine.power_state = state
+
+
+def set_workload_annotations(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if not machine.owner:
+        raise conflict("Cannot set workload annotations: the machine is not allocated.")
+    if machine.owner != user.name:
+        raise AnswerError(Answer.forbidden())
+    for key, value in form.fields:
+        if value:
+            machine.annotations[key] = value
+        else:
+            machine.annotations.pop(key, None)
+
+
+def query_power_state(machine: Machine, user: User, form: Form, site: Site) -> dict[str, str]:
+    try:
+        machine.power_state = bmc_of(machine, site.config).power()
+    except BmcError as exc:
+        text = f"Unable to retrieve the power state: {exc}"
+        raise AnswerError(Answer.text(500, text)) from exc
+    return {"state": machine.power_state}
+
+
+def power_parameters(machine: Machine, user: User, form: Form, site: Site) -> dict[str, str]:
+    if not user.admin:
+        raise AnswerError(Answer.text(403, "This method is reserved for admin users."))
+    return dict(machine.power_parameters)
+
+
+def get_token(machine: Machine, user: User, form: Form, site: Site) -> dict[str, str]:
+    _admin(user)
+    blank = base64.b32encode(machine.system_id.encode()).decode().strip("=")
+    return {"token_key": blank, "token_secret": blank, "consumer_key": blank}
+
+
+def _admin(user: User) -> None:
+    if not user.admin:
+        raise AnswerError(Answer.forbidden())
+
+
+#: op -> (what it does, refused on a locked machine)
+POST: dict[str, tuple[Operation, bool]] = {
+    "commission": (commission, True),
+    "deploy": (deploy, True),
+    "release": (release, True),
+    "abort": (abort, True),
+    "lock": (lock, False),
+    "unlock": (unlock, False),
+    "mark_broken": (mark_broken, True),
+    "mark_fixed": (mark_fixed, True),
+    "power_on": (power_on, True),
+    "power_off": (power_off, True),
+    "set_workload_annotations": (set_workload_annotations, False),
+}
+GET: dict[str, Operation] = {
+    "query_power_state": query_power_state,
+    "power_parameters": power_parameters,
+    "get_token": get_token,
+}
+
+
+def may_touch(machine: Machine, user: User, refused_when_locked: bool) -> None:
+    """:raises AnswerError: 403 without a word."""
+    if refused_when_locked and machine.locked:
+        raise AnswerError(Answer.forbidden())
+    if not user.admin and machine.owner not in ("", user.name):
+        raise AnswerError(Answer.forbidden())

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lists and records: the filters of GET machines/, and the forms of POST and PUT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import statuses as s
+from .answers import Answer, AnswerError
+from .config import Config
+from .params import Form
+from .store import Machine
+
+_CHOICE = "Select a valid choice. That choice is not one of the available choices."
+_RULES: dict[str, Callable[[Machine, list[str]], bool]] = {
+    "id": lambda one, values: one.system_id in values,
+    "system_id": lambda one, values: one.system_id in values,
+    "hostname": lambda one, values: one.hostname in values or f"{one.hostname}.{one.domain}" in values,
+    "mac_address": lambda one, values: bool(set(one.macs) & {value.lower() for value in values}),
+    "domain": lambda one, values: one.domain in values,
+    "agent_name": lambda one, values: one.agent_name in values,
+    "status": lambda one, values: one.status in {s.WORDS[value] for value in values},
+    "zone": lambda one, values: one.zone in values,
+    "pool": lambda one, values: one.pool in values,
+    "tags": lambda one, values: set(values) <= set(one.tags),
+    "owner": lambda one, values: one.owner in values,
+    "power_state": lambda one, values: one.power_state in values,
+    "arch": lambda one, values: any(one.architecture.startswith(value) for value in values),
+}
+#: Each of these turns a rule around.
+_NOT = {"not_in_zone": "zone", "not_in_pool": "pool", **{f"not_{name}": name for name in _RULES}}
+
+
+def select(machines: list[Machine], filters: list[tuple[str, str]]) -> list[Machine]:
+    """:raises AnswerError: 400 for a filter or a value that MAAS does not know."""
+    wanted: dict[str, list[str]] = {}
+    for key, value in filters:
+        if key == "simple_status":
+            raise AnswerError(Answer.text(500, "Cannot resolve keyword 'simple_status' into field."))
+        if key not in _RULES and key not in _NOT:
+            raise AnswerError(Answer.form_error({key: ["No such constraint."]}))
+        if key in ("status", "not_status") and value not in s.WORDS:
+            text = f"Select a valid choice. {value} is not one of the available choices."
+            raise AnswerError(Answer.form_error({key: [text]}))
+        wanted.setdefault(key, []).append(value)
+    for key, values in wanted.items():
+        rule = _RULES.get(key) or _RULES[_NOT[key]]
+        machines = [one for one in machines if rule(one, values) == (key in _RULES)]
+    return machines
+
+
+def create(form: Form, config: Config, system_id: str, taken: set[str]) -> Machine:
+    """:raises AnswerError: 400 with what is wrong, field by field."""
+    errors: dict[str, list[str]] = {}
+    known = [f"{kind}/generic" for kind in config.architectures]
+    architecture = form.get("architecture")
+    architecture = architecture if "/" in architecture else f"{architecture}/generic"
+    if architecture not in known:
+        choices = ", ".join(map(repr, known)) or "''"
+        errors["architecture"] = [f"'{architecture}' is not a valid architecture.  It should be one of: {choices}."]
+    macs = [value.lower() for key in ("mac_addresses", "mac_addresses[]") for value in form.all(key)]
+    if not macs and form.get("power_type") != "ipmi":
+        errors["mac_addresses"] = ["This field is required."]
+    used = [mac for mac in macs if mac in taken]
+    if used:
+        errors["mac_addresses"] = [f"MAC address {used[0]} already in use on another machine."]
+    if errors:
+        raise AnswerError(Answer.form_error(errors))
+    machine = Machine(system_id=system_id, hostname=form.get("hostname") or f"made-up-{system_id}", macs=macs)
+    machine.architecture = architecture
+    change(machine, form, config)
+    return machine
+
+
+def change(machine: Machine, form: Form, config: Config) -> None:
+    """PUT: what the form does not know is ignored in silence."""
+    for key in ("hostname", "description", "min_hwe_kernel", "domain"):
+        if form.has(key):
+            setattr(machine, key, form.get(key))
+    for key, known in (("pool", _known(config, "pools")), ("zone", _known(config, "zones"))):
+        if form.has(key):
+            if form.get(key) not in known:
+                raise AnswerError(Answer.form_error({key: [_CHOICE]}))
+            setattr(machine, key, form.get(key))
+    if form.has("architecture") and "/" in form.get("architecture"):
+        machine.architecture = form.get("architecture")
+    if form.has("power_type"):
+        machine.power_type = form.get("power_type")
+    parameters = form.below("power_parameters_")
+    if "://" in parameters.get("power_address", ""):
+        text = "IPAddress() does not support netmasks or subnet prefixes! See documentation for details."
+        raise AnswerError(Answer.text(500, text))
+    machine.power_parameters.update(parameters)
+
+
+def _known(config: Config, kind: str) -> tuple[str, ...]:
+    return {"pools": ("default", "training", "quarantine"), "zones": ("default", "row-a", "row-b")}[kind]
+
+
+def boot_resources(config: Config) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for number, kind in enumerate(config.architectures):
+        found.append(
+            {
+                **_resource(10 + number, "Synced", "ubuntu/noble", f"{kind}/ga-24.04", "24.04 LTS"),
+                "subarches": "generic,ga-24.04,hwe-24.04",
+                "kflavor": "generic",
+                "platform": "generic",
+                "supported_platforms": "generic",
+            }
+        )
+    for number, name in enumerate(sorted(config.images)):
+        short = name.rpartition("/")[2]
+        found.append(
+            {
+                **_resource(100 + number, "Uploaded", short, "amd64/generic", short),
+                "subarches": "generic",
+                "base_image": "ubuntu/noble",
+            }
+        )
+    return found
+
+
+def boot_resource(config: Config, number: int) -> dict[str, Any]:
+    """One of them, with the digests of its files."""
+    one = next((one for one in boot_resources(config) if one["id"] == number), None)
+    if one is None:
+        raise AnswerError(Answer.text(404, "No BootResource matches the given query."))
+    files = {}
+    if one["type"] == "Uploaded":
+        image = next(image for name, image in config.images.items() if name.rpartition("/")[2] == one["name"])
+        digest, size = str(image.get("sha256", "")), int(image.get("size", 0))
+        files["root.tgz"] = {
+            "filename": "root.tgz",
+            "filetype": "root-tgz",
+            "sha256": digest,
+            "filename_on_disk": digest[:7],
+            "size": size,
+            "complete": True,
+        }
+    version = "20261115"
+    total = sum(int(str(file["size"])) for file in files.values())
+    one["sets"] = {version: {"version": version, "label": "uploaded", "size": total, "complete": True, "files": files}}
+    return one
+
+
+def _resource(number: int, kind: str, name: str, architecture: str, title: str) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": kind,
+        "name": name,
+        "architecture": architecture,
+        "resource_uri": f"/MAAS/api/2.0/boot-resources/{number}/",
+        "last_deployed": None,
+        "title": title,
+    }
