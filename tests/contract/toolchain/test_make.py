@@ -16,21 +16,22 @@ import pytest
 
 MAKE = Path(__file__).resolve().parents[3] / "make"
 STEPS = """
+.RECIPEPREFIX = >
 setup-2.19:
-	@echo an environment
+> @echo an environment
 setup-2.21:
-	@echo no python for it; exit 1
+> @echo no python for it; exit 1
 units-2.19:
-	@mkdir -p build/junit
-	@cp report.xml build/junit/units-2.19.xml
+> @mkdir -p build/junit
+> @cp report.xml build/junit/units-2.19.xml
 units-2.21:
-	@echo never to be seen
+> @echo never to be seen
 lint:
-	@echo line 7 is bad; exit 3
+> @echo line 7 is bad; exit 3
 hangs:
-	@sleep 30
+> @sleep 30
 leaves-a-daemon:
-	@sleep 20 & echo $$! >daemon.pid
+> @sleep 20 & echo $$! >daemon.pid
 """
 REPORT = '<testsuites><testsuite tests="5" failures="1" errors="0" skipped="2"/></testsuites>'
 
