@@ -78,7 +78,7 @@ identity:
   type: dict
   sample:
     serial: ABC1234
-    uuid: 5ac00000-0000-4000-8000-000000000001
+    uuid: 4c4c4544-0038-3510-8052-b4c04f4d3132
     manufacturer: Supermicro
     model: SYS-821GE-TNHR
     bmc_firmware: 11.01.01

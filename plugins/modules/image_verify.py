@@ -222,7 +222,7 @@ identity:
   description: Who the node is.
   returned: with O(mode=node), where the node was asked
   type: dict
-  sample: {serial: GF0001, system_uuid: 5ac00000-0000-4000-8000-000000000001, gpu_uuids: [], gpu_problem: ""}
+  sample: {serial: GF0001, system_uuid: 4c4c4544-0038-3510-8052-b4c04f4d3132, gpu_uuids: [], gpu_problem: ""}
 mode:
   description: What was verified.
   returned: always

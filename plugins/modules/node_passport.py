@@ -206,7 +206,7 @@ passport:
   returned: success
   type: dict
   sample:
-    subject: ["chassis-serial:GF0001", "system-uuid:5ac00000-0000-4000-8000-000000000001"]
+    subject: ["chassis-serial:GF0001", "system-uuid:4c4c4544-0038-3510-8052-b4c04f4d3132"]
     issued: "2026-01-31T08:00:00.000Z"
     expires: "2026-03-02T08:00:00.000Z"
     digest: "sha256:9f86..."

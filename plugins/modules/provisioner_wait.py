@@ -85,7 +85,7 @@ verdicts:
       ok: true
       state: deployed
       provision_state: active
-      provisioner_id: 5ac00000-0000-4000-8000-000000000001
+      provisioner_id: 4c4c4544-0038-3510-8052-b4c04f4d3132
       seconds: 412.7
       reason: ""
 polls:

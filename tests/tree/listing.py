@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.tests import recorded
 HEADER = "# SPDX-License-Identifier" + ": GPL-3.0-or-later"
 # Where the built-in rack lives: its folder, addresses, ports, serials and names.
 RACK = re.compile(
-    r"gpufleet-rack|gfrack|virtual[_-]rack|rack-fault|127\.77\.|10\.77\.0\.|52:54:00:77|5ac00000|16385|15240|stand-?in",
+    r"gpufleet-rack|gfrack|virtual[_-]rack|rack-fault|127\.77\.|10\.77\.0\.|52:54:00:77|5ac00000|16385|15240|\bstand-?ins?\b",
     re.IGNORECASE,
 )
 RACK_ROLE = "virtual_rack"
