@@ -98,10 +98,16 @@ class Record:
             held=bool(flags & {"DRAIN", "INVALID_REG"}) or self.state.base == "DOWN",
             answers="NOT_RESPONDING" not in flags and self.state.base != "UNKNOWN" and bool(self.booted),
             by_scheduler=by_scheduler,
-            finding=self.reason if "INVALID_REG" in flags or (by_scheduler and self.reason) else "",
+            finding=self._finding(),
             waits_for="" if work else "+".join(self.state.in_the_way),
             work=tuple(work),
         )
+
+    def _finding(self) -> str:
+        """22.05 leaves the reason of a drained node as it is and says so by the flag alone; 26.05 overwrites it."""
+        if _OWN_REASON.match(self.reason):
+            return self.reason
+        return "it registered with less hardware than slurm.conf says" if "INVALID_REG" in self.state.flags else ""
 
     def _port_state(self, work: Sequence[str]) -> str:
         if "DRAIN" in self.state.flags:

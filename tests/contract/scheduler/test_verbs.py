@@ -246,6 +246,8 @@ def test_refused_registration_keeps_our_claim_and_is_a_finding(slurm: Any) -> No
     try:
         slurm.boot("gpu003", again=True)
         slurm.wait_for(lambda: "INVALID_REG" in slurm.state("gpu003"), "registration is refused", 30)
+        # 22.05 keeps the reason of a node that was drained; 26.05 overwrites it, as is done by hand here.
+        slurm.update("gpu003", "Reason=Low RealMemory (reported:24105 < 100.00% of configured:99999999)")
         ours = {"known_token": "gpufleet:run2:reimage", "known_runs": []}
         seen = node(slurm, "gpu003", "present", run_id="run3", **ours)
         assert seen.data["owner"] == "ours" and "Low RealMemory" in seen.data["finding"]

@@ -1,0 +1,388 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers from CSV lists, Ironic and MAAS, joined by what identifies a machine."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet
+short_description: GPU nodes from server lists, Ironic and MAAS, joined into one inventory
+version_added: "0.1.0"
+author: gpufleet.baremetal contributors (@gpufleet)
+description:
+  - Reads one or several sources and fills the host variables C(gpufleet_*) that the roles of this collection work on.
+  - Rows of several sources are the same machine when they have the same serial, else the same system UUID, else the
+    same MAC; names are never compared. Whatever is not one clear match is an error that names both rows.
+  - Where two sources know the same variable, the one that is listed first decides it.
+  - A source that cannot be read completely is an error, and never an empty or a short inventory.
+  - The configuration file is called C(fleet.yml), or ends with C(.fleet.yml) or C(.fleet.yaml).
+extends_documentation_fragment:
+  - ansible.builtin.constructed
+  - ansible.builtin.inventory_cache
+options:
+  plugin:
+    description: The name of this plugin.
+    type: str
+    required: true
+    choices: [gpufleet.baremetal.fleet]
+  sources:
+    description:
+      - The sources, in the order of their say. Strings may be templates, for instance with a lookup of a secret.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      type:
+        description: What the source is.
+        type: str
+        required: true
+        choices: [csv, ironic, maas]
+      name:
+        description: A name for messages; by default its number and type.
+        type: str
+      join_only:
+        description: Only adds to machines that an earlier source knows; its other rows are left out.
+        type: bool
+        default: false
+      path:
+        description: Of V(csv), the file, relative to the configuration file.
+        type: path
+      delimiter:
+        description: Of V(csv), the character between cells; by default found in the header.
+        type: str
+      check_serials:
+        description: Of V(csv), refuse serials of digits that seem to have lost their leading zeros.
+        type: bool
+        default: true
+      password_lookup:
+        description:
+          - Of V(csv), the template that reads a secret for a C(bmc_password_ref) without a kind. C(REF) in it stands for the
+            reference.
+        type: str
+      url:
+        description: Of V(ironic) and V(maas), the address of the API; for MAAS with its path, such as C(/MAAS).
+        type: str
+      username:
+        description: Of V(ironic) with HTTP Basic, the user.
+        type: str
+      password:
+        description: Of V(ironic), the password of that user. A template with a lookup, never the secret itself.
+        type: str
+      cloud:
+        description: Of V(ironic) behind Keystone, the name of a cloud in C(clouds.yaml), in place of URL and user.
+        type: str
+      api_key:
+        description: Of V(maas), the API key. A template with a lookup, never the secret itself.
+        type: str
+      ca_path:
+        description: Of V(ironic) and V(maas), a file of certificate authorities for TLS.
+        type: path
+      query:
+        description:
+          - Of V(ironic) and V(maas), what the API itself shall filter by, such as C(conductor_group) or C(zone).
+        type: dict
+      bmc:
+        description:
+          - Of V(maas), also read the BMC's address and user. An administrator's key is needed. The passwords that MAAS
+            sends along are dropped at once.
+        type: bool
+        default: false
+      timeout:
+        description: Of V(maas), seconds for one answer. A thousand machines take MAAS 40 s.
+        type: float
+        default: 600
+  hostnames:
+    description:
+      - Expressions for the host's name; the first that gives a text is taken. They see the host's variables and C(name),
+        which is the machine's name in the first source that has one.
+    type: list
+    elements: str
+    default: [name, gpufleet_scheduler_node, gpufleet_serial]
+  filters:
+    description:
+      - Rules that are tried in order; the first whose expression is true decides. A machine that none is true for is kept,
+        unless the last rule is an C(include), which then must be true.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      include:
+        description: An expression over the host's variables; true keeps the machine.
+        type: str
+      exclude:
+        description: An expression over the host's variables; true leaves the machine out.
+        type: str
+  ironic_url:
+    description: The C(url) of each V(ironic) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_IRONIC_URL
+  ironic_username:
+    description: The C(username) of each V(ironic) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_IRONIC_USERNAME
+  ironic_password:
+    description: The C(password) of each V(ironic) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_IRONIC_PASSWORD
+  ironic_ca_path:
+    description: The C(ca_path) of each V(ironic) source that has none.
+    type: path
+    env:
+      - name: GPUFLEET_IRONIC_CA_PATH
+  ironic_cloud:
+    description: The C(cloud) of each V(ironic) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_IRONIC_CLOUD
+  maas_url:
+    description: The C(url) of each V(maas) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_MAAS_URL
+  maas_api_key:
+    description: The C(api_key) of each V(maas) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_MAAS_API_KEY
+  maas_ca_path:
+    description: The C(ca_path) of each V(maas) source that has none.
+    type: path
+    env:
+      - name: GPUFLEET_MAAS_CA_PATH
+requirements:
+  - openstacksdk for sources of type C(ironic)
+  - requests for sources of type C(maas)
+notes:
+  - ansible-core goes on with what is left when an inventory cannot be read. Set
+    C(ANSIBLE_INVENTORY_UNPARSED_FAILED=True), as automation controllers do, or C(unparsed_is_failed = true) in the section
+    C([inventory]) of C(ansible.cfg), so that it ends.
+  - Only V(ironic) and V(maas) sources are cached, and never a secret.
+"""
+
+EXAMPLES = r"""
+# fleet.yml: a list of servers. The columns are described in the README of the inventory examples.
+---
+plugin: gpufleet.baremetal.fleet
+sources:
+  - type: csv
+    path: servers.csv
+
+# gpu.fleet.yml: Ironic says what there is, a list of servers adds rack, SKU and BMC credentials.
+---
+plugin: gpufleet.baremetal.fleet
+sources:
+  - type: ironic
+    url: http://ironic.example.com:6385
+    username: ansible
+    password: "{{ lookup('ansible.builtin.env', 'IRONIC_PASSWORD') }}"
+  - type: csv
+    path: servers.csv
+    join_only: true
+filters:
+  - exclude: ironic_maintenance and ironic_owner == 'lab'
+keyed_groups:
+  - key: csv_rack
+    prefix: rack
+  - key: gpufleet_sku
+    prefix: sku
+cache: true
+cache_plugin: ansible.builtin.jsonfile
+cache_connection: /var/cache/gpufleet
+cache_timeout: 600
+
+# maas.fleet.yml: one pool of a MAAS; the key comes from the environment variable GPUFLEET_MAAS_API_KEY.
+---
+plugin: gpufleet.baremetal.fleet
+sources:
+  - type: maas
+    url: http://maas.example.com:5240/MAAS
+    bmc: true
+    query:
+      pool: training
+compose:
+  gpufleet_sku: "{'DGXH100': 'h100-sxm-8'}[maas_system_product]"
+  gpufleet_failure_domain: maas_zone
+groups:
+  broken: maas_status == 8
+"""
+
+import hashlib
+import json
+import os
+import re
+from typing import Any
+
+from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.template import trust_as_template
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import Machine, join
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sources import (
+    RAW,
+    SECRETS,
+    beside,
+    check_source,
+)
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import Lookup, plain
+
+_SUFFIXES = (".fleet.yml", ".fleet.yaml")
+_NAMES = ("fleet.yml", "fleet.yaml")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
+    """The fleet."""
+
+    NAME = "gpufleet.baremetal.fleet"
+
+    def verify_file(self, path: str) -> bool:
+        named = path.endswith(_SUFFIXES) or os.path.basename(path) in _NAMES
+        return bool(super().verify_file(path)) and named
+
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        super().parse(inventory, loader, path, cache)
+        self._read_config_data(path)
+        self.load_cache_plugin()
+        try:
+            for name, variables in self._hosts(path, cache):
+                self._add(name, variables)
+        except FleetError as exc:
+            raise AnsibleParserError(f"{path}: {exc}") from exc
+        except AnsibleError:
+            raise
+        except Exception as exc:  # whatever a library throws must not look like an empty fleet
+            raise AnsibleParserError(f"{path}: {type(exc).__name__}: {exc}") from exc
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def _hosts(self, path: str, cache: bool) -> list[tuple[str, dict[str, Any]]]:
+        """All of them before the first is added, so that a mistake in the last leaves no half inventory."""
+        sources = self.get_option("sources")
+        if not sources:
+            raise ConfigError("the inventory names no source", do="list at least one under 'sources'")
+        read = [
+            (self._source(source, number, path, cache), boolean(source.get("join_only", False)))
+            for number, source in enumerate(sources, 1)
+        ]
+        machines, left_out = join(read)
+        if left_out:
+            self.display.v(f"{len(left_out)} row(s) match no machine of an earlier source, such as {left_out[0].where}")
+        hosts: dict[str, tuple[Machine, dict[str, Any]]] = {}
+        for machine in machines:
+            variables = machine.variables()
+            if not self._wanted(machine, variables):
+                continue
+            name = self._name(machine, variables)
+            if name in hosts:
+                raise ConfigError(
+                    f"two machines would be called {name}",
+                    seen=f"{hosts[name][0].where}; {machine.where}",
+                    do="correct the names, or set 'hostnames' to expressions that tell them apart",
+                )
+            hosts[name] = (machine, variables)
+        return [(name, variables) for name, (_machine, variables) in hosts.items()]
+
+    def _source(self, source: Any, number: int, path: str, cache: bool) -> list[Record]:
+        kind = check_source(source, number)
+        label = str(source.get("name") or f"source {number} ({source['type']})")
+        options = {key: value if key in RAW else self._templated(value) for key, value in source.items()}
+        for name, shared in kind.shared.items():
+            if not options.get(name):
+                options[name] = self._templated(self.get_option(shared))
+        for name in ("path", "ca_path"):
+            if options.get(name):
+                options[name] = beside(str(options[name]), path)
+        if not kind.remote:
+            return kind.read(options, label)
+        try:
+            return self._cached(lambda: kind.read(options, label), options, path, cache)
+        except FleetError as exc:
+            raise exc.located(node=label)  # noqa: B904 (the same error, with its place)
+
+    def _templated(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._templated(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._templated(item) for item in value]
+        return self.templar.template(value) if isinstance(value, str) else value
+
+    def _cached(self, read: Any, options: dict[str, Any], path: str, cache: bool) -> list[Record]:
+        """Like any inventory's cache: asked for by the option, refused by --flush-cache, ended by its timeout."""
+        if not self.get_option("cache"):
+            return list(read())
+        public = {key: value for key, value in options.items() if key not in SECRETS}
+        digest = hashlib.sha256(json.dumps(public, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        key = f"{self.get_cache_key(path)}_{digest}"
+        if cache:
+            try:
+                return [Record.from_dict(item) for item in self._cache[key]]
+            except KeyError:
+                pass
+        records: list[Record] = read()
+        self._cache[key] = [record.as_dict() for record in records]
+        return records
+
+    # -- choosing ----------------------------------------------------------------------------------------------
+
+    def _wanted(self, machine: Machine, variables: dict[str, Any]) -> bool:
+        rules = self.get_option("filters")
+        for rule in rules:
+            if not isinstance(rule, dict) or len(rule) != 1 or next(iter(rule)) not in ("include", "exclude"):
+                raise ConfigError("a filter that is neither one include nor one exclude", seen=str(rule))
+            ((word, expression),) = rule.items()
+            try:
+                true = boolean(self._compose(expression, variables))
+            except Exception as exc:  # an undefined variable must not decide who is in the fleet
+                raise ConfigError(f"the filter {word}: {expression} fails: {exc}", node=machine.where) from exc
+            if true:
+                return bool(word == "include")
+        return not rules or "include" not in rules[-1]
+
+    def _name(self, machine: Machine, variables: dict[str, Any]) -> str:
+        known = {**variables, "name": machine.name}
+        for expression in self.get_option("hostnames"):
+            try:
+                name = str(self._compose(_trusted(expression), known) or "").strip()
+            except Exception as exc:
+                if "undefined" in str(exc).lower():
+                    continue  # this machine lacks it; the next expression may do
+                raise ConfigError(f"the expression {expression} in hostnames fails: {exc}", node=machine.where) from exc
+            if name and not _HOST_NAME.match(name):
+                raise ConfigError(f"{name!r} cannot be the name of a host", node=machine.where)
+            if name:
+                return name
+        raise ConfigError(
+            "no expression in hostnames gives this machine a name",
+            node=machine.where,
+            do="add a name or a serial in its source, or an expression to 'hostnames'",
+        )
+
+    # -- adding ------------------------------------------------------------------------------------------------
+
+    def _add(self, name: str, variables: dict[str, Any]) -> None:
+        self.inventory.add_host(name)
+        for key, value in variables.items():
+            # Only a lookup that this collection wrote itself is a template; text of a source never is.
+            trusted = trust_as_template(str(value)) if isinstance(value, Lookup) else plain(value)
+            self.inventory.set_variable(name, key, trusted)
+        host = self.inventory.get_host(name)
+        strict = self.get_option("strict")
+        self._set_composite_vars(self.get_option("compose"), host.get_vars(), name, strict=strict)
+        for key in self.get_option("compose") or {}:
+            if key in host.vars:
+                self.inventory.set_variable(name, key, plain(host.vars[key]))
+        known = host.get_vars()
+        self._add_host_to_composed_groups(self.get_option("groups"), known, name, strict=strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), known, name, strict=strict)
+
+
+def _trusted(expression: str) -> str:
+    """The defaults of an option come from this file, and are trusted like what a site writes into its own."""
+    trusted: str = trust_as_template(expression)
+    return trusted

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The columns of a server list in CSV form, as data. PRIVATE to the collection.
+
+Canonical names, other names that lists use for the same (NetBox, vendors' delivery lists, other imports), and the host
+variable that each fills. A column without a variable of its own becomes ``csv_<name>``.
+"""
+
+from __future__ import annotations
+
+#: Canonical name: (host variable or empty, other names).
+COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "name": ("", ("hostname", "host", "host_name", "server", "server_name", "device")),
+    "node_id": ("gpufleet_node_id", ()),
+    "serial": (
+        "gpufleet_serial",
+        ("serial_number", "serialnumber", "chassis_serial", "chassis_serial_number", "service_tag", "sn", "s_n"),
+    ),
+    "system_uuid": ("gpufleet_system_uuid", ("uuid", "smbios_uuid", "product_uuid")),
+    "asset_tag": ("csv_asset_tag", ("asset", "asset_number", "inventory_number")),
+    "manufacturer": ("csv_manufacturer", ("vendor", "make", "oem")),
+    "model": ("csv_model", ("device_type", "product", "product_name", "server_model")),
+    "sku": ("gpufleet_sku", ("sku_id", "profile")),
+    "site": ("csv_site", ("datacenter", "data_center", "dc")),
+    "location": ("csv_location", ("hall", "room", "data_hall")),
+    "rack": ("csv_rack", ("rack_id", "rack_name", "cabinet")),
+    "position": ("csv_position", ("u", "ru", "rack_unit", "rack_position", "u_position")),
+    "failure_domain": ("gpufleet_failure_domain", ("fault_domain", "power_domain")),
+    "provisioner": ("gpufleet_provisioner", ()),
+    "provisioner_id": ("gpufleet_provisioner_id", ("system_id", "ironic_uuid")),
+    "scheduler": ("gpufleet_scheduler", ()),
+    "scheduler_node": ("gpufleet_scheduler_node", ("slurm_node", "nodename", "node_name")),
+    "bmc_mac": ("csv_bmc_mac", ("bmc_mac_address", "oob_mac", "ipmi_mac", "idrac_mac", "ilo_mac")),
+    "bmc_ip": (
+        "gpufleet_bmc_address",
+        ("bmc_address", "bmc", "bmc_host", "oob_ip", "oob_address", "ipmi_ip", "ipmi_address", "idrac_ip", "ilo_ip"),
+    ),
+    "bmc_protocol": ("gpufleet_bmc_protocol", ("oob_protocol",)),
+    "bmc_system_id": ("gpufleet_bmc_system_id", ("redfish_system_id",)),
+    "bmc_user": ("gpufleet_bmc_username", ("bmc_username", "oob_user", "ipmi_user", "ipmi_username")),
+    "bmc_password_ref": ("gpufleet_bmc_password", ("password_ref", "bmc_credential", "bmc_secret_ref")),
+    "bmc_ca_path": ("gpufleet_bmc_ca_path", ("bmc_ca",)),
+    "boot_mac": ("gpufleet_boot_mac", ("pxe_mac", "mac", "mac_address", "pxe_mac_address", "nic1_mac")),
+    "primary_ip": ("ansible_host", ("ip", "ip_address", "primary_ip4", "host_ip", "ansible_host")),
+    "gpu_count": ("csv_gpu_count", ("gpus",)),
+    "gpu_model": ("csv_gpu_model", ("gpu", "gpu_type")),
+    "dpu_serials": ("csv_dpu_serials", ("dpu_serial", "fallback_dpu_serial_numbers")),
+    "dpu_bmc_macs": ("csv_dpu_bmc_macs", ("dpu_bmc_mac",)),
+    "nvlink_domain": ("csv_nvlink_domain", ("nvl_domain",)),
+    "scalable_unit": ("csv_scalable_unit", ("su",)),
+    "leaf_switch": ("csv_leaf_switch", ("switch", "tor")),
+    "leaf_port": ("csv_leaf_port", ("switch_port", "tor_port")),
+    "tenant": ("gpufleet_tenant", ("customer", "project")),
+    "image": ("csv_image", ("os_image",)),
+}
+
+#: Columns whose cells are lists, divided by blanks, commas or semicolons.
+LISTS = frozenset({"dpu_serials", "dpu_bmc_macs"})
+#: Columns that hold MACs.
+MACS = frozenset({"bmc_mac", "boot_mac", "dpu_bmc_macs"})
+#: Columns whose cells may not stand in two rows.
+UNIQUE = ("name", "node_id", "serial", "system_uuid", "bmc_ip", "bmc_mac", "boot_mac", "primary_ip", "provisioner_id")
+#: Columns with few allowed words.
+CHOICES = {
+    "bmc_protocol": ("redfish", "ipmi"),
+    "provisioner": ("ironic", "maas"),
+    "scheduler": ("slurm", "none"),
+}
+#: Parts of a column's name that say that its cells are secrets.
+SECRET_WORDS = ("password", "passwd", "passphrase", "secret", "token", "api_key", "pwd", "bmc_pass", "ipmi_pass")
+
+ALIASES = {alias: name for name, (_variable, aliases) in COLUMNS.items() for alias in (name, *aliases)}

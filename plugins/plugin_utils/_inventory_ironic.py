@@ -1,0 +1,120 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes of an Ironic as inventory records. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+
+#: Without a list of fields Ironic sends a summary that lacks what is needed here; with detail it sends everything.
+FIELDS = (
+    "uuid,name,driver,driver_info,properties,extra,resource_class,conductor_group,owner,provision_state,"
+    "maintenance,power_state"
+)
+PORT_FIELDS = "address,node_uuid,pxe_enabled"
+#: Hardware type: protocol, and the names in driver_info of address, port, system and user.
+BMCS: dict[str, tuple[str, str, str, str, str]] = {
+    "redfish": ("redfish", "redfish_address", "", "redfish_system_id", "redfish_username"),
+    "idrac": ("redfish", "redfish_address", "", "redfish_system_id", "redfish_username"),
+    "ilo5": ("redfish", "ilo_address", "client_port", "", "ilo_username"),
+    "ilo": ("redfish", "ilo_address", "client_port", "", "ilo_username"),
+    "ipmi": ("ipmi", "ipmi_address", "ipmi_port", "", "ipmi_username"),
+}
+#: Host variables that a site may keep in a node's extra. Never a secret, never a URL of ours.
+FROM_EXTRA = ("node_id", "serial", "sku", "failure_domain", "tenant", "scheduler", "scheduler_node", "bmc_system_id")
+#: Where sites and tools keep the chassis serial.
+_SERIALS = ("gpufleet_serial", "serial_number", "serial", "system_serial")
+
+
+def read_ironic(options: Mapping[str, Any], *, where: str) -> list[Record]:
+    """All nodes, in two lists.
+
+    :raises FleetError: whatever keeps it from being complete.
+    """
+    api = IronicApi(
+        {
+            "provisioner_url": options.get("url"),
+            "provisioner_username": options.get("username"),
+            "provisioner_password": options.get("password"),
+            "provisioner_ca_path": options.get("ca_path"),
+            "provisioner_cloud": options.get("cloud"),
+        },
+        Context(node=where),
+    )
+    try:
+        query = {key: str(value) for key, value in dict(options.get("query") or {}).items()}
+        nodes = api.listed("/nodes", "nodes", **{**query, "fields": FIELDS})
+        ports = api.listed("/ports", "ports", fields=PORT_FIELDS)
+    finally:
+        api.close()
+    by_node: dict[str, list[Mapping[str, Any]]] = {}
+    for port in ports:
+        by_node.setdefault(str(port.get("node_uuid")), []).append(port)
+    return [_record(node, by_node.get(str(node["uuid"]), []), where) for node in nodes]
+
+
+def _record(node: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], where: str) -> Record:
+    extra = node.get("extra") or {}
+    properties = node.get("properties") or {}
+    serial = next((text for key in _SERIALS for text in [record.serial(str(extra.get(key) or ""))] if text), "")
+    boot = record.macs(port["address"] for port in ports if port.get("pxe_enabled"))
+    addresses = record.macs(port["address"] for port in ports)
+    system_uuid = _uuid(extra.get("gpufleet_system_uuid") or extra.get("system_uuid") or properties.get("system_uuid"))
+    name = str(node.get("name") or "")
+    variables: dict[str, Any] = {f"gpufleet_{key}": extra.get(f"gpufleet_{key}") for key in FROM_EXTRA}
+    variables.update(
+        gpufleet_serial=serial,
+        gpufleet_system_uuid=system_uuid,
+        gpufleet_provisioner="ironic",
+        gpufleet_provisioner_id=str(node["uuid"]),
+        # Where several cards may boot, the site says which: there is no first among ports.
+        gpufleet_boot_mac=boot[0] if len(boot) == 1 else extra.get("gpufleet_boot_mac"),
+        **_bmc(str(node.get("driver") or ""), node.get("driver_info") or {}),
+        ironic_name=name,
+        ironic_provision_state=node.get("provision_state"),
+        ironic_power_state=node.get("power_state"),
+        ironic_maintenance=bool(node.get("maintenance")),
+        ironic_resource_class=node.get("resource_class"),
+        ironic_conductor_group=node.get("conductor_group"),
+        ironic_owner=node.get("owner"),
+        ironic_driver=node.get("driver"),
+        ironic_properties=dict(properties),
+    )
+    return Record(
+        where=f"{where}, node {name or node['uuid']}" + (f" ({node['uuid']})" if name else ""),
+        name=name,
+        serial=serial,
+        system_uuid=system_uuid,
+        macs=sorted(set(addresses)),
+        variables=variables,
+    )
+
+
+def _bmc(driver: str, info: Mapping[str, Any]) -> dict[str, Any]:
+    """Address and user of the BMC. The password is masked by Ironic, and would not be taken."""
+    if driver not in BMCS:
+        return {}
+    protocol, address, port, system, user = BMCS[driver]
+    host = str(info.get(address) or "")
+    if host and port and info.get(port):
+        host = f"{host}:{info[port]}"
+    return {
+        "gpufleet_bmc_protocol": protocol if host else None,
+        "gpufleet_bmc_address": host,
+        "gpufleet_bmc_system_id": info.get(system) if system else None,
+        "gpufleet_bmc_username": info.get(user),
+    }
+
+
+def _uuid(value: Any) -> str:
+    try:
+        return record.uuid(str(value)) if value else ""
+    except ValueError:
+        return ""

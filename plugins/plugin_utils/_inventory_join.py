@@ -1,0 +1,131 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which rows of several sources are the same machine. PRIVATE to the collection.
+
+By serial, then by system UUID, then by MAC; never by a name. Whatever is not one clear match is an error that names
+both rows: a fleet in which two machines were taken for one is wiped by mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+
+
+@dataclass
+class Machine:
+    """The rows that are one machine, in the order of their sources."""
+
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        return " and ".join(record.where for record in self.records)
+
+    @property
+    def name(self) -> str:
+        return next((record.name for record in self.records if record.name), "")
+
+    def variables(self) -> dict[str, Any]:
+        """The first source that knows a variable decides it."""
+        merged: dict[str, Any] = {}
+        for record in self.records:
+            for key, value in record.variables.items():
+                if value not in (None, "") and key not in merged:
+                    merged[key] = value
+        return merged
+
+
+class _Join:
+    def __init__(self) -> None:
+        self.machines: list[Machine] = []
+        self._owner: dict[tuple[str, str], tuple[Machine, Record]] = {}
+
+    def add_source(self, records: Sequence[Record], *, join_only: bool) -> list[Record]:
+        """Returns the rows that were left out."""
+        self._no_twins(records)
+        fresh: list[tuple[Machine | None, Record]] = [(self._match(record), record) for record in records]
+        seen: dict[int, Record] = {}
+        left_out = []
+        for machine, record in fresh:
+            if machine is None:
+                if join_only:
+                    left_out.append(record)
+                    continue
+                machine = Machine()
+                self.machines.append(machine)
+            elif id(machine) in seen:
+                raise _error(
+                    "two rows of one source are the same machine", seen[id(machine)], record, via=machine.records[0].where
+                )
+            seen[id(machine)] = record
+            self._attach(machine, record)
+        return left_out
+
+    def _no_twins(self, records: Sequence[Record]) -> None:
+        first: dict[tuple[str, str], Record] = {}
+        for record in records:
+            for key in record.keys():
+                other = first.setdefault(key, record)
+                if other is not record:
+                    raise _error(f"two rows have the {key[0]} {key[1]}", other, record)
+
+    def _match(self, record: Record) -> Machine | None:
+        found: dict[int, tuple[Machine, tuple[str, str], Record]] = {}
+        for key in record.keys():
+            if key in self._owner:
+                machine, row = self._owner[key]
+                found.setdefault(id(machine), (machine, key, row))
+        if len(found) > 1:
+            (_one, key, row), (_two, other_key, other_row) = list(found.values())[:2]
+            raise ConfigError(
+                "one row belongs to two machines",
+                seen=f"{record.where} has the {key[0]} {key[1]} of {row.where}"
+                f" and the {other_key[0]} {other_key[1]} of {other_row.where}",
+                do="correct the serials and MACs in the sources; was a card or a board moved?",
+            )
+        if not found:
+            return None
+        machine, key, row = next(iter(found.values()))
+        self._agree(machine, record, key)
+        return machine
+
+    def _agree(self, machine: Machine, record: Record, by: tuple[str, str]) -> None:
+        """What matches by a weaker key must not differ in a stronger one."""
+        for row in machine.records:
+            pairs = (("serial", row.serial.upper(), record.serial.upper()), ("system UUID", row.system_uuid, record.system_uuid))
+            for kind, one, other in pairs:
+                if one and other and one != other:
+                    raise _error(
+                        f"the same {by[0]} {by[1]}, and two different values of {kind} ({one} and {other})", row, record
+                    )
+
+    def _attach(self, machine: Machine, record: Record) -> None:
+        machine.records.append(record)
+        for key in record.keys():
+            self._owner.setdefault(key, (machine, record))
+
+
+def _error(what: str, one: Record, other: Record, *, via: str = "") -> ConfigError:
+    return ConfigError(
+        what,
+        seen=f"{one.where} and {other.where}" + (f", both matching {via}" if via else ""),
+        do="correct one of them; machines are joined by serial, system UUID and MAC",
+    )
+
+
+def join(sources: Sequence[tuple[Sequence[Record], bool]]) -> tuple[list[Machine], list[Record]]:
+    """Machines, and the rows that were left out; a source is its rows and whether it may add machines of its own.
+
+    :raises ConfigError: naming both rows of a conflict.
+    """
+    joined = _Join()
+    left_out: list[Record] = []
+    for records, join_only in sources:
+        left_out += joined.add_source(records, join_only=join_only)
+    return joined.machines, left_out

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One machine as one source knows it. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: What boards say that nobody gave a serial: no identity. In upper case.
+#: (dmidecode's own list in util and dmiopt.c, and strings seen in recorded machines)
+NO_SERIALS = frozenset(
+    {
+        "",
+        "0",
+        "0000000000",
+        "0123456789",
+        "1234567890",
+        "DEFAULT STRING",
+        "NONE",
+        "N/A",
+        "NA",
+        "NOT AVAILABLE",
+        "NOT SPECIFIED",
+        "SYSTEM SERIAL NUMBER",
+        "TO BE FILLED BY O.E.M.",
+        "UNKNOWN",
+        "EMPTY",
+        "NULL",
+    }
+)
+#: UUIDs of boards whose maker wrote none.
+NO_UUIDS = frozenset(
+    {
+        "00000000-0000-0000-0000-000000000000",
+        "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        "03000200-0400-0500-0006-000700080009",
+        "12345678-1234-5678-90ab-cddeefaabbcc",
+    }
+)
+_MAC_FORMS = (
+    re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z"),
+    re.compile(r"[0-9a-f]{2}(-[0-9a-f]{2}){5}\Z"),
+    re.compile(r"[0-9a-f]{4}(\.[0-9a-f]{4}){2}\Z"),
+    re.compile(r"[0-9a-f]{12}\Z"),
+)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+
+
+def mac(text: str) -> str:
+    """One spelling, in lower case with colons.
+
+    :raises ValueError: for what is no address of one card.
+    """
+    lower = text.strip().lower()
+    if not any(form.match(lower) for form in _MAC_FORMS):
+        raise ValueError("not a MAC address of twelve hexadecimal digits in one of the usual forms")
+    digits = re.sub(r"[^0-9a-f]", "", lower)
+    if digits == "0" * 12 or int(digits[:2], 16) & 1:
+        raise ValueError("a MAC address that belongs to no single card")
+    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
+
+
+def uuid(text: str) -> str:
+    """One spelling, in lower case; empty for one that is on many boards.
+
+    :raises ValueError: for what is no UUID.
+    """
+    lower = text.strip().lower()
+    if not _UUID.match(lower):
+        raise ValueError("not a UUID")
+    return "" if lower in NO_UUIDS else lower
+
+
+def serial(text: str) -> str:
+    """Without blanks around; empty for what boards say that have none."""
+    bare = text.strip()
+    return "" if bare.upper() in NO_SERIALS else bare
+
+
+def macs(texts: Iterable[Any]) -> list[str]:
+    """Those that are addresses of one card; a machine's own records hold others too (bonds, InfiniBand)."""
+    found = []
+    for text in texts:
+        try:
+            found.append(mac(str(text)))
+        except ValueError:
+            continue
+    return found
+
+
+@dataclass
+class Record:
+    """where: what a person finds the row by. name: the source's name for it, which identifies nothing.
+
+    variables: host variables; None and empty strings are left out of the inventory.
+    """
+
+    where: str
+    name: str = ""
+    serial: str = ""
+    system_uuid: str = ""
+    macs: list[str] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)
+
+    def keys(self) -> list[tuple[str, str]]:
+        """What identifies it, strongest first."""
+        pairs = [("serial", self.serial.upper()), ("system UUID", self.system_uuid)]
+        return [pair for pair in pairs if pair[1]] + [("MAC", address) for address in self.macs]
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Record:
+        return cls(**content)

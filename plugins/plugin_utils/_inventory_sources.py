@@ -1,0 +1,94 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds of sources, their options, and how each is read. PRIVATE to the collection.
+
+A new kind is one file with a function and one entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_ironic import read_ironic
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_maas import read_maas
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+
+
+def _csv(options: Mapping[str, Any], where: str) -> list[Record]:
+    if not options.get("path"):
+        raise ConfigError("a source of type csv needs a path", node=where)
+    return read_csv(
+        str(options["path"]),
+        delimiter=str(options.get("delimiter") or ""),
+        check_serials=bool(options.get("check_serials", True)),
+        password_template=str(options.get("password_lookup") or ""),
+    )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """options: what a source of this kind may say. shared: options that the plugin has for all sources of the kind,
+    by the option's name in the source. remote: worth a cache."""
+
+    read: Callable[[Mapping[str, Any], str], list[Record]]
+    options: frozenset[str]
+    shared: Mapping[str, str]
+    remote: bool = True
+
+
+KINDS: dict[str, Kind] = {
+    "csv": Kind(
+        _csv,
+        frozenset({"path", "delimiter", "check_serials", "password_lookup"}),
+        {},
+        remote=False,
+    ),
+    "ironic": Kind(
+        lambda options, where: read_ironic(options, where=where),
+        frozenset({"url", "username", "password", "ca_path", "cloud", "query"}),
+        {name: f"ironic_{name}" for name in ("url", "username", "password", "ca_path", "cloud")},
+    ),
+    "maas": Kind(
+        lambda options, where: read_maas(options, where=where),
+        frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout"}),
+        {name: f"maas_{name}" for name in ("url", "api_key", "ca_path")},
+    ),
+}
+#: Options of every source.
+COMMON = frozenset({"type", "name", "join_only"})
+#: Options that are no part of what an answer depends on, and never of a cache's key.
+SECRETS = frozenset({"password", "api_key"})
+#: Taken as they stand: the template is for the host, not for this file.
+RAW = frozenset({"password_lookup"})
+
+
+def check_source(source: Any, number: int) -> Kind:
+    """The kind of a source, after a look at its options.
+
+    :raises ConfigError: naming what is wrong.
+    """
+    label = f"source {number}"
+    if not isinstance(source, dict) or source.get("type") not in KINDS:
+        seen = source.get("type") if isinstance(source, dict) else type(source).__name__
+        raise ConfigError("a source of no known type", node=label, wanted=f"type: {', '.join(KINDS)}", seen=str(seen))
+    kind = KINDS[source["type"]]
+    unknown = sorted(set(source) - kind.options - COMMON)
+    if unknown:
+        raise ConfigError(
+            f"unknown options: {', '.join(unknown)}",
+            node=f"{label} ({source['type']})",
+            wanted=", ".join(sorted(kind.options | COMMON)),
+        )
+    return kind
+
+
+def beside(path: str, config: str) -> str:
+    """A path as it is meant in a config file: relative to that file."""
+    given = Path(path).expanduser()
+    return str(given if given.is_absolute() else Path(config).resolve().parent / given)
