@@ -9,200 +9,28 @@ description, which people see and which outlives a release, and a lock where MAA
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    BadAnswer,
-    NotProven,
-    Refused,
-    TrustError,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotProven, Refused, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_record as record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    ABSENT,
-    FAILED,
-    OTHER,
     Changes,
-    Driver,
     NodeState,
     Wanted,
     mac,
-    own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas_api import MaasApi
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-
-#: Machines a list request; one of them costs MAAS 40 ms and 49 kB.
-BLOCK = 50
-#: A region worker takes four requests at a time.
-IN_FLIGHT = 4
-#: The letters and digits that MAAS makes its ids of (provisioningserver/utils/znums.py).
-_SYSTEM_ID = re.compile(r"[34678abcdefghkmnpqrstwxy]{6}")
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas_find import SYSTEM_ID, MaasReader
 
 
-class MaasDriver(Driver):
+class MaasDriver(MaasReader):
     name = "maas"
     states_map = tables.STATES
     steps = tables.STEPS
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
-
-    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
-        super().__init__(ctx)
-        self.api = MaasApi(params, ctx)
-        self._owners = {str(name) for name in own_extras(params, self.name).get("owners") or []}
-        self._me = ""
-
-    def close(self) -> None:
-        self.api.close()
-
-    # -- reading -----------------------------------------------------------------------------------------------
-
-    def find(self, wanted: Wanted) -> NodeState | None:
-        record.check_extras(wanted.extras, wanted.host)
-        raw = self._by_name(wanted.key) or self._by_id(wanted.key)
-        if raw is None:
-            return self._enlisted(wanted)
-        self._same_machine(raw, wanted)
-        return self._state(raw)
-
-    def _by_name(self, key: str) -> dict[str, Any] | None:
-        short = key.partition(".")[0]
-        found = [
-            one
-            for one in self.api.machines([("hostname", short)])
-            if one.get("hostname") == short and key in (short, one.get("fqdn"))
-        ]
-        if len(found) > 1:
-            names = ", ".join(str(one.get("fqdn")) for one in found)
-            raise Refused(
-                f"MAAS has {len(found)} machines called {key}",
-                address=self.api.address,
-                seen=names,
-                do="set gpufleet_provisioner_id to the full name or the system id",
-            )
-        return found[0] if found else None
-
-    def _by_id(self, key: str) -> dict[str, Any] | None:
-        if not _SYSTEM_ID.fullmatch(key):
-            return None
-        found: dict[str, Any] | None = self.api.get(f"machines/{key}/")
-        return found
-
-    def _enlisted(self, wanted: Wanted) -> NodeState | None:
-        """A machine that booted from the network before it was enrolled stands there as New, by a made-up name."""
-        if not wanted.boot_mac:
-            return None
-        address = mac(wanted.boot_mac)
-        found = [one for one in self.api.machines([("mac_address", address)]) if address in record.macs(one)]
-        if not found:
-            return None
-        node = self._state(found[0])
-        if found[0].get("status") == tables.NEW and not node.owner:
-            return node
-        raise Refused(
-            f"MAAS does not know {wanted.key}, but its MAC belongs to a machine there",
-            node=wanted.host,
-            address=self.api.address,
-            wanted=f"MAC {address} free, or the machine's own id",
-            seen=f"machine {node.name} ({node.id}), {node.native}",
-            do=f"set gpufleet_provisioner_id: {node.id}, or correct gpufleet_boot_mac",
-        )
-
-    def _same_machine(self, raw: Mapping[str, Any], wanted: Wanted) -> None:
-        known = record.serial(raw)
-        problem = ""
-        if wanted.serial and known and known != wanted.serial:
-            problem = f"serial {known}, not {wanted.serial}"
-        addresses = record.macs(raw)
-        if wanted.boot_mac and addresses and mac(wanted.boot_mac) not in addresses:
-            problem = f"no card with MAC {mac(wanted.boot_mac)}"
-        if problem:
-            raise Refused(
-                "the provisioner's node is another machine",
-                node=wanted.host,
-                address=self.api.address,
-                seen=f"machine {raw.get('hostname')} ({raw.get('system_id')}) has {problem}",
-                do="correct gpufleet_provisioner_id, gpufleet_serial or gpufleet_boot_mac in the inventory",
-            )
-
-    def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
-        raw = self.api.get(f"machines/{node.id}/")
-        return node.moved(ABSENT, ABSENT) if raw is None else self._state(raw)
-
-    def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
-        """Names are looked up once; later polls ask by system id."""
-        names = {one.key: one.key.partition(".")[0] for one in wanted}
-        found: dict[str, str] = {}
-        for raw in self._blocks([("hostname", name) for name in sorted(set(names.values()))]):
-            for key in (str(raw.get("hostname")), str(raw.get("fqdn"))):
-                found[key] = str(raw["system_id"])
-        left = [key for key in names if key not in found and _SYSTEM_ID.fullmatch(key)]
-        for raw in self._blocks([("id", key) for key in left]):
-            found[str(raw["system_id"])] = str(raw["system_id"])
-        return {one.host: found[one.key] for one in wanted if one.key in found}
-
-    def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
-        return {str(raw["system_id"]): self._state(raw) for raw in self._blocks([("id", one) for one in ids])}
-
-    def _blocks(self, filters: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Machines by one filter's values. Requests in threads beat no lifeline, so they are not repeated here."""
-        blocks = [list(filters[at : at + BLOCK]) for at in range(0, len(filters), BLOCK)]
-        if len(blocks) < 2:
-            return [raw for block in blocks for raw in self.api.machines(block, patient=False)]
-        with ThreadPoolExecutor(min(IN_FLIGHT, len(blocks))) as pool:
-            answers = list(pool.map(lambda block: self.api.machines(block, patient=False), blocks))
-        return [raw for answer in answers for raw in answer]
-
-    def _state(self, raw: Any) -> NodeState:
-        if not isinstance(raw, dict) or not raw.get("system_id") or not isinstance(raw.get("status"), int):
-            raise BadAnswer("a machine without system_id or status", address=self.api.address, seen=str(raw)[:300])
-        number = raw["status"]
-        native, state = tables.NUMBERS.get(number, (f"status {number}", OTHER))
-        hold = record.token_in(str(raw.get("description") or ""))
-        error = str(raw.get("error_description") or "")
-        if state == FAILED:
-            error = error or str(raw.get("status_message") or "")
-        return NodeState(
-            id=str(raw["system_id"]),
-            name=str(raw.get("hostname") or ""),
-            native=native,
-            state=state,
-            power=str(raw.get("power_state") or ""),
-            last_error=error,
-            # Where MAAS can lock, the line alone is a hold half taken or half lifted.
-            maintenance=bool(hold) and (bool(raw.get("locked")) or number not in tables.LOCKABLE),
-            hold=hold,
-            foreign=self._foreign(raw, hold),
-            owner=str(raw.get("owner") or ""),
-            stamp="/".join(str(raw.get(f"current_{kind}_result_id")) for kind in ("commissioning", "installation")),
-            image=record.deployed_image(raw),
-            inspection=tables.INSPECTIONS.get(raw.get("commissioning_status", -1), "pending"),
-            raw=raw,
-        )
-
-    def _foreign(self, raw: Mapping[str, Any], hold: str) -> str:
-        owner = str(raw.get("owner") or "")
-        if raw.get("locked") and not hold:
-            return f"locked by somebody else (owner: {owner or 'nobody'})"
-        if raw.get("status") == tables.BROKEN:
-            return f"marked broken: {raw.get('error_description') or raw.get('status_message') or 'no reason given'}"
-        if owner and owner not in self._owners and owner != self._whoami():
-            return f"owner is {owner}"
-        return ""
-
-    def _whoami(self) -> str:
-        if not self._me:
-            user = self.api.get("users/", [("op", "whoami")])
-            if not isinstance(user, dict) or not user.get("username"):
-                raise BadAnswer("MAAS does not say whose key this is", address=self.api.address, seen=str(user)[:200])
-            self._me = str(user["username"])
-        return self._me
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -249,7 +77,7 @@ class MaasDriver(Driver):
         after: dict[str, Any] = {}
         fields: list[tuple[str, str]] = []
         name = (wanted.name or wanted.key).partition(".")[0]
-        if node.raw.get("status") == tables.NEW and node.name != name and not _SYSTEM_ID.fullmatch(wanted.key):
+        if node.raw.get("status") == tables.NEW and node.name != name and not SYSTEM_ID.fullmatch(wanted.key):
             before["hostname"], after["hostname"] = node.name, name
             fields.append(("hostname", name))
         for field, value in record.fields(wanted).items():
