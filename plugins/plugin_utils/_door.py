@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, unexpected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import mask, redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
@@ -288,10 +288,7 @@ def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, A
             return {key: clean(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [clean(item) for item in value]
-        if isinstance(value, str):
-            for secret in secrets:
-                value = value.replace(secret, "********")
-        return value
+        return mask(value, secrets) if isinstance(value, str) else value
 
     cleaned: dict[str, Any] = clean(result)
     return cleaned

@@ -9,6 +9,7 @@ that was given out twice never passes for the first one.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from dataclasses import dataclass
@@ -16,13 +17,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Holder:
-    """A run that can hold leases. pid_start is in clock ticks since boot, as ``/proc/<pid>/stat`` has it."""
+    """A run that can hold leases.
+
+    host: the host's name and a tag that tells hosts of one name apart, and containers of one host, since each counts
+    its processes by itself. pid_start: clock ticks since boot, as ``/proc/<pid>/stat`` has it.
+    """
 
     run_id: str
     host: str
     pid: int
     pid_start: int
     boot_id: str
+
+    @property
+    def host_name(self) -> str:
+        """The host as people call it."""
+        return self.host.partition("#")[0]
 
     def provably_dead_here(self, here: Holder) -> bool:
         """True only where this host can know it: same host, and another boot or no such process."""
@@ -45,21 +55,37 @@ def process_start(pid: int) -> int:
 
 
 def boot_id() -> str:
+    return _line("/proc/sys/kernel/random/boot_id") or "unknown"
+
+
+def _line(path: str) -> str:
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+        with open(path, encoding="ascii", errors="replace") as source:
             return source.read().strip()
     except OSError:
-        return "unknown"
+        return ""
+
+
+def _tag() -> str:
+    """Of one value wherever process ids mean the same, and of another one everywhere else."""
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
+    # Without a machine id a reboot looks like another machine: its leases then end by expiry.
+    machine = _line("/etc/machine-id") or boot_id()
+    return hashlib.sha256(f"{machine} {namespace}".encode()).hexdigest()[:8]
 
 
 def this_run(pid: int) -> Holder:
     """The run whose main process is ``pid``.
 
-    The id is the job's own where an automation controller gives one, so that a person finds it there.
+    The id begins with the job's own where an automation controller gives one, so that a person finds it there; it is
+    another one for each process all the same, since a run that lost a lease must never take it again.
     """
     host = socket.gethostname()
     start = process_start(pid)
     job = os.environ.get("GPUFLEET_RUN_ID") or ""
     if not job and os.environ.get("AWX_JOB_ID"):
         job = f"awx-{os.environ['AWX_JOB_ID']}"
-    return Holder(job or f"{host}-{pid}-{start}", host, pid, start, boot_id())
+    return Holder(f"{job or host}-{pid}-{start}", f"{host}#{_tag()}", pid, start, boot_id())

@@ -23,7 +23,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 try:
     import sqlalchemy as sa
 except ImportError:
-    pass  # Ledger itself says what is missing before anything here runs
+    HAS_SQLALCHEMY = False  # Ledger itself says what is missing before anything here runs
+else:
+    HAS_SQLALCHEMY = True
 
 #: Seconds that a lease lives without being renewed.
 LEASE_SECONDS = 60.0
@@ -42,9 +44,11 @@ def take_in(conn: Any, ledger: Ledger, node_id: str, holder: Holder, *, node: st
     :raises LeaseHeld: naming the run that holds it.
     :raises Fenced: when this run held it before and lost it.
     """
+    if ledger.dialect == "postgresql":
+        # A row that is not there yet cannot be locked: two runs would both be the first.
+        conn.execute(sa.text("SELECT pg_advisory_xact_lock(20862, hashtext(:node))"), {"node": node_id})
     now = _now(conn, ledger)
-    lock = "" if ledger.dialect == "sqlite" else " FOR UPDATE"
-    row = conn.execute(sa.text(f"SELECT * FROM leases WHERE node_id = :node{lock}"), {"node": node_id}).mappings().first()
+    row = conn.execute(sa.text("SELECT * FROM leases WHERE node_id = :node"), {"node": node_id}).mappings().first()
     if row is None:
         return _grant(conn, node_id, holder, 1, now)
     current = Holder(row["run_id"], row["host"], row["pid"], row["pid_start"], row["boot_id"])
@@ -56,11 +60,11 @@ def take_in(conn: Any, ledger: Ledger, node_id: str, holder: Holder, *, node: st
             f"another run works on this node: {current.run_id}",
             node=node,
             wanted="the node's lease",
-            seen=f"held by {current.run_id}, process {current.pid} on {current.host},"
+            seen=f"held by {current.run_id}, process {current.pid} on {current.host_name},"
             f" renewed {now - row['renewed']:.0f} s ago",
             do="wait for that run to end, or stop it; its lease ends with its process"
             f" or after {LEASE_SECONDS:.0f} s without a sign of life",
-            details={"holder": current.run_id, "holder_host": current.host, "holder_pid": current.pid},
+            details={"holder": current.run_id, "holder_host": current.host_name, "holder_pid": current.pid},
         )
     before = conn.execute(
         sa.text("SELECT max(fencing) FROM lease_log WHERE node_id = :node AND run_id = :run"),

@@ -82,7 +82,8 @@ class LedgerLifeline(Lifeline):
             self._verify(renew=True)
         unsaid = [name for name in names if name not in self._intended]
         if unsaid:  # their leases were taken before a wait, without a write in sight
-            self._open().append(self._holder.run_id, self._intents([self._leases[name].node_id for name in unsaid], what), secrets=self._secrets)
+            intents = self._intents([self._leases[name].node_id for name in unsaid], what)
+            self._open().append(self._holder.run_id, intents, secrets=self._secrets)
             self._intended.update(unsaid)
         if self._managed_by and new:
             self._demand_maintenance(new, what)
@@ -126,7 +127,8 @@ class LedgerLifeline(Lifeline):
         ids = {name: self._identify(name) for name in names}
         taken = {}
         with ledger.transaction() as conn:
-            for name, node_id in ids.items():
+            # In one order for every run, or two batches could wait for each other.
+            for name, node_id in sorted(ids.items(), key=lambda item: item[1]):
                 taken[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
             if what:
                 intents = self._intents(ids.values(), what)

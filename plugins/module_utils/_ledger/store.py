@@ -78,6 +78,7 @@ class Ledger:
                 f"the ledger cannot be kept in {self.dialect}", address=self.shown_url, wanted="sqlite or postgresql"
             )
         self._engine = self._make_engine(parsed)
+        self._writing = False
         with self._errors():
             self._conn = self._engine.connect()
             self._migrate()
@@ -85,7 +86,9 @@ class Ledger:
     def _make_engine(self, url: Any) -> Any:
         if self.dialect != "sqlite":
             try:
-                return sa.create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
+                # A database in the encoding SQL_ASCII would answer with bytes otherwise.
+                settings = {"connect_timeout": 10, "client_encoding": "utf8"}
+                return sa.create_engine(url, poolclass=NullPool, connect_args=settings)
             except ImportError as exc:
                 raise MissingLibrary("psycopg", why="the ledger lies in PostgreSQL", cause=str(exc)) from exc
         if url.database and url.database != ":memory:":
@@ -128,7 +131,7 @@ class Ledger:
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """A write transaction: everything in the body, or nothing."""
-        with self._errors():
+        with self._errors(), self._marked():
             if self.dialect == "sqlite":
                 # The driver would begin lazily and read-only: two writers could then deadlock on the upgrade.
                 self._conn.exec_driver_sql("BEGIN IMMEDIATE")
@@ -145,16 +148,28 @@ class Ledger:
                 with self._conn.begin():
                     yield self._conn
 
-    def _rows(self, sql: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    @contextmanager
+    def _marked(self) -> Iterator[None]:
+        self._writing = True
+        try:
+            yield
+        finally:
+            self._writing = False
+
+    def _read(self, statement: Any, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Rows; outside a write transaction none is left open, which PostgreSQL would keep through a long wait."""
         with self._errors():
-            rows = [dict(row) for row in self._conn.execute(sa.text(sql), dict(values or {})).mappings()]
-            self._conn.rollback()
+            rows = [dict(row) for row in self._conn.execute(statement, dict(values)).mappings()]
+            if not self._writing:
+                self._conn.rollback()
             return rows
+
+    def _rows(self, sql: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        return self._read(sa.text(sql), values or {})
 
     def _many(self, sql: str, key: str, values: Iterable[str], more: Mapping[str, Any]) -> list[dict[str, Any]]:
         statement = sa.text(sql).bindparams(sa.bindparam(key, expanding=True))
-        with self._errors():
-            return [dict(row) for row in self._conn.execute(statement, {key: list(values), **more}).mappings()]
+        return self._read(statement, {key: list(values), **more})
 
     def _migrate(self) -> None:
         steps = migrations(self.dialect)
@@ -220,6 +235,22 @@ class Ledger:
         :raises ConfigError: when two aliases belong to two nodes, or when there is nothing to know the node by.
         """
         known = [(kind, normal(kind, value)) for kind, value in aliases if value]
+        chosen, missing = self._owner(name, node_id, known)
+        # An id out of the inventory may be one that this ledger has never seen.
+        settled = chosen and not missing and (chosen != node_id or self._exists(node_id))
+        if settled or not create:
+            return chosen or ""
+        with self.transaction() as conn:
+            if self.dialect == "postgresql":
+                conn.execute(sa.text("SELECT pg_advisory_xact_lock(20863)"))
+            # Looked at again, now that nobody else writes: another run may have been first.
+            chosen, missing = self._owner(name, node_id, known)
+            return self._remember(conn, chosen, name, missing, source)
+
+    def _owner(
+        self, name: str, node_id: str, known: Sequence[tuple[str, str]]
+    ) -> tuple[str | None, list[tuple[str, str]]]:
+        """The node that the aliases belong to, if there is one, and the aliases that are not written yet."""
         found = {(row["kind"], row["value"]): row["node_id"] for row in self._aliases(known)}
         owners = {owner: pair for pair, owner in found.items() if pair[0] in JOINING}
         if node_id:
@@ -239,17 +270,14 @@ class Ledger:
                 wanted="gpufleet_node_id, gpufleet_serial or gpufleet_boot_mac",
                 do="add the serial or the boot MAC to the inventory; host names are no identity",
             )
-        missing = [pair for pair in known if pair not in found]
-        chosen = next(iter(owners), None)
-        if (chosen and not missing) or not create:
-            return chosen or ""
-        with self.transaction() as conn:
-            return self._remember(conn, chosen, name, missing, source)
+        return next(iter(owners), None), [pair for pair in known if pair not in found]
+
+    def _exists(self, node_id: str) -> bool:
+        return bool(self._rows("SELECT node_id FROM nodes WHERE node_id = :id", {"id": node_id}))
 
     def _aliases(self, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-        rows = self._many(
-            "SELECT kind, value, node_id FROM aliases WHERE value IN :values", "values", [v for k, v in pairs] or [""], {}
-        )
+        sql = "SELECT kind, value, node_id FROM aliases WHERE value IN :values"
+        rows = self._many(sql, "values", [value for kind, value in pairs] or [""], {})
         return [row for row in rows if (row["kind"], row["value"]) in set(pairs)]
 
     def _remember(
@@ -265,13 +293,6 @@ class Ledger:
                 sa.text("INSERT INTO aliases VALUES (:kind, :value, :id, :source, :now) ON CONFLICT DO NOTHING"),
                 {"kind": kind, "value": value, "id": chosen, "source": source, "now": time.time()},
             )
-        if node_id is None and pairs:
-            # Another run may have been first: whoever owns the alias now is the node.
-            row = conn.execute(
-                sa.text("SELECT node_id FROM aliases WHERE kind = :kind AND value = :value"),
-                {"kind": pairs[0][0], "value": pairs[0][1]},
-            ).scalar()
-            return str(row)
         return chosen
 
     def aliases(self, node_id: str) -> list[dict[str, Any]]:
@@ -282,7 +303,9 @@ class Ledger:
 
     # -- events ------------------------------------------------------------------------------------------------
 
-    def append(self, run_id: str, events: Iterable[tuple[str, Event]], *, secrets: frozenset[str] = frozenset()) -> list[int]:
+    def append(
+        self, run_id: str, events: Iterable[tuple[str, Event]], *, secrets: frozenset[str] = frozenset()
+    ) -> list[int]:
         """Write events, all or none; returns their ids. Pairs of node id and event."""
         with self.transaction() as conn:
             return self.append_in(conn, run_id, events, secrets=secrets)
@@ -322,9 +345,7 @@ class Ledger:
         values: dict[str, Any] = {"nodes": list(node_ids) or [""], "kind": kind}
         if names:
             values["names"] = list(names)
-        with self._errors():
-            rows = self._conn.execute(statement, values).mappings().all()
-        return {row["node_id"]: _event(row) for row in rows}
+        return {row["node_id"]: _event(row) for row in self._read(statement, values)}
 
     def history(self, node_id: str, *, since: int = 0, kinds: Sequence[str] = ()) -> list[dict[str, Any]]:
         """A node's events after the event ``since``, oldest first."""

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No secret comes out of redact(), wherever it went in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import MASK, redact
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+# Long enough not to be part of a word by chance; of characters that the mask is not made of.
+SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_characters="*"), min_size=6, max_size=20)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def values(secret: str) -> st.SearchStrategy[Any]:
+    """JSON-like values with the secret in texts, keys, bytes, and other objects."""
+    around = st.builds(lambda before, after: before + secret + after, TEXTS, TEXTS)
+    leaf = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        TEXTS,
+        around,
+        st.just(secret.encode()),
+        st.just(ValueError(secret)),
+        st.just("https://h/?q=" + quote(secret, safe="")),
+        st.just(json.dumps({"echo": secret})),
+    )
+    return st.recursive(
+        leaf,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3), st.dictionaries(st.one_of(TEXTS, around), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_known_secret_survives(data: st.DataObject) -> None:
+    secret = data.draw(SECRETS)
+    other = data.draw(st.one_of(SECRETS, st.just(secret + "tail"), st.just(secret[:4])))
+    assume(len(other) > 3)
+    value = data.draw(values(secret))
+    written = json.dumps(redact(value, secrets=frozenset({secret, other})), ensure_ascii=False, default=str)
+    assert secret not in written
+    assert json.dumps(secret)[1:-1] not in written
+    assert quote(secret, safe="") not in written or quote(secret, safe="") == ""
+
+
+def test_a_secret_that_begins_like_another_leaves_no_end() -> None:
+    assert redact("hunter22", secrets=frozenset({"hunter2", "hunter22"})) == MASK
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "BMC_Password",
+        "SHA256SetupPassword",
+        "SetupPasswordSalt",
+        "api_key",
+        "X-Auth-Token",
+        "passphrase",
+        "ipmi_pass",
+        "pwd",
+        "Set-Cookie",
+        "client_secret",
+        "snmp_community",
+    ],
+)
+@pytest.mark.parametrize("value", ["x", 7, ["x"], {"a": "x"}])
+def test_what_is_named_like_a_secret_is_masked(name: str, value: Any) -> None:
+    assert redact({"deep": [{name: value}]}) == {"deep": [{name: MASK}]}
+
+
+@pytest.mark.parametrize("value", [None, "", [], {}])
+def test_nothing_is_no_secret(value: Any) -> None:
+    assert redact({"password": value}) == {"password": value}
+
+
+@pytest.mark.parametrize("name", ["pass", "passed", "verdict", "hold_token", "passport", "evidence_digest", "keyid"])
+def test_harmless_names_are_kept(name: str) -> None:
+    assert redact({name: "text"}) == {name: "text"}
+
+
+def test_logins_in_urls_and_headers() -> None:
+    sent = "sent Basic cm9vdDpjYWx2aW4= and Bearer abcdefgh.ijk"
+    text = redact(f"GET https://root:calvin@bmc.example.com/redfish failed; {sent}")
+    assert "calvin" not in text and "cm9vdDpjYWx2aW4" not in text and "abcdefgh" not in text
+    assert "bmc.example.com/redfish" in text
+
+
+def test_what_is_no_json_becomes_text() -> None:
+    assert redact({1: Path("/x"), "b": b"bytes", "t": (1, 2.5, True, None)}) == {
+        "1": "/x",
+        "b": "bytes",
+        "t": [1, 2.5, True, None],
+    }
+
+
+def test_a_number_that_is_a_secret() -> None:
+    assert redact([1234, 12345], secrets=frozenset({"1234"})) == [MASK, 12345]
