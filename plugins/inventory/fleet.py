@@ -57,8 +57,8 @@ options:
         default: true
       password_lookup:
         description:
-          - Of V(csv), the template that reads a secret for a C(bmc_password_ref) without a kind. C(REF) in it stands for the
-            reference.
+          - Of V(csv), the template that reads a secret for a C(bmc_password_ref) without a kind. C(REF) in it stands
+            for the reference.
         type: str
       url:
         description: Of V(ironic) and V(maas), the address of the API; for MAAS with its path, such as C(/MAAS).
@@ -94,15 +94,15 @@ options:
         default: 600
   hostnames:
     description:
-      - Expressions for the host's name; the first that gives a text is taken. They see the host's variables and C(name),
-        which is the machine's name in the first source that has one.
+      - Expressions for the host's name; the first that gives a text is taken. They see the host's variables and
+        C(name), which is the machine's name in the first source that has one.
     type: list
     elements: str
     default: [name, gpufleet_scheduler_node, gpufleet_serial]
   filters:
     description:
-      - Rules that are tried in order; the first whose expression is true decides. A machine that none is true for is kept,
-        unless the last rule is an C(include), which then must be true.
+      - Rules that are tried in order; the first whose expression is true decides. A machine that none is true for is
+        kept, unless the last rule is an C(include), which then must be true.
     type: list
     elements: dict
     default: []
@@ -158,8 +158,8 @@ requirements:
   - requests for sources of type C(maas)
 notes:
   - ansible-core goes on with what is left when an inventory cannot be read. Set
-    C(ANSIBLE_INVENTORY_UNPARSED_FAILED=True), as automation controllers do, or C(unparsed_is_failed = true) in the section
-    C([inventory]) of C(ansible.cfg), so that it ends.
+    C(ANSIBLE_INVENTORY_UNPARSED_FAILED=True), as automation controllers do, or C(unparsed_is_failed = true) in the
+    section C([inventory]) of C(ansible.cfg), so that it ends.
   - Only V(ironic) and V(maas) sources are cached, and never a secret.
 """
 

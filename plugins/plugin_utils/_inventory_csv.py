@@ -64,11 +64,13 @@ class _Complaints:
         raise ConfigError(
             f"{len(self.all)} mistake(s) in the server list:\n  " + "\n  ".join(self.all[:_SHOWN]) + more + "\n",
             address=self.path,
-            do="correct them and run again; export from a spreadsheet as 'CSV UTF-8' with all columns formatted as text",
+            do="correct them and run again; from a spreadsheet export 'CSV UTF-8' with all columns formatted as text",
         )
 
 
-def read_csv(path: str, *, delimiter: str = "", check_serials: bool = True, password_template: str = "") -> list[Record]:
+def read_csv(
+    path: str, *, delimiter: str = "", check_serials: bool = True, password_template: str = ""
+) -> list[Record]:
     """All rows.
 
     :raises ConfigError: with every mistake in the file.
@@ -154,7 +156,7 @@ def _header(row: tuple[int, Sequence[str]], complaints: _Complaints) -> list[str
             complaints.add(
                 line,
                 number,
-                f"the column {title.strip()!r} would hold secrets in plain text; remove it (and change what stood in it),"
+                f"the column {title.strip()!r} would hold secrets in plain text; remove it and change what stood in it,"
                 " and name the place of the secret in a column bmc_password_ref, such as env:BMC_PASSWORD",
             )
         elif not _COLUMN.match(name):
@@ -269,8 +271,8 @@ def _list(cell: _Cell) -> list[str]:
 
 
 _VALUES: dict[str, Callable[[_Cell], Any]] = {
-    **{name: _choice for name in CHOICES},
-    **{name: _list for name in LISTS},
+    **dict.fromkeys(CHOICES, _choice),
+    **dict.fromkeys(LISTS, _list),
     "boot_mac": lambda cell: record.mac(cell.text),
     "bmc_mac": lambda cell: record.mac(cell.text),
     "serial": _serial,
@@ -310,8 +312,8 @@ def _check_lost_zeros(rows: Sequence[Mapping[str, _Cell]], complaints: _Complain
             complaints.add(
                 cell.line,
                 cell.column,
-                f"serial: {cell.text!r} is shorter than the others ({length} digits): did a spreadsheet take its leading"
-                " zeros? Set check_serials to false where it is right",
+                f"serial: {cell.text!r} is shorter than the others ({length} digits): did a spreadsheet take its"
+                " leading zeros? Set check_serials to false where it is right",
             )
 
 
@@ -321,7 +323,9 @@ def _record(path: str, row: Mapping[str, _Cell], password_template: str) -> Reco
     if "bmc_password_ref" in row:
         values["bmc_password_ref"] = password_lookup(row["bmc_password_ref"].text, password_template)
     variables = {
-        (COLUMNS[name][0] if name in COLUMNS else f"csv_{name}"): value for name, value in values.items() if name != "name"
+        (COLUMNS[name][0] if name in COLUMNS else f"csv_{name}"): value
+        for name, value in values.items()
+        if name != "name"
     }
     return Record(
         where=f"{path}:{line}",

@@ -61,7 +61,10 @@ class _Join:
                 self.machines.append(machine)
             elif id(machine) in seen:
                 raise _error(
-                    "two rows of one source are the same machine", seen[id(machine)], record, via=machine.records[0].where
+                    "two rows of one source are the same machine",
+                    seen[id(machine)],
+                    record,
+                    via=machine.records[0].where,
                 )
             seen[id(machine)] = record
             self._attach(machine, record)
@@ -70,14 +73,14 @@ class _Join:
     def _no_twins(self, records: Sequence[Record]) -> None:
         first: dict[tuple[str, str], Record] = {}
         for record in records:
-            for key in record.keys():
+            for key in record.identities():
                 other = first.setdefault(key, record)
                 if other is not record:
                     raise _error(f"two rows have the {key[0]} {key[1]}", other, record)
 
     def _match(self, record: Record) -> Machine | None:
         found: dict[int, tuple[Machine, tuple[str, str], Record]] = {}
-        for key in record.keys():
+        for key in record.identities():
             if key in self._owner:
                 machine, row = self._owner[key]
                 found.setdefault(id(machine), (machine, key, row))
@@ -98,7 +101,10 @@ class _Join:
     def _agree(self, machine: Machine, record: Record, by: tuple[str, str]) -> None:
         """What matches by a weaker key must not differ in a stronger one."""
         for row in machine.records:
-            pairs = (("serial", row.serial.upper(), record.serial.upper()), ("system UUID", row.system_uuid, record.system_uuid))
+            pairs = (
+                ("serial", row.serial.upper(), record.serial.upper()),
+                ("system UUID", row.system_uuid, record.system_uuid),
+            )
             for kind, one, other in pairs:
                 if one and other and one != other:
                     raise _error(
@@ -107,7 +113,7 @@ class _Join:
 
     def _attach(self, machine: Machine, record: Record) -> None:
         machine.records.append(record)
-        for key in record.keys():
+        for key in record.identities():
             self._owner.setdefault(key, (machine, record))
 
 

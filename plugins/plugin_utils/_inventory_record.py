@@ -106,7 +106,7 @@ class Record:
     macs: list[str] = field(default_factory=list)
     variables: dict[str, Any] = field(default_factory=dict)
 
-    def keys(self) -> list[tuple[str, str]]:
+    def identities(self) -> list[tuple[str, str]]:
         """What identifies it, strongest first."""
         pairs = [("serial", self.serial.upper()), ("system UUID", self.system_uuid)]
         return [pair for pair in pairs if pair[1]] + [("MAC", address) for address in self.macs]

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible.template import trust_as_template
 
+
 def plain(value: Any) -> Any:
     """The value, with those of its strings tagged that cannot be a template. Others stay untrusted."""
     if isinstance(value, dict):

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Slurm's commands print: invented by hypothesis, and recorded from 22.05 and 26.05."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_tables import (
+    BASE_STATES,
+    ERRORS,
+    FLAGS,
+    SUFFIXES,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_text import (
+    SlurmState,
+    not_found,
+    parse_jobs,
+    parse_nodes,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded import recorded_dir
+
+FLAG_SETS = st.sets(st.sampled_from(sorted(FLAGS)), max_size=5)
+#: One line of text, as Reason and Comment may hold.
+_NO_BREAKS = st.characters(blacklist_categories=["Cc", "Cs", "Zl", "Zp", "Zs"], whitelist_characters=" ")
+TEXT = st.text(_NO_BREAKS, max_size=80)
+
+
+def line(name: str, state: str, reason: str = "", booted: str = "2026-11-20T10:12:58", comment: str = "") -> str:
+    text = (
+        f"NodeName={name} Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUTot=2 Gres=(null) NodeAddr=127.0.0.1 Port=1"
+        f" OS=Linux 6.1 #1 SMP PREEMPT_DYNAMIC @0  RealMemory=100 State={state} ThreadsPerCore=1 Partitions=gpu "
+        f" BootTime={booted} SlurmdStartTime=None CurrentWatts=0 AveWatts=0"
+    )
+    text += f" Reason={reason} [root@2026-11-20T10:40:13]" if reason else ""
+    return text + (f" Comment={comment}" if comment else "") + "\n"
+
+
+@given(st.sampled_from(sorted(BASE_STATES)), FLAG_SETS)
+def test_states_are_read_back(base: str, flags: set[str]) -> None:
+    state = SlurmState.parse("+".join([base, *flags]))
+    assert (state.base, state.flags) == (base, frozenset(flags))
+
+
+@given(st.sampled_from(sorted(BASE_STATES)), st.sets(st.sampled_from(sorted(SUFFIXES)), max_size=3), FLAG_SETS)
+def test_marks_behind_the_base_are_flags(base: str, marks: set[str], flags: set[str]) -> None:
+    state = SlurmState.parse("+".join([base + "".join(marks), *flags]))
+    assert state.base == base and state.flags == flags | {SUFFIXES[mark] for mark in marks}
+
+
+@pytest.mark.parametrize("text", ["", "SLEEPING", "IDLE+", "+DRAIN", "*", "IDLE++DRAIN"])
+def test_an_unknown_base_is_an_error(text: str) -> None:
+    with pytest.raises(BadAnswer):
+        SlurmState.parse(text)
+
+
+@given(st.sampled_from(sorted(BASE_STATES)), FLAG_SETS, st.sampled_from(["", "NEW_IN_2030"]))
+def test_safe_only_by_the_whole_rule(base: str, flags: set[str], unknown: str) -> None:
+    """Base IDLE or DOWN, DRAIN set, nothing under way: and an unknown flag is under way."""
+    native = "+".join([base, *sorted(flags), *([unknown] if unknown else [])])
+    record = parse_nodes(line("n1", native, "gpufleet:r:w"))["n1"]
+    under_way = re.search(r"COMPLETING|REBOOT_(REQ|ISS)|POWERING_|POWER_|NEW_IN|BLOCKED|RESUME|UNDRAIN|FUTURE", native)
+    under_way = under_way if base != "FUTURE" else True
+    settled = base in ("IDLE", "DOWN") or (base == "UNKNOWN" and "INVALID_REG" in flags)
+    safe = settled and "DRAIN" in flags and not under_way
+    view = record.view([])
+    assert (view.state == "drained") == bool(safe)
+    assert record.view(["7"]).state != "drained"
+    if "DRAIN" in flags:
+        assert view.held and view.state in ("drained", "draining")
+    if view.in_service:
+        assert not flags & {"DRAIN", "NOT_RESPONDING", "INVALID_REG"} and base in ("IDLE", "ALLOCATED", "MIXED")
+
+
+def test_a_node_without_boot_time_does_not_answer() -> None:
+    fresh = parse_nodes(line("n1", "IDLE", booted="None"))["n1"].view([])
+    assert not fresh.answers and not fresh.in_service
+    never = parse_nodes(line("n1", "UNKNOWN+DRAIN+NOT_RESPONDING", "gpufleet:r:w", booted="None"))["n1"].view([])
+    restarted = parse_nodes(line("n1", "UNKNOWN+DRAIN+NOT_RESPONDING", "gpufleet:r:w"))["n1"].view([])
+    assert (never.state, restarted.state) == ("drained", "draining")
+
+
+@given(TEXT, TEXT)
+def test_a_reason_may_hold_anything(reason: str, comment: str) -> None:
+    """Whatever it holds, the state is the node's own, the reason begins as it does, and the next node is found."""
+    reason = reason.strip()
+    text = line("n1", "IDLE+DRAIN", reason, comment=comment.strip()) + line("n2", "MIXED")
+    nodes = parse_nodes(text)
+    assert set(nodes) == {"n1", "n2"}
+    assert nodes["n1"].native == "IDLE+DRAIN" and nodes["n2"].native == "MIXED" and nodes["n2"].reason == ""
+    if reason:
+        assert nodes["n1"].reason.startswith(reason.partition(" [")[0].strip())
+
+
+def test_a_forged_reason_forges_nothing() -> None:
+    forged = "x [root@2026-01-01T00:00:00] State=IDLE BootTime=None Reason=gpufleet:run1:mine [me@2026-01-01T00:00:00]"
+    record = parse_nodes(line("n1", "MIXED+DRAIN", forged))["n1"]
+    assert record.native == "MIXED+DRAIN" and record.booted and record.reason.startswith("x")
+
+
+def test_absent_nodes_between_others() -> None:
+    text = line("n1", "IDLE") + "Node zz not found\n" + line("n2", "DOWN", "Not responding")
+    assert set(parse_nodes(text)) == {"n1", "n2"} and not_found(text) == {"zz"}
+    assert parse_nodes(text)["n2"].view([]).by_scheduler
+
+
+def test_jobs() -> None:
+    text = "7|RUNNING|gpu[001-002]\n8_3|COMPLETING|gpu001\n9|PENDING|\n10|SUSPENDED|gpu003\n\n"
+    assert parse_jobs(text) == {"gpu001": ["7", "8_3"], "gpu002": ["7"], "gpu003": ["10"]}
+    for broken in ("7", "7|RUNNING", "|RUNNING|gpu001", "slurm_load_jobs error: x"):
+        with pytest.raises(BadAnswer):
+            parse_jobs(broken)
+
+
+def test_each_error_has_a_remedy() -> None:
+    assert all(text and meaning and remedy for text, _kind, meaning, remedy in ERRORS)
+
+
+# -- recorded --------------------------------------------------------------------------------------------------
+
+
+def _recorded(release: str, name: str) -> str:
+    folder = recorded_dir(f"provisioners/{release}")
+    if folder is None or not (folder / name).is_file():
+        pytest.skip("needs the recorded outputs (GPUFLEET_RECORDED_DATA)")
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def test_scontrol_of_26_05() -> None:
+    """Recorded in the form of many lines; -o puts the same fields on one."""
+    text = _recorded("slurm2605", "scontrol_show_node.txt")
+    nodes = parse_nodes(text)
+    assert nodes["n1"].native == "IDLE" and nodes["n1"].booted == "2026-11-20T08:25:40"
+    assert nodes["n1"].view([]).in_service
+
+
+@pytest.mark.parametrize("release", ["slurm2205", "slurm2605"])
+def test_all_recorded_states_are_known(release: str) -> None:
+    text = _recorded(release, "states_measured.txt")
+    text += _recorded(release, "reimage_loop_measured.txt") if release == "slurm2605" else ""
+    states = set(re.findall(r"\b(?:IDLE|DOWN|MIXED|ALLOCATED|UNKNOWN)(?:\+[A-Z_]+)*", text))
+    lists = re.findall(r"json \S+ \[('[A-Z_', ]+')\]", text)
+    states |= {found.replace("'", "").replace(", ", "+") for found in lists}
+    assert len(states) > 5
+    for state in states:
+        parsed = SlurmState.parse(state)
+        assert parsed.flags <= set(FLAGS), state
+
+
+def test_the_recorded_reimage_loop_is_followed() -> None:
+    text = _recorded("slurm2605", "reimage_loop_measured.txt")
+    seen = []
+    for state, booted, reason in re.findall(r"n1: State=(\S+) BootTime=(\S+)(?: Reason=(.*?) \[\S+\])?  sinfo", text):
+        view = parse_nodes(line("n1", state, reason, booted=booted))["n1"].view([])
+        seen.append((view.state, view.answers))
+        if view.held:
+            assert view.reason.startswith("gpufleet:run7:reimage")
+    steps = [step for number, step in enumerate(seen) if number == 0 or step != seen[number - 1]]
+    assert steps == [("drained", True), ("drained", False), ("drained", True), ("idle", False), ("idle", True)]
