@@ -61,7 +61,7 @@ def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
     if stresses(params) and not ctx.may_write(session.announced(), destructive=True):
         text = "not run in check mode: it would load the GPUs"
         verdict = inconclusive(GATE, text, id="check_mode", started=started, profile=wanted.reference())
-        return answer(verdict, argv=session.argv())
+        return answer({**verdict, "argv": session.argv()})
     sheet = session.measure()
     verdict = as_verdict(
         GATE,

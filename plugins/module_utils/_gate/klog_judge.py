@@ -87,7 +87,7 @@ def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
         if one.number == 154:
             asked[one.where] = one  # the last one counts
             continue
-        if one.after or _follows(one, causes):
+        if _follows(one, causes):
             continue
         if one.number in xids.CAUSES:
             causes.append(one)
@@ -106,7 +106,7 @@ def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
 def _follows(one: Incident, causes: Iterable[Incident]) -> bool:
     """43, 45, 13 and 31 after a memory or link error anywhere on the node; tracking errors of a link's other end."""
     if one.number in xids.FOLLOWERS:
-        return any(_close(cause.at, one.at) for cause in causes)
+        return one.after or any(_close(cause.at, one.at) for cause in causes)
     if one.number == 145 and one.unit == "RLW_SRC_TRACK":
         return any(c.number == 149 and c.where != one.where and _close(c.at, one.at) for c in causes)
     return False

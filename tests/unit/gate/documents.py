@@ -115,7 +115,9 @@ def program(path: Path, body: str) -> str:
     return str(path)
 
 
-def dcgmi(folder: Path, output: str, *, rc: int = 0, version: str = "4.6.0", body: str = "", name: str = "dcgmi") -> str:
+def dcgmi(
+    folder: Path, output: str, *, rc: int = 0, version: str = "4.6.0", body: str = "", name: str = "dcgmi"
+) -> str:
     """A dcgmi that prints this, and notes how it was called."""
     answer = folder / f"{name}.out"
     answer.write_text(output, encoding="utf-8")

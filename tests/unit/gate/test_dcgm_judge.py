@@ -26,7 +26,9 @@ def look(
     wanted = wanted_of(made.profile())
     seen = read(output)
     run = Run(("dcgmi",), rc, output.encode(), b"", ended, 1.0)
-    return judge(seen, run, wanted, wanted.tests(level, [], (4, 6, 0) if seen.shape != 3 else (3, 3, 9)), counted=counted)
+    return judge(
+        seen, run, wanted, wanted.tests(level, [], (4, 6, 0) if seen.shape != 3 else (3, 3, 9)), counted=counted
+    )
 
 
 def texts(sheet: Sheet) -> str:
@@ -236,7 +238,9 @@ def test_a_failed_iteration_before_a_stale_copy_of_a_good_one() -> None:
 
 
 def test_a_key_twice_is_no_document() -> None:
-    output = made.text(made.failing(HEALTHY, "memory", 3)).replace('"status": "Fail"', '"status": "Fail", "status": "Pass"')
+    output = made.text(made.failing(HEALTHY, "memory", 3)).replace(
+        '"status": "Fail"', '"status": "Fail", "status": "Pass"'
+    )
     assert look(output).verdict == "inconclusive"
 
 
@@ -295,16 +299,22 @@ def test_whatever_is_dropped_from_a_diagnosis_it_never_passes(place: tuple[Any, 
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(["Pass", "Fail", "software", "memory"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(
-            ["DCGM Diagnostic", "DCGM GPU Diagnostic", "test_categories", "tests", "results", "status", "name"]
-            + ["entity_id", "entity_group", "entity_groups", "entities", "warnings", "iterations", "test_summary"]
-            + ["gpu_id", "gpu_ids", "GPU Device IDs", "Overall Result", "metadata", "error_id", "runtime_error"]
-        ),
-        inner,
-        max_size=5,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=6)
+    | st.sampled_from(["Pass", "Fail", "software", "memory"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["DCGM Diagnostic", "DCGM GPU Diagnostic", "test_categories", "tests", "results", "status", "name"]
+                + ["entity_id", "entity_group", "entity_groups", "entities", "warnings", "iterations", "test_summary"]
+                + ["gpu_id", "gpu_ids", "GPU Device IDs", "Overall Result", "metadata", "error_id", "runtime_error"]
+            ),
+            inner,
+            max_size=5,
+        )
     ),
     max_leaves=25,
 )

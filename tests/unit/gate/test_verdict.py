@@ -65,7 +65,9 @@ def test_a_finding_that_asks_for_something_keeps_a_full_sheet_from_passing() -> 
 def test_what_is_no_pass_always_has_a_remedy_and_a_reason() -> None:
     sheet = Sheet()
     sheet.require("memory", "GPU 0")
-    result = algebra.as_verdict("g", sheet, tool=algebra.Tool("t"), started=algebra.now_utc(), evidence="sha256:" + "0" * 64)
+    result = algebra.as_verdict(
+        "g", sheet, tool=algebra.Tool("t"), started=algebra.now_utc(), evidence="sha256:" + "0" * 64
+    )
     assert (result["verdict"], result["remedy"]) == ("inconclusive", "retest")
     assert "memory of GPU 0" in result["findings"][0]["text"]
 
@@ -79,7 +81,12 @@ def test_the_ladder_of_remedies() -> None:
 
 @pytest.mark.parametrize(
     ("fail_on", "stopped"),
-    [("inconclusive", {"fail", "inconclusive"}), ("fail", {"fail"}), ("never", set()), ("nonsense", {"fail", "inconclusive"})],
+    [
+        ("inconclusive", {"fail", "inconclusive"}),
+        ("fail", {"fail"}),
+        ("never", set()),
+        ("nonsense", {"fail", "inconclusive"}),
+    ],
 )
 def test_fail_on(fail_on: str, stopped: set[str]) -> None:
     assert {word for word in ("pass", "fail", "inconclusive") if algebra.blocks(word, fail_on)} == stopped

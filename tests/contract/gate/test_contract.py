@@ -1,0 +1,326 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One contract for every gate: what each must say, whatever it measures with.
+
+A gate is described by a :class:`Case`: its verb, how to make a healthy node for it in a folder, and how to break that
+node in each way that has fooled a gate somewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import dcgm_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import refusal
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+
+XID79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    verb: Callable[[Mapping[str, Any], Context], Result]
+    healthy: Callable[[Path], Params]
+    #: name of a break: what it makes of the healthy node, the verdict that must come, a word of the message
+    broken: dict[str, tuple[Callable[[Path], Params], str, str]]
+
+
+# -- DCGM ------------------------------------------------------------------------------------------------------------
+
+HEALTHY = made.dcgm4()
+
+
+def dcgm(output: str, level: int = 2, **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: {
+        "dcgmi": made.dcgmi(folder, output, **how),
+        "level": level,
+        "timeout": 2,
+        "busy_timeout": 0,
+        "profile": made.profile(),
+    }
+
+
+def changed(make: Callable[[Path], Params], **options: Any) -> Callable[[Path], Params]:
+    return lambda folder: {**make(folder), **options}
+
+
+def all_skipped() -> str:
+    document = made.dcgm4()
+    for name in made.LEVELS[2]:
+        for gpu in range(8):
+            made.result_of(document, name, gpu)["status"] = "Skip"
+    return made.text(document)
+
+
+DCGM = Case(
+    "dcgm_gate",
+    dcgm_gate,
+    dcgm(made.text(HEALTHY)),
+    {
+        "tool missing": (changed(dcgm(""), dcgmi="/nonexistent/dcgmi"), "inconclusive", "not installed"),
+        "tool hangs": (dcgm("", body="sleep 60"), "inconclusive", "still running after"),
+        "tool hangs after a perfect document": (
+            dcgm("", body=f"cat <<'X'\n{made.text(HEALTHY)}\nX\nsleep 60"),
+            "inconclusive",
+            "still running after",
+        ),
+        "tool killed": (dcgm(made.text(HEALTHY), body="kill -9 $$"), "inconclusive", "signal 9"),
+        "killed while printing": (dcgm(made.text(HEALTHY)[:900], rc=203), "inconclusive", "killed"),
+        "noise": (dcgm("lorem ipsum { dolor\n"), "inconclusive", "no diagnosis"),
+        "nothing": (dcgm(""), "inconclusive", "no diagnosis"),
+        "a flood": (dcgm("", body="exec yes '{'"), "inconclusive", "dcgmi"),
+        "seven of eight": (dcgm(made.text(made.dcgm4(gpus=7))), "fail", "GPU 7 is missing"),
+        "all skipped": (dcgm(all_skipped()), "inconclusive", "says skip"),
+        "exit 0 with a failing entity": (dcgm(made.text(made.failing(HEALTHY, "memory", 2))), "fail", "GPU 2"),
+        "a failing entity": (
+            dcgm(made.text(made.failing(HEALTHY, "memory", 6, made.fault("faulty", 52))), rc=205),
+            "fail",
+            "GPU 6: faulty memory (DCGM 52)",
+        ),
+        "bad exit, good document": (dcgm(made.text(HEALTHY), rc=226), "fail", "although every test passed"),
+        "exit 0, only level 1 was run": (dcgm(made.text(made.dcgm4(["software"]))), "inconclusive", "memory"),
+        "root required": (dcgm("Error: root\n", rc=227), "inconclusive", "root is required"),
+        "busy": (dcgm("", rc=217), "inconclusive", "another diagnostic is running"),
+        "an unknown exit status": (dcgm("", rc=42), "inconclusive", "exit status 42"),
+        "unknown SKU": (changed(dcgm(made.text(HEALTHY)), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(dcgm(made.text(HEALTHY)), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+)
+
+# -- kernel log ------------------------------------------------------------------------------------------------------
+
+
+def klog(log: str, **options: Any) -> Callable[[Path], Params]:
+    return lambda folder: {**made.machine(folder, log), **options}
+
+
+QUIET = made.kmsg("NVRM: loading NVIDIA UNIX driver", "nvidia-nvswitch0: open")
+
+KERNEL_LOG = Case(
+    "kernel_log_gate",
+    kernel_log_gate,
+    klog(QUIET),
+    {
+        "tool missing": (klog(QUIET, source="journal", journalctl="/nonexistent"), "inconclusive", "missing"),
+        "tool hangs": (
+            lambda folder: {
+                **klog(QUIET, source="journal", timeout=1)(folder),
+                "journalctl": made.program(folder / "journalctl", "sleep 60"),
+            },
+            "inconclusive",
+            "timeout",
+        ),
+        "tool killed": (
+            lambda folder: {
+                **klog(QUIET, source="journal")(folder),
+                "journalctl": made.program(folder / "journalctl", "kill -9 $$"),
+            },
+            "inconclusive",
+            "-9",
+        ),
+        "noise": (klog("lorem ipsum\n"), "inconclusive", "no time"),
+        "nothing": (klog(""), "inconclusive", "empty"),
+        "unreadable": (klog(QUIET, path="/nonexistent/kmsg"), "inconclusive", "cannot be read"),
+        "rotated past the start": (klog(made.kmsg("late", start=500, seq=9)), "inconclusive", "begins 500 s"),
+        "records lost": (klog(made.kmsg("a") + made.kmsg("b", start=9, seq=9)), "inconclusive", "lost records"),
+        "another boot": (klog(made.kmsg("a", step=9000)), "inconclusive", "another boot"),
+        "a GPU off the bus": (klog(made.kmsg(XID79)), "fail", "GPU 0000:9b:00: fallen off the bus (Xid 79)"),
+        "an Xid nobody knows": (klog(made.kmsg(XID79.replace("79", "4711"))), "fail", "Xid 4711"),
+        "a fatal SXid": (
+            klog(made.kmsg("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")),
+            "fail",
+            "SXid 20034",
+        ),
+        "unknown SKU": (klog(QUIET, profile=None), "inconclusive", "profile"),
+        "half a profile": (klog(QUIET, profile={"schema": 1}), "inconclusive", "profile"),
+    },
+)
+
+GATES = [DCGM, KERNEL_LOG]
+BREAKS = [pytest.param(gate, name, id=f"{gate.name}: {name}") for gate in GATES for name in gate.broken]
+
+
+def run(gate: Case, params: Params, *, check_mode: bool = False) -> dict[str, Any]:
+    ctx = Context(check_mode=check_mode)
+    result = gate.verb(params, ctx).as_dict(ctx)
+    well_formed(gate, result)
+    return result
+
+
+def well_formed(gate: Case, result: dict[str, Any]) -> None:
+    """The one shape, and the same verdict in the event as in the result."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(made.VERDICT_SCHEMA.read_text(encoding="utf-8"))
+    [event] = result["events"]
+    assert (event["kind"], event["name"]) == ("verdict", gate.name)
+    jsonschema.Draft202012Validator(schema).validate(event["data"])
+    assert {key: result[key] for key in event["data"]} == event["data"]
+    assert result["changed"] is False
+    json.dumps(result)
+    if result["verdict"] != "pass":
+        assert result["findings"] and result["remedy"] != "none"
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_a_healthy_node_passes(gate: Case, tmp_path: Path) -> None:
+    result = run(gate, gate.healthy(tmp_path))
+    assert (result["verdict"], result["remedy"]) == ("pass", "none"), result["msg"]
+    assert all(check["verdict"] == "pass" for check in result["checks"])
+    assert refusal(result, "inconclusive") == ""
+
+
+@pytest.mark.parametrize(("gate", "name"), BREAKS)
+def test_no_broken_node_passes(gate: Case, name: str, tmp_path: Path) -> None:
+    make, verdict, word = gate.broken[name]
+    result = run(gate, make(tmp_path))
+    assert result["verdict"] == verdict, result["msg"]
+    assert word in result["msg"] + " ".join(finding["text"] for finding in result["findings"])
+    assert refusal(result, "inconclusive") == result["msg"]
+    assert bool(refusal(result, "fail")) == (verdict == "fail")
+    assert refusal(result, "never") == ""
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_the_digest_of_evidence_follows_the_evidence(gate: Case, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    params = gate.healthy(tmp_path / "a")
+    first, again = run(gate, params), run(gate, params)
+    assert first["evidence_digest"] == again["evidence_digest"]
+    other = {
+        run(gate, make(tmp_path / "a"))["evidence_digest"]
+        for make, _verdict, _word in list(gate.broken.values())[-6:-2]
+    }
+    assert first["evidence_digest"] not in other
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_the_raw_evidence_is_kept_on_demand_and_not_in_check_mode(gate: Case, tmp_path: Path) -> None:
+    path = tmp_path / "evidence.json"
+    params = {**gate.healthy(tmp_path), "evidence_path": str(path)}
+    run(gate, {**params, "level": 1}, check_mode=True)
+    assert not path.exists()
+    run(gate, params)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text(encoding="utf-8"))["gate"] == gate.name
+    with pytest.raises(FleetError, match="evidence cannot be written"):
+        gate.verb({**params, "evidence_path": "/nonexistent/folder/file"}, Context())
+
+
+# -- what only DCGM can do -------------------------------------------------------------------------------------------
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "dcgmi.calls").read_text(encoding="utf-8").splitlines()
+
+
+def test_check_mode_loads_no_gpu(tmp_path: Path) -> None:
+    params = DCGM.healthy(tmp_path)
+    result = run(DCGM, params, check_mode=True)
+    assert result["verdict"] == "inconclusive"
+    assert refusal(result, "inconclusive") == ""
+    assert not (tmp_path / "dcgmi.calls").exists()
+    assert run(DCGM, {**params, "level": 1}, check_mode=True)["asked"] == []
+    assert "diag -r 1" in "\n".join(calls(tmp_path))
+
+
+def test_a_stress_test_is_announced_as_destructive_and_a_look_is_not(tmp_path: Path) -> None:
+    params = DCGM.healthy(tmp_path)
+    assert len(run(DCGM, params)["asked"]) == 1
+    assert run(DCGM, {**params, "level": 1})["asked"] == []
+    assert run(DCGM, {**params, "level": 1, "tests": ["software"]})["asked"] == []
+    assert len(run(DCGM, {**params, "level": 1, "tests": ["memory"]})["asked"]) == 1
+
+
+def test_a_perfect_document_of_another_level_is_not_enough(tmp_path: Path) -> None:
+    params = DCGM.healthy(tmp_path)
+    assert run(DCGM, {**params, "level": 3})["verdict"] == "inconclusive"
+    assert run(DCGM, {**params, "tests": ["memory", "nvbandwidth"]})["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize(("version", "expected"), [("2.4.7", "diag -r 2 -j"), ("3.3.9", "diag -r 2 -j -n gpu:8")])
+def test_options_by_version(tmp_path: Path, version: str, expected: str) -> None:
+    output = made.text(made.dcgm3())
+    assert run(DCGM, dcgm(output, version=version)(tmp_path))["verdict"] == "pass"
+    assert calls(tmp_path) == ["--version", expected]
+
+
+def test_a_version_that_cannot_be_read_gets_no_options_and_must_show_everything(tmp_path: Path) -> None:
+    assert run(DCGM, dcgm(made.text(HEALTHY), version="unknown")(tmp_path))["verdict"] == "pass"
+    assert calls(tmp_path)[1] == "diag -r 2 -j"
+
+
+def test_level_1_of_dcgm_2_counts_the_gpus_elsewhere(tmp_path: Path) -> None:
+    make = dcgm(made.text(made.dcgm3(level=1)), level=1, version="2.4.7")
+    assert run(DCGM, make(tmp_path))["verdict"] == "pass"
+    assert calls(tmp_path)[-1] == "discovery -l"
+
+
+def test_a_busy_dcgm_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible_collections.gpufleet.baremetal.plugins.module_utils import _verb, _wait
+
+    def hasty(*args: Any, **kwargs: Any) -> Any:
+        return _wait.wait_until(*args, **kwargs, pause=lambda seconds: None)
+
+    monkeypatch.setattr(_verb, "wait_until", hasty)
+    body = f"if [ ! -e {tmp_path}/freed ]; then touch {tmp_path}/freed; exit 217; fi"
+    params = {**dcgm(made.text(HEALTHY), body=body)(tmp_path), "busy_timeout": 30, "timeout": 30}
+    assert run(DCGM, params)["verdict"] == "pass"
+    assert len(calls(tmp_path)) == 3
+
+
+def test_one_bad_gpu_that_fails_all_is_found(tmp_path: Path) -> None:
+    """DCGM#145: the group fails as a whole; asked alone, one does."""
+    group = HEALTHY
+    for gpu in range(8):
+        group = made.failing(group, "memory", gpu, made.fault(f"GPU {gpu} Detected faulty memory", 52))
+    alone = made.dcgm4(["memory"])
+    for gpu in range(8):
+        document = made.failing(alone, "memory", gpu, made.fault("faulty", 52)) if gpu == 3 else alone
+        document = json.loads(made.text(document))
+        [category] = document["DCGM Diagnostic"]["test_categories"]
+        category["tests"][0]["results"] = [category["tests"][0]["results"][gpu]]
+        (tmp_path / f"alone{gpu}").write_text(made.text(document), encoding="utf-8")
+    body = (
+        'for word in "$@"; do case $word in gpu:[0-7]) if [ "$last" = -i ]; then'
+        f" cat {tmp_path}/alone${{word#gpu:}}; [ $word = gpu:3 ] && exit 205; exit 0; fi;; esac; last=$word; done"
+    )
+    params = {**dcgm(made.text(group), rc=205, body=body)(tmp_path), "timeout": 60, "localise_timeout": 60}
+    result = run(DCGM, params)
+    assert result["verdict"] == "fail"
+    texts = [finding["text"] for finding in result["findings"]]
+    assert "GPU 3: faulty memory (DCGM 52)" in texts
+    assert not any(text.startswith("GPU 4") for text in texts)
+    assert any("asked alone, GPU 3 fails" in text for text in texts)
+    assert run(DCGM, {**params, "localise_timeout": 0})["verdict"] == "fail"
+
+
+def _after_diagnostic(folder: Path, alone: dict[str, Any], rc_alone: int = 0) -> Params:
+    names = ["software", "pcie", "memory", "diagnostic", "nvbandwidth"]
+    row = made.dcgm4(names)
+    for gpu in range(8):
+        row = made.failing(row, "nvbandwidth", gpu, made.fault("MCUTIL > 10%", 44, severity=4))
+    (folder / "alone").write_text(made.text(alone), encoding="utf-8")
+    body = f'case "$*" in *"-r nvbandwidth"*) cat {folder}/alone; exit {rc_alone};; esac'
+    return {**dcgm(made.text(row), level=3, rc=226, body=body)(folder), "timeout": 60, "localise_timeout": 0}
+
+
+def test_nvbandwidth_that_fails_after_the_diagnostic_is_run_again_alone(tmp_path: Path) -> None:
+    result = run(DCGM, _after_diagnostic(tmp_path, made.dcgm4(["nvbandwidth"])))
+    assert result["verdict"] == "pass", result["msg"]
+    assert "passed alone" in result["msg"]
+    seven = made.dcgm4(["nvbandwidth"], gpus=7)
+    assert run(DCGM, _after_diagnostic(tmp_path, seven))["verdict"] == "fail"
+    again = made.failing(made.dcgm4(["nvbandwidth"]), "nvbandwidth", 0)
+    assert run(DCGM, _after_diagnostic(tmp_path, again, 226))["verdict"] == "fail"
+    assert run(DCGM, _after_diagnostic(tmp_path, {}, 0))["verdict"] == "fail"

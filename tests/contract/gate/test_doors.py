@@ -1,0 +1,239 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Both doors of the gates, through ansible-playbook: a verdict is in the ledger whatever became of the module."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+pytestmark = pytest.mark.skipif(not PLAYBOOK.exists(), reason="ansible-playbook is not installed beside this Python")
+
+XID79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+class Site:
+    """An inventory of local hosts with a ledger."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hosts: dict[str, dict[str, Any]] = {}
+        self.ledger = folder / "ledger.sqlite"
+
+    def host(self, name: str, **variables: Any) -> Path:
+        home = self.folder / name
+        home.mkdir()
+        self.hosts[name] = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "gpufleet_serial": name,
+            "gpufleet_sku": "h100-sxm-8",
+            **variables,
+        }
+        return home
+
+    def play(self, task: dict[str, Any], *arguments: str, seconds: int = 120) -> dict[str, dict[str, Any]]:
+        """Run one task on all hosts; the result of each host."""
+        tasks = [{**task, "register": "found", "ignore_errors": True, "ignore_unreachable": True}]
+        play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+        inventory = {"all": {"hosts": self.hosts, "vars": {"gpufleet_ledger_url": f"sqlite:///{self.ledger}"}}}
+        (self.folder / "inventory.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        environment = {
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(made.CHECKOUT / "build" / "collections"),
+            "ANSIBLE_STDOUT_CALLBACK": "gate_results",
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback")),
+            "GATE_RESULTS": str(self.folder / "results"),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
+            "ANSIBLE_REMOTE_TEMP": str(self.folder / "remote"),
+            "ANSIBLE_DEPRECATION_WARNINGS": "False",
+        }
+        command = [str(PLAYBOOK), "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), *arguments]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=seconds, cwd=self.folder, check=False
+        )
+        lines = (self.folder / "results").read_text(encoding="utf-8").splitlines()
+        (self.folder / "results").unlink()
+        assert len(lines) == len(self.hosts), done.stdout + done.stderr
+        return {line["host"]: line["result"] for line in map(json.loads, lines)}
+
+    def events(self, kind: str = "verdict") -> list[tuple[str, str, dict[str, Any]]]:
+        """Host, name and data of each event."""
+        if not self.ledger.exists():
+            return []
+        with sqlite3.connect(self.ledger) as connection:
+            rows = connection.execute(
+                "SELECT n.name, e.name, e.data FROM events e JOIN nodes n USING (node_id) WHERE e.kind = ? ORDER BY e.id",
+                (kind,),
+            ).fetchall()
+        return [(host, name, json.loads(data)) for host, name, data in rows]
+
+    def verdicts(self) -> dict[str, str]:
+        return {host: data["verdict"] for host, _name, data in self.events()}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def dcgm(site: Site, name: str, output: str, **variables: Any) -> None:
+    how = {key: variables.pop(key) for key in ("rc", "body") if key in variables}
+    home = site.host(name, **variables)
+    site.hosts[name]["dcgmi"] = made.dcgmi(home, output, **how)
+
+
+LOOK = {"gpufleet.baremetal.dcgm_gate": {"dcgmi": "{{ dcgmi }}", "level": 1}}
+
+
+def test_every_host_gets_its_verdict_and_the_ledger_keeps_it(site: Site) -> None:
+    healthy = made.text(made.dcgm4(["software"]))
+    dcgm(site, "healthy", healthy)
+    dcgm(site, "seven", made.text(made.dcgm4(["software"], gpus=7)))
+    dcgm(site, "noise", "lorem ipsum")
+    dcgm(site, "nosku", healthy, gpufleet_sku="x9")
+    dcgm(site, "nopython", healthy, ansible_python_interpreter="/bin/false")
+    dcgm(site, "missing", healthy)
+    site.hosts["missing"]["dcgmi"] = "/nonexistent"
+    dcgm(
+        site,
+        "unreachable",
+        healthy,
+        ansible_connection="ssh",
+        ansible_host="127.0.0.1",
+        ansible_port=1,
+        ansible_timeout=5,
+    )
+    results = site.play(LOOK)
+    assert site.verdicts() == {
+        "healthy": "pass",
+        "seven": "fail",
+        "noise": "inconclusive",
+        "nosku": "inconclusive",
+        "nopython": "inconclusive",
+        "missing": "inconclusive",
+        "unreachable": "inconclusive",
+    }
+    failed = {name for name, result in results.items() if result.get("failed")}
+    assert failed == {"seven", "noise", "nosku", "nopython", "missing"}
+    assert results["unreachable"]["unreachable"] is True
+    assert "7 of 8 GPUs: GPU 7 is missing" in results["seven"]["msg"]
+    assert "x9.yaml" in results["nosku"]["msg"]
+    assert results["healthy"]["profile"]["sku"] == "h100-sxm-8"
+    assert not any(result.get("changed") for result in results.values())
+    assert site.events("intent") == [], "a look takes no lease and announces nothing"
+
+
+def test_fail_on_never_and_a_profile_of_the_site(site: Site, tmp_path: Path) -> None:
+    dcgm(site, "seven", made.text(made.dcgm4(["software"], gpus=7)), gpufleet_sku="test-sku")
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(made.profile(7)), encoding="utf-8")
+    task: dict[str, Any] = {**LOOK["gpufleet.baremetal.dcgm_gate"], "fail_on": "never"}
+    results = site.play({"gpufleet.baremetal.dcgm_gate": task})
+    assert results["seven"]["verdict"] == "inconclusive"
+    assert not results["seven"].get("failed")
+    task["profile_path"] = [str(tmp_path / "profiles")]
+    assert site.play({"gpufleet.baremetal.dcgm_gate": task})["seven"]["verdict"] == "pass"
+    task["profile"] = {"schema": 1}
+    assert "'gpu' is a required property" in site.play({"gpufleet.baremetal.dcgm_gate": task})["seven"]["msg"]
+
+
+def test_a_stress_test_needs_evidence_and_check_mode_does_not_run_it(site: Site) -> None:
+    dcgm(site, "node", made.text(made.dcgm4()))
+    stress: dict[str, Any] = {"dcgmi": "{{ dcgmi }}", "level": 2}
+    calls = site.folder / "node" / "dcgmi.calls"
+    refused = site.play({"gpufleet.baremetal.dcgm_gate": stress})["node"]
+    assert refused["failed"]
+    assert refused["error"]["kind"] == "evidence_missing"
+    dry = site.play({"gpufleet.baremetal.dcgm_gate": stress}, "--check", "--diff")["node"]
+    assert (dry["verdict"], bool(dry.get("failed"))) == ("inconclusive", False)
+    assert not calls.exists()
+    assert site.events() == []
+    forced = {**stress, "force_reason": "a test of the test"}
+    result = site.play({"gpufleet.baremetal.dcgm_gate": forced})["node"]
+    assert result["verdict"] == "pass"
+    assert result["evidence"] == "forced:a test of the test"
+    assert site.verdicts() == {"node": "pass"}
+    assert len(site.events("outcome")) == 1
+
+
+def test_a_task_that_runs_out_of_time_leaves_a_verdict(site: Site) -> None:
+    dcgm(site, "node", "", body="sleep 30")
+    result = site.play({**LOOK, "timeout": 3})["node"]
+    assert result["failed"]
+    assert site.verdicts() == {"node": "inconclusive"}
+    assert site.events()[0][2]["findings"][0]["id"] == "aborted"
+
+
+def test_the_ledgers_url_never_reaches_the_node(site: Site) -> None:
+    home = site.host("node")
+    spy = made.program(
+        home / "python",
+        f'for word in "$@"; do [ -f "$word" ] && cat "$word" >> {home}/seen; done\nexec {sys.executable} "$@"',
+    )
+    site.hosts["node"].update(
+        ansible_python_interpreter=spy, dcgmi=made.dcgmi(home, made.text(made.dcgm4(["software"])))
+    )
+    assert site.play(LOOK)["node"]["verdict"] == "pass"
+    seen = (home / "seen").read_bytes()
+    assert b"dcgm_gate" in seen
+    assert b"ledger.sqlite" not in seen
+
+
+def _kernel_log(site: Site, name: str, log: str, uptime: float = 1000.0) -> None:
+    home = site.host(name)
+    options = made.machine(home, log, uptime=uptime)
+    site.hosts[name].update({key: value for key, value in options.items() if key.endswith("path")})
+
+
+READ: dict[str, Any] = {
+    "path": "{{ path }}",
+    "uptime_path": "{{ uptime_path }}",
+    "boot_id_path": "{{ boot_id_path }}",
+    "pstore_path": "{{ pstore_path }}",
+    "source": "kmsg",
+}
+
+
+def test_the_kernel_log_from_the_last_imaging_on(site: Site) -> None:
+    _kernel_log(site, "quiet", made.kmsg("NVRM: loading"))
+    _kernel_log(site, "faulty", made.kmsg(XID79))
+    _kernel_log(site, "rotated", made.kmsg("late", start=500, seq=40))
+    _kernel_log(site, "old", made.kmsg(XID79, start=10))
+    task = {"gpufleet.baremetal.kernel_log_gate": READ}
+    results = site.play(task)
+    assert site.verdicts() == {"quiet": "pass", "faulty": "fail", "rotated": "inconclusive", "old": "fail"}
+    assert "fallen off the bus (Xid 79)" in results["faulty"]["msg"]
+    assert not results["quiet"].get("failed")
+    # Imaged 400 s ago: what came before is of another life. A validation that begins is none of it.
+    with sqlite3.connect(site.ledger) as connection:
+        for name, ago in (("imaging", 400), ("validating", 1)):
+            connection.execute(
+                "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+                " SELECT node_id, 'r', strftime('%s', 'now') - ?, 'state', ?, '{}' FROM nodes",
+                (ago, name),
+            )
+    site.play(task)
+    assert site.verdicts() == {"quiet": "pass", "faulty": "pass", "rotated": "pass", "old": "pass"}
+    assert site.events("intent") == [], "reading takes no lease and announces nothing"
+
+
+def test_the_default_path_is_the_kernels_own(site: Site) -> None:
+    """No option at all: /dev/kmsg, else the journal; on this machine that is a verdict of some kind, and an event."""
+    site.host("node")
+    result = site.play({"gpufleet.baremetal.kernel_log_gate": {"fail_on": "never"}})["node"]
+    assert result["verdict"] in ("pass", "fail", "inconclusive")
+    assert result["window"]["source"] in ("kmsg", "journal")
+    assert site.verdicts() == {"node": result["verdict"]}

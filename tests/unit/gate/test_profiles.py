@@ -1,0 +1,173 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SKU profiles: where they are looked for, and what is wrong with a bad one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+
+OURS = sorted(path.stem for path in made.PROFILES.glob("*.yaml"))
+
+
+def load(sku: str, *folders: Path) -> profiles.Profile:
+    return profiles.load(
+        sku, profiles.search_path([str(folder) for folder in folders], made.PROFILES), made.PROFILE_SCHEMA
+    )
+
+
+def write(folder: Path, content: Any, name: str = "test-sku.yaml") -> Path:
+    text = content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_profiles_that_we_ship() -> None:
+    assert OURS == ["a100-sxm-80-8", "b200-8", "h100-sxm-8", "h200-sxm-8"]
+
+
+@pytest.mark.parametrize("sku", OURS)
+def test_each_is_valid_and_holds_eight_gpus(sku: str) -> None:
+    profile = load(sku)
+    wanted = wanted_of(profile.data)
+    assert wanted.gpu_count == 8
+    assert wanted.digest == profile.digest
+    assert [test.name for test in wanted.tests(1, [], (4, 6, 0))] == ["software"]
+    assert {"memory", "pcie"} <= {test.name for test in wanted.tests(2, [], (4, 6, 0))}
+    assert "firmware" not in profile.data
+
+
+@pytest.mark.parametrize("sku", OURS)
+def test_every_number_says_where_it_comes_from(sku: str) -> None:
+    def walk(value: Any) -> None:
+        if isinstance(value, dict):
+            if "value" in value or "level" in value:
+                assert value["source"] and value["date"] and value["conditions"]
+            for item in value.values():
+                walk(item)
+        elif isinstance(value, list):
+            for item in value:
+                walk(item)
+
+    walk(load(sku).data)
+
+
+def test_tests_of_a_level_depend_on_the_version() -> None:
+    wanted = wanted_of(load("h100-sxm-8").data)
+    assert "nvbandwidth" in {test.name for test in wanted.tests(3, [], (4, 6, 0))}
+    assert "nvbandwidth" not in {test.name for test in wanted.tests(3, [], (3, 3, 9))}
+    assert "nvbandwidth" in {test.name for test in wanted.tests(3, [], None)}, (
+        "an unknown version is held to everything"
+    )
+    assert [test.name for test in wanted.tests(1, ["Memory Bandwidth", "eud"], None)] == ["memory_bandwidth", "eud"]
+
+
+def test_the_site_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = made.profile()
+    own["sku"] = "h100-sxm-8"
+    write(tmp_path, own, "h100-sxm-8.yml")
+    assert load("h100-sxm-8", tmp_path).path == str(tmp_path / "h100-sxm-8.yml")
+    monkeypatch.setenv("GPUFLEET_PROFILE_PATH", f"/nonexistent:{tmp_path}")
+    assert load("h100-sxm-8").path == str(tmp_path / "h100-sxm-8.yml")
+
+
+def test_an_unknown_sku_names_the_file_to_write(tmp_path: Path) -> None:
+    with pytest.raises(profiles.ProfileMissing) as caught:
+        load("x9", tmp_path)
+    assert str(tmp_path / "x9.yaml") in str(caught.value)
+    with pytest.raises(profiles.ProfileMissing, match="x9.yaml in a folder of your own"):
+        load("x9")
+
+
+@pytest.mark.parametrize("sku", ["../../etc/passwd", "", "H100", "a/b", "a\n"])
+def test_a_sku_is_no_path(sku: str) -> None:
+    with pytest.raises(ConfigError, match="no name of a profile"):
+        load(sku)
+
+
+def _without(*path: str) -> dict[str, Any]:
+    profile = made.profile()
+    inner: Any = profile
+    for step in path[:-1]:
+        inner = inner[step]
+    del inner[path[-1]]
+    return profile
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        ("schema: 1\nsku: [", 2, "no valid YAML"),
+        ("- a list\n", 1, "a profile is a mapping"),
+        ("", 1, "a profile is a mapping"),
+        ("schema: 1\nsku: test-sku\nsku: other\n", 3, "stands twice"),
+        (_without("gpu", "count", "source"), 5, "'source' is a required property"),
+        (_without("dcgm", "tests"), 16, "'tests' is a required property"),
+        (_without("gpu"), 1, "'gpu' is a required property"),
+    ],
+)
+def test_an_error_names_file_and_line(tmp_path: Path, content: Any, line: int, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("test-sku", write(tmp_path, content))
+    assert f"{tmp_path}/test-sku.yaml:{line}: " in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_misspelt_key_is_an_error(tmp_path: Path) -> None:
+    profile = made.profile()
+    profile["gpu"]["cuont"] = profile["gpu"]["count"]
+    with pytest.raises(ConfigError, match="cuont"):
+        load("test-sku", write(tmp_path, profile))
+
+
+def test_a_number_as_text_is_an_error(tmp_path: Path) -> None:
+    profile = made.profile()
+    profile["gpu"]["count"]["value"] = "8"
+    with pytest.raises(ConfigError, match="gpu.count.value"):
+        load("test-sku", write(tmp_path, profile))
+
+
+def test_a_broken_profile_of_the_site_does_not_fall_back_to_ours(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="h100-sxm-8.yaml:1"):
+        load("h100-sxm-8", write(tmp_path, "oops", "h100-sxm-8.yaml"))
+
+
+def test_a_profile_of_another_sku_under_this_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the profile is of test-sku"):
+        load("other", write(tmp_path, made.profile(), "other.yaml"))
+
+
+def test_dates_may_stand_without_quotes(tmp_path: Path) -> None:
+    text = yaml.safe_dump(made.profile(), sort_keys=False).replace("'2026-11-20'", "2026-11-20")
+    assert load("test-sku", write(tmp_path, text)).data["gpu"]["count"]["date"] == "2026-11-20"
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [None, {}, [], "h100", {"schema": 1}, {"schema": 2}, _without("gpu", "count"), _without("dcgm")]
+    + [{**made.profile(), "dcgm": {"tests": [{"name": "memory"}]}}, made.profile(0), made.profile(-1)],
+)
+def test_the_node_takes_no_half_profile(profile: Any) -> None:
+    with pytest.raises(ConfigError):
+        wanted_of(profile)
+
+
+def test_a_profile_in_the_task_is_checked_too() -> None:
+    profiles.check(made.profile(), made.PROFILE_SCHEMA)
+    with pytest.raises(ConfigError, match="'gpu' is a required property"):
+        profiles.check(_without("gpu"), made.PROFILE_SCHEMA)
+
+
+def test_the_schemas_are_schemas() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    for path in (made.PROFILE_SCHEMA, made.VERDICT_SCHEMA):
+        jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text(encoding="utf-8")))
