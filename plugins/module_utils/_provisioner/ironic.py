@@ -9,132 +9,29 @@ What runs on the node is proven by image_verify, there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_record as record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    OTHER,
     TOKEN_PREFIX,
     Changes,
-    Driver,
     NodeState,
     Wanted,
-    is_ours,
     mac,
-    own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_api import IronicApi
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_find import IronicReader
 
 
-class IronicDriver(Driver):
+class IronicDriver(IronicReader):
     name = "ironic"
     states_map = tables.STATES
     steps = tables.STEPS
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
-
-    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
-        super().__init__(ctx)
-        self.api = IronicApi(params, ctx)
-        own = {self.api.project, *(str(name) for name in own_extras(params, self.name).get("owners") or [])}
-        self._owners: frozenset[str] = frozenset(own - {""})
-
-    def close(self) -> None:
-        self.api.close()
-
-    # -- reading -----------------------------------------------------------------------------------------------
-
-    def find(self, wanted: Wanted) -> NodeState | None:
-        record.check_extras(wanted.extras, wanted.host)
-        raw = self.api.get(f"/nodes/{wanted.key}")
-        if raw is None:
-            self._nobody_else_has(wanted)
-            return None
-        node = self._state(raw)
-        known = str((raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")
-        if wanted.serial and known and known != wanted.serial:
-            raise Refused(
-                "the provisioner's node is another machine",
-                node=wanted.host,
-                address=self.api.address,
-                wanted=f"serial {wanted.serial}",
-                seen=f"node {node.name or node.id} has serial {known}",
-                do="correct gpufleet_provisioner_id or gpufleet_serial in the inventory",
-            )
-        return node
-
-    def _nobody_else_has(self, wanted: Wanted) -> None:
-        if not wanted.boot_mac:
-            return
-        port = self._port(wanted.boot_mac)
-        if port is not None:
-            raise Refused(
-                f"Ironic does not know {wanted.key}, but its MAC belongs to a node there",
-                node=wanted.host,
-                address=self.api.address,
-                wanted=f"MAC {mac(wanted.boot_mac)} free, or the node's own id",
-                seen=f"node {port.get('node_uuid')}",
-                do=f"set gpufleet_provisioner_id: {port.get('node_uuid')}, or correct gpufleet_boot_mac",
-            )
-
-    def _port(self, address: str) -> dict[str, Any] | None:
-        ports = self.api.listed("/ports", "ports", address=mac(address), fields="uuid,address,node_uuid,pxe_enabled")
-        return ports[0] if ports else None
-
-    def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
-        """Ironic's list has both the name and the UUID."""
-        return {one.host: one.key for one in wanted}
-
-    def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
-        asked = set(ids)
-        found: dict[str, NodeState] = {}
-        for raw in self.api.listed("/nodes", "nodes", fields=tables.POLL_FIELDS):
-            for key in {str(raw.get("uuid") or ""), str(raw.get("name") or "")} & asked:
-                found[key] = self._state(raw)
-        return found
-
-    def _state(self, raw: Any) -> NodeState:
-        if not isinstance(raw, dict) or not raw.get("uuid") or "provision_state" not in raw:
-            raise BadAnswer("a node without uuid or provision_state", address=self.api.address, seen=str(raw)[:300])
-        native = str(raw["provision_state"])
-        image = (raw.get("extra") or {}).get(record.EXTRA_IMAGE)
-        return NodeState(
-            id=str(raw["uuid"]),
-            name=str(raw.get("name") or ""),
-            native=native,
-            state=tables.STATES.get(native, OTHER),
-            power=str(raw.get("power_state") or ""),
-            last_error=str(raw.get("last_error") or ""),
-            maintenance=bool(raw.get("maintenance")),
-            hold=str(raw.get("maintenance_reason") or ""),
-            foreign=self._foreign(raw),
-            owner=str(raw.get("lessee") or raw.get("owner") or raw.get("instance_uuid") or ""),
-            stamp=str(raw.get("provision_updated_at") or ""),
-            image=_noted(image),
-            inspection=_inspection(raw),
-            raw=raw,
-        )
-
-    def _foreign(self, raw: Mapping[str, Any]) -> str:
-        reason = str(raw.get("maintenance_reason") or "")
-        fault = str(raw.get("fault") or "")
-        if raw.get("maintenance") and not is_ours(reason) and not tables.FAULTS.get(fault, False):
-            return f"in maintenance{f' ({fault})' if fault else ''}: {reason or 'no reason given'}"
-        for key in ("owner", "lessee"):
-            if raw.get(key) and raw[key] not in self._owners:
-                return f"{key} is {raw[key]}"
-        if raw.get("instance_uuid"):
-            return f"it serves the instance {raw['instance_uuid']}"
-        if raw.get("protected"):
-            return f"protected: {raw.get('protected_reason') or 'no reason given'}"
-        if raw.get("retired"):
-            return f"retired: {raw.get('retired_reason') or 'no reason given'}"
-        return ""
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -166,7 +63,7 @@ class IronicDriver(Driver):
         if raw is None:
             predicted = NodeState(id="", name=body["name"], native="enroll", state=tables.STATES["enroll"])
             return predicted, Changes({}, after)
-        return self._state(raw), Changes({}, after)
+        return self.state_of(raw), Changes({}, after)
 
     def _update(self, wanted: Wanted, node: NodeState) -> tuple[NodeState, Changes]:
         raw = node.raw
@@ -208,10 +105,10 @@ class IronicDriver(Driver):
         raw = self.api.write(
             "PATCH", f"/nodes/{node.id}", body=operations, saying=record.told(operations), host=wanted.host
         )
-        return node if raw is None else self._state(raw)
+        return node if raw is None else self.state_of(raw)
 
     def _with_port(self, wanted: Wanted, node: NodeState, changes: Changes) -> Changes:
-        port = self._port(wanted.boot_mac)
+        port = self.port_of(wanted.boot_mac)
         if port is not None and port.get("node_uuid") == node.id:
             return changes
         address = mac(wanted.boot_mac)
@@ -279,6 +176,8 @@ class IronicDriver(Driver):
         if step == tables.RECOVER_CLEAN and node.maintenance:
             # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
             self._maintenance("DELETE", node, None, wanted)
+        if step == tables.PROVIDE:
+            self._is_the_machine(node, wanted)
         if step in (tables.PROVIDE, tables.DEPLOY):
             self._boots_from(node, wanted)
         target = tables.TARGETS[step]
@@ -291,6 +190,23 @@ class IronicDriver(Driver):
             destructive=step in tables.DESTRUCTIVE,
         )
 
+    def _is_the_machine(self, node: NodeState, wanted: Wanted) -> None:
+        """What the inspection read at the BMC must be the machine that the inventory means."""
+        if not wanted.serial or node.inspection != "passed":
+            return
+        told = self.api.get(f"/nodes/{node.id}/inventory") or {}
+        vendor = (told.get("inventory") or {}).get("system_vendor") or {}
+        serial = str(vendor.get("serial_number") or "")
+        if serial and serial != wanted.serial:
+            raise Refused(
+                "the provisioner's inspection found another machine behind this BMC",
+                node=wanted.host,
+                address=self.api.address,
+                wanted=f"serial {wanted.serial}",
+                seen=f"serial {serial}",
+                do="correct gpufleet_bmc_address, gpufleet_bmc_system_id or gpufleet_serial in the inventory",
+            )
+
     def _boots_from(self, node: NodeState, wanted: Wanted) -> None:
         """Let the node boot from its boot MAC again.
 
@@ -298,7 +214,7 @@ class IronicDriver(Driver):
         port out of network booting: a deploy would then end `active` without a boot entry. After `provide` Ironic
         changes it in maintenance alone (409).
         """
-        port = self._port(wanted.boot_mac) if wanted.boot_mac else None
+        port = self.port_of(wanted.boot_mac) if wanted.boot_mac else None
         if port is None or port.get("node_uuid") != node.id or port.get("pxe_enabled"):
             return
         held = node.native in tables.PORTS_FIXED and not node.maintenance
@@ -355,23 +271,6 @@ class IronicDriver(Driver):
             saying=f"reason={body['reason']}" if body else "",
             host=wanted.host,
         )
-
-
-def _inspection(raw: Mapping[str, Any]) -> str:
-    """Whether Ironic itself has looked at the hardware; an interface that looks at nothing is no pass."""
-    if raw.get("inspect_interface") == "no-inspect":
-        return "unsupported"
-    if raw.get("provision_state") == "inspect failed":
-        return "failed"
-    return "passed" if raw.get("inspection_finished_at") else "pending"
-
-
-def _noted(image: Any) -> dict[str, str]:
-    """What :meth:`IronicDriver._note_image` wrote, for people."""
-    if not isinstance(image, dict):
-        return {}
-    known = {key: str(image.get(key) or "") for key in ("name", "version", "url", "sha256")}
-    return {"label": f"{known['name']}-{known['version']}", **known}
 
 
 def _extra(wanted: Wanted) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _ipmi(wanted: Wanted) -> dict[str, Any]:
     parts = urlsplit(f"//{bmc['bmc_address']}")
     return {
         "ipmi_address": str(parts.hostname),
-        "ipmi_port": parts.port or _IPMI_PORT,
+        "ipmi_port": str(parts.port or _IPMI_PORT),
         "ipmi_username": str(bmc["bmc_username"]),
         "ipmi_password": str(bmc["bmc_password"]),
     }

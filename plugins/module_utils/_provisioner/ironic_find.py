@@ -1,0 +1,141 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finding nodes in Ironic, and what their records say. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_record as record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables as tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    OTHER,
+    Driver,
+    NodeState,
+    Wanted,
+    is_ours,
+    mac,
+    own_extras,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+class IronicReader(Driver):
+    """The reading half of the driver."""
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        super().__init__(ctx)
+        self.api = IronicApi(params, ctx)
+        own = {self.api.project, *(str(name) for name in own_extras(params, self.name).get("owners") or [])}
+        self._owners: frozenset[str] = frozenset(own - {""})
+
+    def close(self) -> None:
+        self.api.close()
+
+    def find(self, wanted: Wanted) -> NodeState | None:
+        record.check_extras(wanted.extras, wanted.host)
+        raw = self.api.get(f"/nodes/{wanted.key}")
+        if raw is None:
+            self._nobody_else_has(wanted)
+            return None
+        node = self.state_of(raw)
+        known = str((raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")
+        if wanted.serial and known and known != wanted.serial:
+            raise Refused(
+                "the provisioner's node is another machine",
+                node=wanted.host,
+                address=self.api.address,
+                wanted=f"serial {wanted.serial}",
+                seen=f"node {node.name or node.id} has serial {known}",
+                do="correct gpufleet_provisioner_id or gpufleet_serial in the inventory",
+            )
+        return node
+
+    def _nobody_else_has(self, wanted: Wanted) -> None:
+        if not wanted.boot_mac:
+            return
+        port = self.port_of(wanted.boot_mac)
+        if port is not None:
+            raise Refused(
+                f"Ironic does not know {wanted.key}, but its MAC belongs to a node there",
+                node=wanted.host,
+                address=self.api.address,
+                wanted=f"MAC {mac(wanted.boot_mac)} free, or the node's own id",
+                seen=f"node {port.get('node_uuid')}",
+                do=f"set gpufleet_provisioner_id: {port.get('node_uuid')}, or correct gpufleet_boot_mac",
+            )
+
+    def port_of(self, address: str) -> dict[str, Any] | None:
+        ports = self.api.listed("/ports", "ports", address=mac(address), fields="uuid,address,node_uuid,pxe_enabled")
+        return ports[0] if ports else None
+
+    def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
+        """Ironic's list has both the name and the UUID."""
+        return {one.host: one.key for one in wanted}
+
+    def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
+        asked = set(ids)
+        found: dict[str, NodeState] = {}
+        for raw in self.api.listed("/nodes", "nodes", fields=tables.POLL_FIELDS):
+            for key in {str(raw.get("uuid") or ""), str(raw.get("name") or "")} & asked:
+                found[key] = self.state_of(raw)
+        return found
+
+    def state_of(self, raw: Any) -> NodeState:
+        if not isinstance(raw, dict) or not raw.get("uuid") or "provision_state" not in raw:
+            raise BadAnswer("a node without uuid or provision_state", address=self.api.address, seen=str(raw)[:300])
+        native = str(raw["provision_state"])
+        image = (raw.get("extra") or {}).get(record.EXTRA_IMAGE)
+        return NodeState(
+            id=str(raw["uuid"]),
+            name=str(raw.get("name") or ""),
+            native=native,
+            state=tables.STATES.get(native, OTHER),
+            power=str(raw.get("power_state") or ""),
+            last_error=str(raw.get("last_error") or ""),
+            maintenance=bool(raw.get("maintenance")),
+            hold=str(raw.get("maintenance_reason") or ""),
+            foreign=self._foreign(raw),
+            owner=str(raw.get("lessee") or raw.get("owner") or raw.get("instance_uuid") or ""),
+            stamp=str(raw.get("provision_updated_at") or ""),
+            image=_noted(image),
+            inspection=_inspection(raw),
+            raw=raw,
+        )
+
+    def _foreign(self, raw: Mapping[str, Any]) -> str:
+        reason = str(raw.get("maintenance_reason") or "")
+        fault = str(raw.get("fault") or "")
+        if raw.get("maintenance") and not is_ours(reason) and not tables.FAULTS.get(fault, False):
+            return f"in maintenance{f' ({fault})' if fault else ''}: {reason or 'no reason given'}"
+        for key in ("owner", "lessee"):
+            if raw.get(key) and raw[key] not in self._owners:
+                return f"{key} is {raw[key]}"
+        if raw.get("instance_uuid"):
+            return f"it serves the instance {raw['instance_uuid']}"
+        if raw.get("protected"):
+            return f"protected: {raw.get('protected_reason') or 'no reason given'}"
+        if raw.get("retired"):
+            return f"retired: {raw.get('retired_reason') or 'no reason given'}"
+        return ""
+
+
+def _inspection(raw: Mapping[str, Any]) -> str:
+    """Whether Ironic itself has looked at the hardware; an interface that looks at nothing is no pass."""
+    if raw.get("inspect_interface") == "no-inspect":
+        return "unsupported"
+    if raw.get("provision_state") == "inspect failed":
+        return "failed"
+    return "passed" if raw.get("inspection_finished_at") else "pending"
+
+
+def _noted(image: Any) -> dict[str, str]:
+    """What :meth:`IronicDriver._note_image` wrote, for people."""
+    if not isinstance(image, dict):
+        return {}
+    known = {key: str(image.get(key) or "") for key in ("name", "version", "url", "sha256")}
+    return {"label": f"{known['name']}-{known['version']}", **known}
