@@ -35,7 +35,9 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secr
 
 _SHOWN = 20
 _POWER_OF_TEN = re.compile(r"[+-]?\d+([.,]\d+)?E[+-]\d+\Z", re.I)
-_DATE = re.compile(r"(\d{1,2}[-. ])?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[-. ]\d{1,4}\Z", re.I)
+#: As spreadsheets write them: 3-Jan, Mar-24, 01/03/2024. Real serials are not spelt so.
+_MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DATE = re.compile(rf"(\d{{1,2}}-{_MONTH}(-\d\d)?|{_MONTH}-\d\d|\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{4}})\Z")
 _SHEET_ERROR = re.compile(r"#(N/A|REF!|NAME\?|VALUE!|NULL!|DIV/0!|NUM!|SPILL!|#+)", re.I)
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _HOST = re.compile(r"(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\S*)?\Z")
@@ -53,8 +55,10 @@ class _Complaints:
     def __init__(self, path: str) -> None:
         self.path = path
         self.all: list[str] = []
+        self.places: set[tuple[int, int]] = set()
 
     def add(self, line: int, column: int, text: str) -> None:
+        self.places.add((line, column))
         self.all.append(f"{self.path}:{line}:{column}: {text}")
 
     def raise_any(self) -> None:
@@ -86,7 +90,7 @@ def read_csv(
     table = [_row(line, cells, header, complaints) for line, cells in rows[1:]]
     cells = [row for row in table if row]
     for row in cells:
-        _check(row, complaints)
+        _check(row, password_template, complaints)
     _check_unique(cells, complaints)
     if check_serials:
         _check_lost_zeros(cells, complaints)
@@ -185,32 +189,33 @@ def _row(
 # -- the cells -------------------------------------------------------------------------------------------------
 
 
-def _check(row: Mapping[str, _Cell], complaints: _Complaints) -> None:
+def _check(row: Mapping[str, _Cell], password_template: str, complaints: _Complaints) -> None:
     for cell in row.values():
-        for problem in _problems(cell):
+        problem = _problem(cell, password_template)
+        if problem:
             complaints.add(cell.line, cell.column, f"{cell.name}: {problem}")
-            break
     if not any(name in row for name in ("serial", "system_uuid", "boot_mac", "bmc_mac")):
         line = next(iter(row.values())).line
         complaints.add(line, 1, "nothing tells which machine this is: a serial, a system UUID or a MAC is needed")
 
 
-def _problems(cell: _Cell) -> list[str]:
-    shown = repr(cell.text[:60])
-    found = []
+def _problem(cell: _Cell, password_template: str) -> str:
+    """What is wrong with it, the first thing only. What should be the place of a secret is never shown."""
+    shown = "its content" if cell.name == "bmc_password_ref" else repr(cell.text[:60])
+    damaged = "that a spreadsheet made of it; format the column as text and type it again"
     if any(ord(char) < 32 or ord(char) == 127 for char in cell.text):
-        found.append("holds a control character or a line break")
+        return "holds a control character or a line break"
     if _SHEET_ERROR.match(cell.text):
-        found.append(f"{shown} is a spreadsheet's error, and no value")
-    if cell.name not in ("model", "gpu_model") and _POWER_OF_TEN.match(cell.text) and cell.name in _NO_NUMBERS:
-        found.append(f"{shown} is a number that a spreadsheet made of it; format the column as text and type it again")
+        return f"{shown} is a spreadsheet's error, and no value"
+    if cell.name in _NO_NUMBERS and _POWER_OF_TEN.match(cell.text):
+        return f"{shown} is a number {damaged}"
     if cell.name in ("serial", "asset_tag") and _DATE.match(cell.text):
-        found.append(f"{shown} is a date that a spreadsheet made of it; format the column as text and type it again")
+        return f"{shown} is a date {damaged}"
     try:
-        _VALUES.get(cell.name, _any)(cell)
+        _value(cell, password_template)
     except ValueError as exc:
-        found.append(f"{shown}: {exc}")
-    return found
+        return f"{shown}: {exc}"
+    return ""
 
 
 _NO_NUMBERS = frozenset(
@@ -281,8 +286,13 @@ _VALUES: dict[str, Callable[[_Cell], Any]] = {
     "bmc_ip": _bmc,
     "primary_ip": lambda cell: str(ipaddress.ip_address(cell.text.partition("/")[0])),
     "gpu_count": _number,
-    "bmc_password_ref": lambda cell: password_lookup(cell.text),
 }
+
+
+def _value(cell: _Cell, password_template: str) -> Any:
+    if cell.name == "bmc_password_ref":
+        return password_lookup(cell.text, password_template)
+    return _VALUES.get(cell.name, _any)(cell)
 
 
 def _check_unique(rows: Sequence[Mapping[str, _Cell]], complaints: _Complaints) -> None:
@@ -290,7 +300,7 @@ def _check_unique(rows: Sequence[Mapping[str, _Cell]], complaints: _Complaints) 
     for row in rows:
         for name in UNIQUE:
             cell = row.get(name)
-            if cell is None:
+            if cell is None or (cell.line, cell.column) in complaints.places:
                 continue
             value = re.sub(r"[^0-9a-z]", "", cell.text.lower()) if name in MACS else cell.text.lower()
             # A MAC belongs to one card, whatever the column.
@@ -319,9 +329,7 @@ def _check_lost_zeros(rows: Sequence[Mapping[str, _Cell]], complaints: _Complain
 
 def _record(path: str, row: Mapping[str, _Cell], password_template: str) -> Record:
     line = next(iter(row.values())).line
-    values = {name: _VALUES.get(name, _any)(cell) for name, cell in row.items()}
-    if "bmc_password_ref" in row:
-        values["bmc_password_ref"] = password_lookup(row["bmc_password_ref"].text, password_template)
+    values = {name: _value(cell, password_template) for name, cell in row.items()}
     variables = {
         (COLUMNS[name][0] if name in COLUMNS else f"csv_{name}"): value
         for name, value in values.items()

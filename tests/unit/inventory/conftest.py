@@ -1,0 +1,95 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A folder with an inventory in it, and a way to ask ansible-inventory about it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PLUGIN = "gpufleet.baremetal.fleet"
+
+
+def _load(name: str) -> Any:
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+ironic_api = _load("ironic_list_server")
+
+
+class Answer:
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.rc = done.returncode
+        self.text = done.stdout + done.stderr
+        self.errors = " ".join(done.stderr.split())
+        self.data: dict[str, Any] = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+
+    @property
+    def hosts(self) -> dict[str, dict[str, Any]]:
+        hosts: dict[str, dict[str, Any]] = self.data["_meta"]["hostvars"]
+        return hosts
+
+
+class Site:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "gpu.fleet.yml"
+        self.env: dict[str, str] = {}
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def configure(self, *sources: Mapping[str, Any], **options: Any) -> None:
+        content = {"plugin": PLUGIN, "sources": [dict(source) for source in sources], **options}
+        self.config.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+    def ask(self, *argv: str, ok: bool = True, config: Path | None = None, python: str = "") -> Answer:
+        """ansible-inventory --list as an automation controller calls it: what cannot be parsed is an error."""
+        program = Path(python or sys.executable).with_name("ansible-inventory")
+        env = {key: value for key, value in os.environ.items() if not key.startswith(("GPUFLEET_", "ANSIBLE_"))}
+        env.update(
+            ANSIBLE_COLLECTIONS_PATH=str(CHECKOUT / "build" / "collections"),
+            ANSIBLE_INVENTORY_UNPARSED_FAILED="True",
+            ANSIBLE_HOME=str(self.folder / "home"),
+            ANSIBLE_NOCOLOR="1",
+        )
+        env.update(self.env)
+        done = subprocess.run(
+            [str(program), "-i", str(config or self.config), *(argv or ("--list", "--export"))],
+            env=env, capture_output=True, text=True, timeout=120, check=False, cwd=self.folder,
+        )  # fmt: skip
+        answer = Answer(done)
+        assert (answer.rc == 0) == ok, answer.text[-3000:]
+        return answer
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.fixture
+def ironic() -> Iterator[Any]:
+    server = ironic_api.IronicLists()
+    server.start()
+    yield server
+    server.close()

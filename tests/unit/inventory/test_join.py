@@ -1,0 +1,85 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import join
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record, serial
+from hypothesis import given
+from hypothesis import strategies as st
+
+U1, U2 = "5ac00000-0000-4000-8000-000000000001", "5ac00000-0000-4000-8000-000000000002"
+M1, M2 = "52:54:00:77:00:01", "52:54:00:77:00:02"
+
+
+def row(where: str, serial: str = "", system_uuid: str = "", *macs: str, **variables: object) -> Record:
+    return Record(where, name=where, serial=serial, system_uuid=system_uuid, macs=list(macs), variables=variables)
+
+
+def test_serial_then_uuid_then_mac_and_never_the_name() -> None:
+    first = [row("a1", "S1", U1, M1, x=1, y=""), row("a2", "", U2, M2), row("a3", "S3")]
+    second = [row("b1", "s1", "", z=2, x=9, y=3), row("b2", "", U2), row("b3", "", "", M1.replace("01", "03"))]
+    third = [row("c2", "", "", M2), row("a3", "S4")]
+    machines, left_out = join([(first, False), (second, False), (third, False)])
+    assert [machine.where for machine in machines] == ["a1 and b1", "a2 and b2 and c2", "a3", "b3", "a3"]
+    assert machines[0].variables() == {"x": 1, "y": 3, "z": 2}, "the first source that knows it decides"
+    assert left_out == []
+
+
+def test_join_only_adds_no_machine() -> None:
+    machines, left_out = join([([row("a1", "S1")], False), ([row("b1", "S1"), row("b2", "S2")], True)])
+    assert len(machines) == 1 and [one.where for one in left_out] == ["b2"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        # twins in one source
+        ([row("a1", "S1"), row("a2", "s1")], [], "two rows have the serial S1. Seen: a1 and a2"),
+        ([row("a1", "S1", "", M1), row("a2", "S2", "", M1)], [], f"two rows have the MAC {M1}. Seen: a1 and a2"),
+        # two rows that both belong to one
+        ([row("a1", "S1", "", M1)], [row("b1", "S1"), row("b2", "", "", M1)], "b1 and b2, both matching a1"),
+        # one row that belongs to two
+        ([row("a1", "S1"), row("a2", "S2", "", M2)], [row("b1", "S1", "", M2)], "b1 has the serial S1 of a1 and the"),
+        # the weaker key agrees, the stronger one does not
+        ([row("a1", "S1", "", M1)], [row("b1", "S2", "", M1)], "two different values of serial (S1 and S2)"),
+        ([row("a1", "S1", U1)], [row("b1", "S1", U2)], "two different values of system UUID"),
+    ],
+)
+def test_what_is_not_one_clear_match_names_both_rows(first: list[Record], second: list[Record], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        join([(first, False), (second, False)])
+    assert said in str(error.value)
+
+
+def test_what_boards_say_without_a_serial_joins_nothing() -> None:
+    for text in ("To be filled by O.E.M.", "  default string ", "0123456789", "None", "Unknown"):
+        assert serial(text) == ""
+
+
+@given(st.permutations([0, 1, 2]), st.lists(st.sampled_from("ABCDEFGH"), unique=True, min_size=1))
+def test_the_order_of_sources_changes_no_machine(order: list[int], names: list[str]) -> None:
+    sources = [
+        [row(f"csv {name}", f"S{name}", "", f"52:54:00:00:00:{ord(name):02x}") for name in names],
+        [row(f"ironic {name}", "", "", f"52:54:00:00:00:{ord(name):02x}") for name in names[::-1]],
+        [row(f"maas {name}", f"S{name}") for name in names],
+    ]
+    chosen = [sources[number] for number in order]
+    if order[:2] in ([1, 2], [2, 1]):
+        # Nothing tells that a serial and a MAC are one machine before the row that has both; then it belongs to two.
+        with pytest.raises(ConfigError, match="belongs to two machines"):
+            join([(source, False) for source in chosen])
+        return
+    machines, _left_out = join([(source, False) for source in chosen])
+    found = sorted(sorted(record.where for record in machine.records) for machine in machines)
+    assert found == sorted(sorted(f"{kind} {name}" for kind in ("csv", "ironic", "maas")) for name in names)
+
+
+def test_every_pair_of_different_machines_stays_two() -> None:
+    rows = [row(f"r{number}", f"S{number}", "", f"52:54:00:00:00:0{number}") for number in range(4)]
+    for one, other in itertools.permutations(rows, 2):
+        assert len(join([([one], False), ([other], False)])[0]) == 2
