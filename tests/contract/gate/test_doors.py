@@ -75,7 +75,8 @@ class Site:
             return []
         with sqlite3.connect(self.ledger) as connection:
             rows = connection.execute(
-                "SELECT n.name, e.name, e.data FROM events e JOIN nodes n USING (node_id) WHERE e.kind = ? ORDER BY e.id",
+                "SELECT n.name, e.name, e.data FROM events e JOIN nodes n USING (node_id)"
+                " WHERE e.kind = ? ORDER BY e.id",
                 (kind,),
             ).fetchall()
         return [(host, name, json.loads(data)) for host, name, data in rows]
@@ -136,6 +137,7 @@ def test_every_host_gets_its_verdict_and_the_ledger_keeps_it(site: Site) -> None
     assert site.events("intent") == [], "a look takes no lease and announces nothing"
 
 
+@pytest.mark.slow
 def test_fail_on_never_and_a_profile_of_the_site(site: Site, tmp_path: Path) -> None:
     dcgm(site, "seven", made.text(made.dcgm4(["software"], gpus=7)), gpufleet_sku="test-sku")
     (tmp_path / "profiles").mkdir()
@@ -150,6 +152,7 @@ def test_fail_on_never_and_a_profile_of_the_site(site: Site, tmp_path: Path) -> 
     assert "'gpu' is a required property" in site.play({"gpufleet.baremetal.dcgm_gate": task})["seven"]["msg"]
 
 
+@pytest.mark.slow
 def test_a_stress_test_needs_evidence_and_check_mode_does_not_run_it(site: Site) -> None:
     dcgm(site, "node", made.text(made.dcgm4()))
     stress: dict[str, Any] = {"dcgmi": "{{ dcgmi }}", "level": 2}
@@ -169,6 +172,7 @@ def test_a_stress_test_needs_evidence_and_check_mode_does_not_run_it(site: Site)
     assert len(site.events("outcome")) == 1
 
 
+@pytest.mark.slow
 def test_a_task_that_runs_out_of_time_leaves_a_verdict(site: Site) -> None:
     dcgm(site, "node", "", body="sleep 30")
     result = site.play({**LOOK, "timeout": 3})["node"]
@@ -177,6 +181,7 @@ def test_a_task_that_runs_out_of_time_leaves_a_verdict(site: Site) -> None:
     assert site.events()[0][2]["findings"][0]["id"] == "aborted"
 
 
+@pytest.mark.slow
 def test_the_ledgers_url_never_reaches_the_node(site: Site) -> None:
     home = site.host("node")
     spy = made.program(
@@ -230,6 +235,7 @@ def test_the_kernel_log_from_the_last_imaging_on(site: Site) -> None:
     assert site.events("intent") == [], "reading takes no lease and announces nothing"
 
 
+@pytest.mark.slow
 def test_the_default_path_is_the_kernels_own(site: Site) -> None:
     """No option at all: /dev/kmsg, else the journal; on this machine that is a verdict of some kind, and an event."""
     site.host("node")

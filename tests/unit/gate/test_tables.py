@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import (
@@ -30,7 +31,7 @@ def _csv(name: str) -> list[dict[str, str]]:
 
 
 def test_every_remedy_is_of_the_vocabulary_and_every_row_has_a_source() -> None:
-    rows = [*dcgm_errors.ERRORS.values(), *xids.XIDS.values(), *sxids.SXIDS.values()]
+    rows: list[Any] = [*dcgm_errors.ERRORS.values(), *xids.XIDS.values(), *sxids.SXIDS.values()]
     assert {row.remedy for row in rows} <= set(REMEDIES)
     assert {row.remedy for row in dcgm_exits.EXITS.values()} <= set(REMEDIES)
     assert {row[3] for row in klog_lines.MESSAGES} <= set(REMEDIES)
