@@ -104,4 +104,5 @@ class Emulator:
 
     def log(self, method: str) -> list[str]:
         """What the emulator noted of requests with this method, whoever sent them."""
-        return re.findall(rf'"{method} (\S+) HTTP', (self.folder / "log").read_text())
+        # werkzeug colours what is not 200.
+        return re.findall(rf'"(?:\x1b\[[0-9;]*m)*{method} (\S+) HTTP', (self.folder / "log").read_text())

@@ -71,6 +71,7 @@ class RedfishBmc(c.Bmc):
         self._root: dict[str, Any] | None = None
         self._uri = ""
         self._seen: dict[str, _Seen] = {}
+        self._settings: str | None = None
         self._wrote = False
         self._resets: tuple[str, ...] | None | bool = False
         self._quirks: dict[str, Quirk] | None = None
@@ -118,6 +119,13 @@ class RedfishBmc(c.Bmc):
     def system(self, *, max_age: float = boot.SAME_LOOK) -> dict[str, Any]:
         return self.look(self.uri, max_age=max_age).doc
 
+    @property
+    def settings(self) -> str:
+        """Where the system's settings object lies; empty where it has none. It does not move."""
+        if self._settings is None:
+            self._settings = select.settings_uri(self.system())
+        return self._settings
+
     def quirk(self, behaviour: str) -> Any:
         """The value of the row that fits this BMC; None where there is none."""
         if self._quirks is None:
@@ -157,7 +165,7 @@ class RedfishBmc(c.Bmc):
 
     def capabilities(self) -> c.Capabilities:
         self.quirk("")
-        state = boot.read_state(self)
+        state = boot.read_state(self, max_age=boot.SAME_LOOK)
         offered = self.reset_types()
         return c.Capabilities(
             protocol="redfish",

@@ -59,7 +59,7 @@ class State:
 
 def read_state(bmc: RedfishBmc, *, max_age: float = 0.0) -> State:
     """Look at the override, in the settings object if it holds the target, else in the system."""
-    settings = select.settings_uri(bmc.system(max_age=max_age))
+    settings = bmc.settings
     if settings:
         try:
             state = _state(bmc, settings, max_age)
@@ -148,7 +148,7 @@ def _elsewhere(bmc: RedfishBmc, state: State, refusal: FleetError) -> State | No
     if refusal.details.get("meaning") not in (answers.ELSEWHERE, answers.READ_ONLY):
         return None
     suffix = bmc.quirk("boot_settings")
-    places = [select.settings_uri(bmc.system()), f"{bmc.uri.rstrip('/')}{suffix}" if suffix else ""]
+    places = [bmc.settings, f"{bmc.uri.rstrip('/')}{suffix}" if suffix else ""]
     for place in places:
         if not place or place == state.uri:
             continue

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: How often a BMC is asked: often while a change is fresh, then rarely. Pairs of seconds: for how long, how often.
-PACE = ((10.0, 0.5), (float("inf"), 2.0))
+PACE = ((2.0, 0.2), (10.0, 0.5), (float("inf"), 2.0))
 #: A state counts when it was read so many times in a row: PoweringOn may fall back to Off.
 READS = 2
 NO_ANSWER = "no answer"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -49,11 +50,16 @@ def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
 
 def mask(text: str, secrets: frozenset[str]) -> str:
     """The text without the known secrets, also as a URL or as JSON would spell them."""
-    spelled = {form for secret in secrets if secret for form in (secret, quote(secret, safe=""), _in_json(secret))}
-    # The longest first: a secret that begins like another one would leave its end behind.
-    for form in sorted(spelled, key=len, reverse=True):
+    for form in _spellings(secrets):
         text = text.replace(form, MASK)
     return text
+
+
+@lru_cache(maxsize=8)
+def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
+    spelled = {form for secret in secrets if secret for form in (secret, quote(secret, safe=""), _in_json(secret))}
+    # The longest first: a secret that begins like another one would leave its end behind.
+    return tuple(sorted(spelled, key=len, reverse=True))
 
 
 def _in_json(secret: str) -> str:

@@ -30,6 +30,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 
 try:
     import sqlalchemy as sa
+
+    # Loaded here, once and before the workers fork; else by each of them, at its first connection.
+    import sqlalchemy.dialects.sqlite
     from sqlalchemy.pool import NullPool
 except ImportError:
     HAS_SQLALCHEMY = False
