@@ -20,6 +20,11 @@ MARKERS = {
     "slow": "takes more than a few seconds; left out of make test-fast",
     "needs_root": "needs root: namespaces, mounts or low ports",
 }
+# What starts other people's programs (Slurm, Ironic, a BMC emulator, a database server), by fixture or by parameter.
+# One of these tests takes a second or more, so they are no part of what runs before each commit.
+REAL_SERVICES = {"cluster", "slurm", "ironic_site", "postgresql"}
+REAL_PARAMETERS = {"emulator", "ipmi_sim", "ironic", "postgresql"}
+CONTRACT = Path(__file__).resolve().parent / "contract"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,13 +32,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.geteuid() == 0:
-        return
     without_root = pytest.mark.skip(reason="needs root")
     for item in items:
-        if item.get_closest_marker("needs_root"):
+        if os.geteuid() != 0 and item.get_closest_marker("needs_root"):
             item.add_marker(without_root)
+        if starts_services(item):
+            item.add_marker("slow")
+        if CONTRACT in item.path.parents:
+            # One worker a suite: its services have fixed addresses.
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(CONTRACT).parts[0]))
+
+
+def starts_services(item: pytest.Item) -> bool:
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    parameters = {value for value in values if isinstance(value, str)}
+    return bool(REAL_SERVICES & set(getattr(item, "fixturenames", ())) or REAL_PARAMETERS & parameters)
 
 
 @pytest.fixture(autouse=True)
