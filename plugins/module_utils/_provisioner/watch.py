@@ -161,6 +161,8 @@ class _Batch:
 
     def poll(self) -> int:
         """Look at all open nodes once; returns how many are still without a verdict."""
+        if not self._open:
+            return 0
         try:
             if self._ids is None:
                 self._ids = self._driver.resolve(list(self._open.values()))

@@ -60,6 +60,8 @@ power_state_change_timeout = 60
 [deploy]
 http_url = http://127.0.0.1:1
 http_root = {home}/http
+[redfish]
+connection_attempts = 1
 [oslo_concurrency]
 lock_path = {home}/lock
 [oslo_messaging_notifications]
@@ -97,15 +99,22 @@ class IronicServer:
         config = self.home / "ironic.conf"
         config.write_text(CONFIG.format(home=self.home, port=self.port, url=self.url), encoding="utf-8")
         line = subprocess.run(
-            [str(VENV / "bin" / "python"), "-c", "import bcrypt,sys;print(bcrypt.hashpw(sys.stdin.read().encode(),"
-             " bcrypt.gensalt(5)).decode())"],
-            input=PASSWORD, text=True, capture_output=True, check=True,
+            [
+                str(VENV / "bin" / "python"),
+                "-c",
+                "import bcrypt,sys;print(bcrypt.hashpw(sys.stdin.read().encode(), bcrypt.gensalt(5)).decode())",
+            ],
+            input=PASSWORD,
+            text=True,
+            capture_output=True,
+            check=True,
         ).stdout
         (self.home / "htpasswd").write_text(f"{USER}:{line}", encoding="ascii")
         argv = ["--config-file", str(config)]
-        log = open(self.home / "ironic.log", "wb")
-        subprocess.run([str(VENV / "bin" / "ironic-dbsync"), *argv, "create_schema"], check=True, stdout=log, stderr=log)
-        self._process = subprocess.Popen([str(VENV / "bin" / "ironic"), *argv], stdout=log, stderr=log)
+        with open(self.home / "ironic.log", "wb") as log:
+            dbsync = [str(VENV / "bin" / "ironic-dbsync"), *argv, "create_schema"]
+            subprocess.run(dbsync, check=True, stdout=log, stderr=log)
+            self._process = subprocess.Popen([str(VENV / "bin" / "ironic"), *argv], stdout=log, stderr=log)
         self._await(timeout)
 
     def _await(self, timeout: float) -> None:
@@ -131,9 +140,6 @@ class IronicServer:
 
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(timeout=15)
+            # Its folder goes with it; a graceful end takes fifteen seconds.
+            self._process.kill()
+            self._process.wait(timeout=15)
