@@ -1,0 +1,67 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The reference says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import (
+    dcgm_errors,
+    dcgm_exits,
+    profiles,
+    sxids,
+    xids,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import REMEDIES
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+
+DOCS = made.CHECKOUT / "docs" / "reference"
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="this copy has no docs")
+
+
+def rows(title: str) -> dict[str, list[str]]:
+    """The table under a heading, by its first column."""
+    text = (DOCS / "remedies.md").read_text(encoding="utf-8")
+    section = text.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in lines]
+    return {row[0].strip(): row[1:] for row in cells if row[0].strip().isdigit()}
+
+
+def test_dcgm_errors() -> None:
+    expected = {str(number): [row.words, row.remedy, row.source] for number, row in dcgm_errors.ERRORS.items()}
+    assert rows("DCGM errors") == expected
+
+
+def test_exits() -> None:
+    expected = {str(number): [row.kind, row.words, row.remedy] for number, row in dcgm_exits.EXITS.items()}
+    assert rows("Exit status of dcgmi") == expected
+
+
+def test_xids() -> None:
+    expected = {str(number): [row.words, row.remedy, row.source] for number, row in xids.XIDS.items()}
+    assert rows("Xid") == expected
+
+
+def test_sxids() -> None:
+    known = {number: sxids.look_up(number) for number in sxids.SXIDS}
+    expected = {str(n): [r.words, "yes" if r.fatal else "no", r.remedy, r.source] for n, r in known.items()}
+    assert rows("SXid") == expected
+
+
+def test_the_ladder() -> None:
+    text = (DOCS / "remedies.md").read_text(encoding="utf-8").split("\n## ", 1)[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", text, re.M)) == REMEDIES
+
+
+def test_the_example_of_a_profile_is_one(tmp_path: Path) -> None:
+    example = re.findall(r"```yaml\n(---\n.*?)```", (DOCS / "profiles.md").read_text(encoding="utf-8"), re.S)[0]
+    path = tmp_path / "h100-nvl-2.yaml"
+    path.write_text(example, encoding="utf-8")
+    profile = profiles.read(path, yaml.safe_load(example)["sku"], made.PROFILE_SCHEMA)
+    assert profile.data["gpu"]["count"]["value"] == 2
