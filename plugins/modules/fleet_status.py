@@ -85,6 +85,9 @@ nodes:
     admitted_before:
       description: Whether the node has ever been admitted.
       type: bool
+    stopped:
+      description: Why the newest run went no further with the node, where it says nothing of the node itself.
+      type: str
     imaging_event:
       description: Id of the event that began the newest deploy; 0 where there was none.
       type: int

@@ -37,7 +37,7 @@ _NEXT = {
 
 
 def status(ledger: Ledger, nodes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """By host name: state, since, run, event, reason, remedy, finding, admitted_before, passport_expires, hold, lease, imaging_event, imaging_at and next.
+    """By host name: state, since, run, event, reason, remedy, finding, admitted_before, passport_expires, hold, stopped, lease, imaging_event, imaging_at and next.
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
     """
@@ -46,14 +46,23 @@ def status(ledger: Ledger, nodes: Mapping[str, str]) -> dict[str, dict[str, Any]
     admitted = ledger.latest(ids, "state", ["admitted"])
     imaging = ledger.latest(ids, "state", ["imaging"])
     holds = ledger.latest(ids, "hold")
+    stopped = ledger.latest(ids, "note", ["stopped"])
     return {
         host: {
             **_one(ledger, host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id)),
+            "stopped": _stopped(states.get(node_id), stopped.get(node_id)),
             "imaging_event": imaging[node_id]["id"] if node_id in imaging else 0,
             "imaging_at": imaging[node_id]["at"] if node_id in imaging else 0.0,
         }
         for host, node_id in nodes.items()
     }
+
+
+def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None) -> str:
+    """Why the newest run went no further, where nothing has come of the node since."""
+    if note is None or (state is not None and state["id"] > note["id"]):
+        return ""
+    return str(note["data"].get("reason") or "")
 
 
 def _one(
@@ -109,6 +118,8 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
     for host, node in sorted(nodes.items()):
         passport = f"passport until {node['passport_expires']}" if node["passport_expires"] else "no passport"
         shown = passport if node["state"] == "admitted" else node["reason"] or f"since {node['since'] or 'never seen'}"
+        if node["stopped"]:
+            shown = f"{node['stopped']} ({shown})" if node["state"] == "admitted" else node["stopped"]
         lines += _wrapped(f"  {host:<{widest}}  {node['state']:<11}  ", shown, width)
         indent = " " * (widest + 17)
         if node["remedy"] and node["state"] != "admitted":
