@@ -96,9 +96,8 @@ def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = 
 
 def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> tuple[bytes, bytes, str]:
     """Read both pipes until the tool has ended, the deadline has passed, or it has said too much."""
-    assert process.stdout is not None and process.stderr is not None
-    kept: dict[int, bytearray] = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    out, err = kept.values()
+    out, err = bytearray(), bytearray()
+    kept = {pipe.fileno(): sink for pipe, sink in ((process.stdout, out), (process.stderr, err)) if pipe is not None}
     gone: Optional[float] = None
     with selectors.DefaultSelector() as selector:
         for descriptor in kept:
