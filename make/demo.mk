@@ -6,6 +6,6 @@
 .PHONY: demo
 demo: setup-link setup-$(MAIN) setup-rack ## Day 0 and day 2 on the built-in rack (root)
 	@[ "$$(id -u)" = 0 ] || { echo "The rack makes network namespaces and mounts, and so needs root. Run:  sudo make demo" >&2; exit 1; }
-	@$(MAKE) -s rack-down rack-up
+	@ANSIBLE_STDOUT_CALLBACK=gpufleet.baremetal.fleet_progress $(MAKE) -s rack-down rack-up
 	@mkdir -p $(BUILD)/demo && PATH="$(VENV)/bin:$$PATH" ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) \
 		$(VENV)/bin/python make/demo.py $(RACK_DIR)

@@ -240,7 +240,7 @@ class CallbackModule(CallbackBase):
         self.waiting.hosts = self.waiting.hosts - {host}
         if self.stage is not None:
             self.stage.add(host, outcome)
-            if outcome != "skipped":
+            if outcome != "skipped" and (self.stage.name != BETWEEN or outcome in FAILURES):
                 self.last_stage[host] = self.stage.name
         if self._display.verbosity and result.task.action not in C._ACTION_DEBUG:
             text = f"{outcome}: [{self.host_label(result)}] {result.task.get_name()}"

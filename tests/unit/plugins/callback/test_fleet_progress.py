@@ -136,6 +136,18 @@ def test_the_table_has_a_line_a_host_and_the_reason_of_each_failure(progress):
     assert progress.stopped.is_set()
 
 
+def test_the_last_stage_is_a_role_unless_the_play_itself_failed(progress):
+    for name in ("gpu001", "gpu002"):
+        task = role_task()
+        progress.v2_playbook_on_task_start(task, False)
+        progress.v2_runner_on_ok(result(name, task))
+    report = role_task(None, "Report")
+    progress.v2_playbook_on_task_start(report, False)
+    progress.v2_runner_on_ok(result("gpu001", report))
+    progress.v2_runner_on_failed(result("gpu002", report, msg="no"))
+    assert progress.last_stage == {"gpu001": "gate", "gpu002": "play"}
+
+
 def test_an_ignored_failure_fails_nobody(progress):
     task = role_task()
     progress.v2_playbook_on_task_start(task, False)
