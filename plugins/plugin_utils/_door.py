@@ -33,11 +33,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import mask, redact
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger, warm
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 
 display = Display()
+# Here, in the main process, before its workers fork.
+warm()
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Reads what tells one boot from another, in one round trip; a missing file gives an empty line.
