@@ -119,7 +119,7 @@ class IpmiLink:
         return bytes(answer.get("data") or b"")
 
     def _sent_once(self, **request: Any) -> Any:
-        """pyghmi repeats what got no answer, and without its repetition it does not wait: so the waiting is done here."""
+        """pyghmi repeats what got no answer; told not to, it does not wait either. So the waiting is done here."""
         session, answers = self._session, []  # type: Any, list[Any]
         session.raw_command(**request, timeout=_ONCE_SECONDS * 2, callback=answers.append)
         end = time.monotonic() + _ONCE_SECONDS

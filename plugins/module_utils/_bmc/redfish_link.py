@@ -5,10 +5,12 @@
 
 What differs from sushy 5.14's own, and why:
 
+* It speaks through urllib3 at once. The session of requests that sushy puts before it costs as much again as the
+  request itself, and reads the environment: ``REQUESTS_CA_BUNDLE`` would override what verifies the BMC, ``.netrc``
+  who logs in, and a proxy would be asked.
 * TLS: one ready ``SSLContext`` for all connections of a CA file. Otherwise the system's CA bundle is read for each
   connection, which is most of what a request costs.
 * Connections stay open between requests; sushy closes each.
-* The environment is ignored: ``REQUESTS_CA_BUNDLE`` would override what verifies the BMC, ``.netrc`` who logs in.
 * A read is repeated while the BMC says "not now" or the connection breaks, for a bounded time. A write never is:
   a connection that broke after it was sent is :class:`LostAnswer`.
 * 401 is final. sushy tries a refused login again, in another way, and on 403 opens one more session each time.
@@ -17,9 +19,11 @@ What differs from sushy 5.14's own, and why:
 
 from __future__ import annotations
 
+import base64
+import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -34,12 +38,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 
 SushyConnector: Any = object
-HTTPAdapter: Any = object
 try:
-    import requests
-    from requests.adapters import HTTPAdapter  # type: ignore[no-redef]
+    import urllib3
     from sushy.connector import Connector as SushyConnector  # type: ignore[no-redef]
-    from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+    from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 except ImportError as exc:
     LIBRARY_PROBLEM: str | None = str(exc)
 else:
@@ -54,6 +56,7 @@ PATIENCE_BUSY = 120.0
 RETRY_SECONDS = 2.0
 #: An idle connection may have been closed at the other end: a write goes out on a new one.
 IDLE_SECONDS = 3.0
+_REDIRECTS = 3
 
 
 @lru_cache(maxsize=32)
@@ -97,22 +100,16 @@ def base_url(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-class _Adapter(HTTPAdapter):
-    """Hands urllib3 a ready context, and keeps requests from loading CA files into it."""
+class Answer:
+    """What came back, in the names that sushy's objects know from requests."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
-        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+    def __init__(self, status_code: int, headers: Mapping[str, str], content: bytes) -> None:
+        self.status_code = status_code
+        self.headers = headers
+        self.content = content
 
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, ssl_context=self._context, **kwargs)
-
-    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
-        """The context has it all."""
-
-    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> Any:
-        host, _tls = super().build_connection_pool_key_attributes(request, verify, cert)
-        return host, {"ssl_context": self._context}
+    def json(self) -> Any:
+        return json.loads(self.content)
 
 
 class Link(SushyConnector):
@@ -134,14 +131,35 @@ class Link(SushyConnector):
     ) -> None:
         if LIBRARY_PROBLEM is not None:
             raise MissingLibrary("sushy", why="Redfish is spoken through it", cause=LIBRARY_PROBLEM)
-        super().__init__(url, default_request_timeout=READ_SECONDS, connect_timeout=CONNECT_SECONDS)
+        # Not sushy's own beginning: it makes the session that is done without here.
+        self._url = url
+        self._auth = None
         self._wait = wait
         self._deadline = deadline
         self._used = 0.0
-        self._session.trust_env = False
-        self._session.headers.pop("Connection", None)
-        self._session.auth = (username.encode("utf-8"), password.encode("utf-8"))
-        self._session.mount("https://", _Adapter(context))
+        parts = urlsplit(url)
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
+        if parts.scheme == "https":
+            if context.verify_mode == ssl.CERT_NONE:
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            self._pool: Any = urllib3.HTTPSConnectionPool(
+                parts.hostname or "", parts.port, timeout=timeout, retries=False, ssl_context=context
+            )
+        else:
+            self._pool = urllib3.HTTPConnectionPool(parts.hostname or "", parts.port, timeout=timeout, retries=False)
+        login = base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
+        self._usual = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",  # compressed answers carry weak ETags; see sushy
+            "Authorization": f"Basic {login}",
+            "OData-Version": "4.0",
+        }
+
+    def set_http_basic_auth(self, username: str, password: str) -> None:
+        """For sushy's objects: the login is given already."""
+
+    def close(self) -> None:
+        self._pool.close()
 
     @property
     def url(self) -> str:
@@ -169,11 +187,11 @@ class Link(SushyConnector):
         :raises LostAnswer: when nobody knows whether it was done.
         """
         if time.monotonic() - self._used > IDLE_SECONDS:
-            self._session.close()
+            self._fresh_connection()
         where = f"{method} {self._absolute(path)}"
         try:
             answer = self._once(method, path, data, headers or {})
-        except (requests.exceptions.RequestException, OSError) as exc:
+        except (HTTPError, OSError) as exc:
             if _never_left(exc):
                 raise _unreachable(exc, where) from exc
             raise LostAnswer(
@@ -218,7 +236,7 @@ class Link(SushyConnector):
         where = self._absolute(path)
         try:
             answer = self._once("GET", path, None, headers)
-        except (requests.exceptions.RequestException, OSError) as exc:
+        except (HTTPError, OSError) as exc:
             if _untrusting(exc):
                 raise _untrusted(exc, where) from exc
             return _unreachable(exc, where)
@@ -229,43 +247,50 @@ class Link(SushyConnector):
             raise problem
         return answer
 
-    def _once(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Any:
-        # Compressed answers carry weak ETags; see sushy.
-        usual = {"OData-Version": "4.0", "Accept": "application/json", "Accept-Encoding": "identity"}
+    def _once(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Answer:
+        body = None
+        if data is not None:
+            body = json.dumps(data).encode("utf-8")
+            headers = {"Content-Type": "application/json", **headers}
         try:
-            return self._session.request(
-                method,
-                self._absolute(path),
-                json=data,
-                headers={**usual, **headers},
-                timeout=(CONNECT_SECONDS, READ_SECONDS),
-                allow_redirects=method == "GET",
-                verify=True,
-            )
+            answer = self._request(method, self._here(path), body, headers)
+            for _hop in range(_REDIRECTS):
+                if method != "GET" or answer.status_code not in (301, 302, 307, 308):
+                    break
+                answer = self._request(method, self._here(answer.headers.get("Location") or ""), None, headers)
+            return answer
         finally:
             self._used = time.monotonic()
 
-    def _absolute(self, path: str) -> str:
+    def _request(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        raw = self._pool.urlopen(method, target, body=body, headers={**self._usual, **headers}, redirect=False)
+        return Answer(raw.status, raw.headers, raw.data)
+
+    def _fresh_connection(self) -> None:
+        """The idle one, if there is one, is given up: the other end may have closed it."""
+        pool = self._pool
+        if pool.pool is not None and not pool.pool.empty():
+            kept = pool.pool.get(block=False)
+            if kept is not None:
+                kept.close()
+            pool.pool.put(None, block=False)
+
+    def _here(self, path: str) -> str:
         """A URI of this BMC, verbatim; a link to another host is none of ours and never gets our login."""
-        url = urljoin(f"{self._url}/", path)
-        if urlsplit(url).netloc != urlsplit(self._url).netloc:
-            raise ConfigError("the BMC links to another host", address=self.url, seen=url)
-        return url
+        if path.startswith("/") and not path.startswith("//"):
+            return path
+        parts = urlsplit(urljoin(f"{self._url}/", path))
+        if parts.netloc != urlsplit(self._url).netloc:
+            raise ConfigError("the BMC links to another host", address=self.url, seen=path)
+        return parts.path + (f"?{parts.query}" if parts.query else "")
 
-
-def _reason(exc: BaseException) -> BaseException:
-    """urllib3's own reason inside the wrapping of requests."""
-    inner = exc.args[0] if exc.args else None
-    if isinstance(inner, MaxRetryError) and inner.reason is not None:
-        return inner.reason
-    return exc
+    def _absolute(self, path: str) -> str:
+        return f"{self._url}{self._here(path)}"
 
 
 def _never_left(exc: BaseException) -> bool:
     """True where the request cannot have reached the BMC."""
-    if isinstance(exc, requests.exceptions.ConnectTimeout) or _untrusting(exc):
-        return True
-    return isinstance(_reason(exc), (NewConnectionError, ConnectTimeoutError))
+    return isinstance(exc, (NewConnectionError, ConnectTimeoutError)) or _untrusting(exc)
 
 
 def _untrusting(exc: BaseException) -> bool:
@@ -281,8 +306,8 @@ def _untrusting(exc: BaseException) -> bool:
 
 
 def _cause(exc: BaseException) -> str:
-    text = str(_reason(exc))
-    return f"{type(_reason(exc)).__name__}: {text.rpartition('>: ')[2] or text}"[:300]
+    text = str(exc)
+    return f"{type(exc).__name__}: {text.rpartition('): ')[2] or text}"[:300]
 
 
 def _unreachable(exc: BaseException, where: str) -> FleetError:
