@@ -11,16 +11,19 @@ The rack is up. Each step is a command that can be typed; what must come of it i
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
+OUTPUT = Path("build/demo")
 NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
 FAULTY = "gpu003"
 FAULT = "xid79"
+FINDING = "Xid 79"
 JOB_SECONDS = 10
 OURS = "gpufleet:"
 IN_SERVICE = ("idle", "mixed", "allocated", "completing")
@@ -73,7 +76,7 @@ def say(text: str) -> None:
 def playbook(name: str, rack: Path) -> int:
     command = ["ansible-playbook", f"gpufleet.baremetal.{name}", "-i", str(rack / "inventory")]
     print("$ " + " ".join(command), flush=True)
-    report = str(Path("build/demo") / f"host-tasks-{name}.json")
+    report = str(OUTPUT / f"host-tasks-{name}.json")
     settings = {**SETTINGS, "GPUFLEET_HOST_TASKS_PATH": report}
     return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode
 
@@ -89,7 +92,21 @@ def wanted(true: bool, otherwise: str) -> None:
         raise Wrong(otherwise)
 
 
-def all_in_service(slurm: Slurm) -> None:
+def ledger(rack: Path) -> dict[str, dict[str, Any]]:
+    """What the collection remembers of each node."""
+    path = OUTPUT.resolve() / "nodes.json"
+    state = str(Path(__file__).with_name("demo_state.yml"))
+    command = ["ansible-playbook", state, "-i", str(rack / "inventory"), "-e", f"demo_path={path}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Wrong(f"the ledger cannot be read: {done.stdout}{done.stderr}")
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def all_in_service(rack: Path, slurm: Slurm) -> None:
+    other = {name: node["state"] for name, node in ledger(rack).items() if node["state"] != "admitted"}
+    wanted(not other, f"not admitted: {other}")
     found = slurm.nodes()
     bad = {name: found.get(name) for name in NODES if found.get(name, ("missing", ""))[0] not in IN_SERVICE}
     wanted(not bad, f"Slurm has not all nodes in service: {bad}")
@@ -97,7 +114,7 @@ def all_in_service(slurm: Slurm) -> None:
 
 def day0(rack: Path, slurm: Slurm) -> None:
     wanted(playbook("day0_bringup", rack) == 0, "day 0 failed")
-    all_in_service(slurm)
+    all_in_service(rack, slurm)
 
 
 def day2_with_fault(rack: Path, slurm: Slurm) -> None:
@@ -113,13 +130,17 @@ def day2_with_fault(rack: Path, slurm: Slurm) -> None:
     wanted(slurm.job_state(job) == "COMPLETED", f"job {job} was not left to finish: {slurm.job_state(job)}")
     state, reason = slurm.nodes()[FAULTY]
     wanted(state.startswith("drain") and reason.startswith(OURS), f"{FAULTY} is not held: {state} ({reason})")
+    node = ledger(rack)[FAULTY]
+    wanted(node["state"] == "quarantined", f"{FAULTY} is {node['state']} and not quarantined")
+    wanted(FINDING in node["reason"], f"the reason does not name the finding: {node['reason']}")
+    wanted(node["remedy"] not in ("", "none", None), "no remedy is named")
     print(f"Slurm says: {FAULTY} is {state}, {reason}; job {job} has COMPLETED")
 
 
 def day2_without_fault(rack: Path, slurm: Slurm) -> None:
     fault("none")
     wanted(playbook("day2_recycle", rack) == 0, f"day 2 did not readmit {FAULTY}")
-    all_in_service(slurm)
+    all_in_service(rack, slurm)
 
 
 STEPS: tuple[tuple[str, Callable[[Path, Slurm], None]], ...] = (
