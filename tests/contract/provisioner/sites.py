@@ -135,8 +135,8 @@ class IronicSite(Site):
         self.ask("PATCH", f"/nodes/{name}", [{"op": "add", "path": "/protected", "value": True}])
 
     def fails_to_become_ready(self, options: dict[str, Any]) -> dict[str, Any]:
-        # Nothing listens there: the login is never verified, and Ironic goes back to `enroll`.
-        return {**options, "driver": {"driver": "redfish"}, "bmc_address": "http://127.0.0.1:9"}
+        # What listens there speaks no Redfish: the login is never verified, and Ironic goes back to `enroll`.
+        return {**options, "driver": {"driver": "redfish"}, "bmc_address": self._url}
 
     def many(self, count: int) -> list[str]:
         names = [self.new()["name"] for _ in range(count)]

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -19,74 +18,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from proxy import DROP
 from sites import BMC_PASSWORD
+from suite import Killed, Line, await_all, deployed, lead, ready
 
 STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
-
-
-class Killed(BaseException):
-    """As SIGKILL: nothing of the verb runs after it."""
-
-
-class Line(Lifeline):
-    """Notes each write, and refuses or dies on demand."""
-
-    def __init__(self, refuse: tuple[str, ...] = (), die_at: Optional[int] = None) -> None:
-        self.writes: list[tuple[str, bool, tuple[str, ...]]] = []
-        self._refuse = refuse
-        self._die_at = die_at
-
-    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
-        if destructive and set(nodes) & set(self._refuse):
-            raise EvidenceMissing("refused: this may hit running work", node=nodes[0])
-        if self._die_at is not None and len(self.writes) == self._die_at:
-            raise Killed
-        self.writes.append((what, destructive, nodes))
-        return None
-
-
-def lead(options: dict[str, Any], state: str, *, check: bool = False, line: Optional[Line] = None, **more: Any) -> Any:
-    ctx = Context(check_mode=check, diff=True, node=options["name"], lifeline=line)
-    return node({**options, "state": state, **more}, ctx).as_dict(ctx)
-
-
-def await_all(
-    site: Any,
-    until: str,
-    *batch: dict[str, Any],
-    timeout: float = 40,
-    check: bool = False,
-    line: Optional[Line] = None,
-    say: Optional[Callable[[str], None]] = None,
-    **more: Any,
-) -> Any:
-    ctx = Context(check_mode=check, lifeline=line, say=say)
-    keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id")
-    nodes = [{"host": one["name"], **{key: one[key] for key in keys if key in one}} for one in batch]
-    params = {**site.connection(), "until": until, "timeout": timeout, "interval": 0.05, "nodes": nodes, **more}
-    return watch(params, ctx).as_dict(ctx)
-
-
-def ready(site: Any) -> dict[str, Any]:
-    options: dict[str, Any] = site.new()
-    lead(options, "ready")
-    verdict = await_all(site, "ready", options)["verdicts"][options["name"]]
-    assert verdict["ok"], verdict
-    site.proxy.forget()
-    return options
-
-
-def deployed(site: Any, version: str = "1", **more: Any) -> dict[str, Any]:
-    options = {**ready(site), "image": site.image(version), **more}
-    lead(options, "deployed")
-    verdict = await_all(site, "deployed", options)["verdicts"][options["name"]]
-    assert verdict["ok"], verdict
-    site.proxy.forget()
-    return options
 
 
 # -- the way of a node -------------------------------------------------------------------------------------------

@@ -1,0 +1,227 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What only Ironic has: interfaces, cleaning, ports, its locks. Against a real one with fake hardware."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_api
+from suite import await_all, deployed, lead, ready
+
+
+@pytest.fixture
+def ironic(ironic_site: Any) -> Iterator[Any]:
+    ironic_site.proxy.forget()
+    yield ironic_site
+    ironic_site.proxy.forget()
+
+
+def _bodies(site: Any, ending: str) -> list[Any]:
+    return [json.loads(one.body) for one in site.proxy.writes if one.path.endswith(ending) and one.body]
+
+
+def _settle(site: Any, name: str, *states: str) -> str:
+    end = time.monotonic() + 30
+    while site.native(name) not in states:
+        assert time.monotonic() < end, site.native(name)
+        time.sleep(0.1)
+    return site.native(name)
+
+
+def test_redfish_node_from_the_inventorys_words(ironic: Any) -> None:
+    options = ironic.new()
+    options.update(driver={}, bmc_system_id="5ac0", bmc_ca_path="/etc/ca.pem", bmc_address="https://10.9.0.1:8443")
+    result = lead(options, "enrolled")
+    assert result["after"]["driver_info"]["redfish_password"] == "********"
+    record = ironic.ask("GET", f"/nodes/{options['name']}")
+    assert record["driver"] == "redfish" and record["provision_state"] == "enroll"
+    info = {key: value for key, value in record["driver_info"].items() if key != "redfish_password"}
+    assert info == {
+        "redfish_address": "https://10.9.0.1:8443",
+        "redfish_system_id": "/redfish/v1/Systems/5ac0",
+        "redfish_username": "bmcadmin",
+        "redfish_verify_ca": "/etc/ca.pem",
+    }
+    assert record["extra"] == {"gpufleet_serial": options["serial"]}
+    assert not lead(options, "enrolled")["changed"]
+    moved = lead({**options, "bmc_address": "https://10.9.0.2"}, "enrolled")
+    assert moved["before"]["driver_info.redfish_address"] == "https://10.9.0.1:8443"
+    assert moved["after"]["driver_info.redfish_address"] == "https://10.9.0.2"
+    assert moved["after"]["driver_info.redfish_password"] == "******** (sent again)"
+
+
+def test_ipmi_node_from_the_inventorys_words(ironic: Any) -> None:
+    options = {**ironic.new(), "bmc_protocol": "ipmi", "bmc_address": "10.9.0.4:6230"}
+    options["driver"] = {"driver_info": {"ipmi_cipher_suite": "3"}}
+    lead(options, "enrolled")
+    record = ironic.ask("GET", f"/nodes/{options['name']}")
+    info = record["driver_info"]
+    assert record["driver"] == "ipmi"
+    assert (info["ipmi_address"], info["ipmi_port"], info["ipmi_cipher_suite"]) == ("10.9.0.4", "6230", "3")
+    assert not lead(options, "enrolled")["changed"]
+
+
+def test_an_interface_that_inspects_nothing_is_no_pass(ironic: Any) -> None:
+    options = ironic.new()
+    options["driver"] = {**ironic.extras, "inspect_interface": "no-inspect"}
+    lead(options, "ready")
+    assert await_all(ironic, "ready", options)["verdicts"][options["name"]]["ok"]
+    assert lead(options, "ready")["inspection"] == "unsupported"
+    assert "inspect" not in [body["target"] for body in _bodies(ironic, "/provision")]
+
+
+def test_unknown_extras_are_refused(ironic: Any) -> None:
+    with pytest.raises(ConfigError, match="unknown keys in driver: inspekt"):
+        lead({**ironic.new(), "driver": {"inspekt": "x"}}, "ready")
+    assert ironic.proxy.asked == []
+
+
+def test_a_ramdisk_needs_its_kernel_and_a_disk_image_its_digest(ironic: Any) -> None:
+    options = ready(ironic)
+    with pytest.raises(ConfigError, match="kernel_url"):
+        lead(options, "deployed", image={**ironic.image(), "kernel_url": ""})
+    with pytest.raises(ConfigError, match="sha256"):
+        lead(options, "deployed", image={**ironic.image(format="whole-disk"), "sha256": ""})
+    assert ironic.proxy.writes == []
+
+
+def test_whole_disk_image(ironic: Any) -> None:
+    options = {**ready(ironic), "image": ironic.image(format="whole-disk")}
+    lead(options, "deployed")
+    assert await_all(ironic, "deployed", options)["verdicts"][options["name"]]["ok"]
+    info = ironic.ask("GET", f"/nodes/{options['name']}")["instance_info"]
+    assert info["image_os_hash_value"] == "1" * 64 and "kernel" not in info
+    assert not lead(options, "deployed")["changed"]
+
+
+def test_a_tampered_record_is_no_deployment(ironic: Any) -> None:
+    """Who only writes instance_info has deployed nothing, and the record says since when."""
+    options = {**deployed(ironic), "image": ironic.image("2")}
+    patch = [{"op": "add", "path": "/instance_info/ramdisk", "value": options["image"]["url"]}]
+    ironic.ask("PATCH", f"/nodes/{options['name']}", patch)
+    assert lead(options, "deployed")["changed"]
+    assert await_all(ironic, "deployed", options)["verdicts"][options["name"]]["ok"]
+
+
+def test_undeploy_when_the_deploy_interface_changes(ironic: Any) -> None:
+    options = deployed(ironic)
+    options["driver"] = {"driver": "fake-hardware", "deploy_interface": "direct"}
+    options["image"] = ironic.image("2")
+    assert lead(options, "deployed")["step"] == "undeploy"
+    _settle(ironic, options["name"], "available")
+    # An undeploy has emptied instance_info; the deployment that follows writes it again.
+    lead({**options, "driver": ironic.extras}, "deployed")
+    assert await_all(ironic, "deployed", {**options, "driver": ironic.extras})["verdicts"][options["name"]]["ok"]
+
+
+def test_erase_is_asked_for_by_name_alone(ironic: Any) -> None:
+    for erase in (False, True):
+        options = deployed(ironic)
+        lead(options, "released", erase=erase)
+        patched = [operation["path"] for body in _bodies(ironic, options_id(ironic, options)) for operation in body]
+        assert ("/automated_clean" in patched) is erase
+
+
+def options_id(site: Any, options: dict[str, Any]) -> str:
+    return str(site.ask("GET", f"/nodes/{options['name']}")["uuid"])
+
+
+def test_a_failed_cleaning_is_recovered(ironic: Any) -> None:
+    options = ready(ironic)
+    name = options["name"]
+    ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "manage"})
+    _settle(ironic, name, "manageable")
+    steps = [{"interface": "deploy", "step": "no_such_step"}]
+    ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "clean", "clean_steps": steps})
+    _settle(ironic, name, "clean failed")
+    record = ironic.ask("GET", f"/nodes/{name}")
+    told = lead(options, "ready")
+    assert told["changed"] and told["step"] == "recover-clean"
+    assert await_all(ironic, "ready", options)["verdicts"][name]["ok"]
+    assert not ironic.ask("GET", f"/nodes/{name}")["maintenance"], record["maintenance_reason"]
+
+
+def test_a_failed_cleaning_is_not_recovered_by_waiting(ironic: Any) -> None:
+    options = ready(ironic)
+    name = options["name"]
+    ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "manage"})
+    _settle(ironic, name, "manageable")
+    steps = [{"interface": "deploy", "step": "no_such_step"}]
+    ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "clean", "clean_steps": steps})
+    _settle(ironic, name, "clean failed")
+    ironic.proxy.forget()
+    verdict = await_all(ironic, "ready", options)["verdicts"][name]
+    assert not verdict["ok"] and "no_such_step" in verdict["reason"] and ironic.proxy.writes == []
+
+
+def test_a_node_in_rescue_needs_a_person(ironic: Any) -> None:
+    options = deployed(ironic)
+    ironic.ask("PUT", f"/nodes/{options['name']}/states/provision", {"target": "rescue", "rescue_password": "x1Y2z3W4"})
+    _settle(ironic, options["name"], "rescue", "rescue failed")
+    with pytest.raises(NotOurs):
+        lead(options, "deployed", redeploy=True)
+    assert ironic.proxy.writes == []
+
+
+@pytest.mark.parametrize("native", ["manageable", "available"])
+def test_the_boot_port_boots_again(ironic: Any, native: str) -> None:
+    """Redfish inspection switches pxe_enabled off on every port; a deployment would then write no boot entry."""
+    options = {**ready(ironic), "image": ironic.image()}
+    name = options["name"]
+    port = ironic.ask("GET", f"/ports?address={options['boot_mac']}")["ports"][0]["uuid"]
+    off = [{"op": "replace", "path": "/pxe_enabled", "value": False}]
+    ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "manage"})
+    _settle(ironic, name, "manageable")
+    ironic.ask("PATCH", f"/ports/{port}", off)
+    if native == "available":
+        ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "provide"})
+        _settle(ironic, name, "available")
+    lead(options, "deployed")
+    assert await_all(ironic, "deployed", options)["verdicts"][name]["ok"]
+    assert ironic.ask("GET", f"/ports/{port}")["pxe_enabled"] is True
+    assert not ironic.ask("GET", f"/nodes/{name}")["maintenance"]
+
+
+def test_a_node_that_a_conductor_has_locked_is_asked_again(ironic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ironic_api, "LOCK_INTERVAL", 0.05)
+    options = ready(ironic)
+    text = json.dumps({"error_message": json.dumps({"faultstring": "Node x is locked by host rack-conductor, retry"})})
+    left = iter([True, True, False, False, False, False])
+    locked = (409, {"Content-Type": "application/json"}, text.encode())
+    ironic.proxy.fault = lambda asked: locked if asked.method == "PUT" and next(left) else None
+    assert lead(options, "maintenance")["changed"]
+    assert len([one for one in ironic.proxy.writes if one.method == "PUT"]) == 3
+
+
+def test_another_409_is_told_at_once(ironic: Any) -> None:
+    options = ready(ironic)
+    text = json.dumps({"error_message": {"faultstring": "Node is in a state that does not allow it"}})
+    refused = (409, {"Content-Type": "application/json"}, text.encode())
+    ironic.proxy.fault = lambda asked: refused if asked.is_write else None
+    began = time.monotonic()
+    with pytest.raises(Refused, match="does not allow it"):
+        lead(options, "maintenance")
+    assert time.monotonic() - began < 3, "openstacksdk alone would have tried for 15 s"
+
+
+def test_owners_that_are_ours(ironic: Any) -> None:
+    options = deployed(ironic)
+    ironic.owned_by_somebody(options["name"])
+    with pytest.raises(NotOurs, match="lessee is tenant-7"):
+        lead(options, "released")
+    options["driver"] = {**ironic.extras, "owners": ["tenant-7"]}
+    assert lead(options, "released")["changed"]
+
+
+def test_half_a_login_is_a_mistake(ironic: Any) -> None:
+    with pytest.raises(ConfigError, match="a user and a password"):
+        lead({**ironic.new(), "provisioner_password": None}, "ready")
+    with pytest.raises(ConfigError, match="no usable cloud"):
+        lead({**ironic.new(), "provisioner_cloud": "no-such-cloud"}, "ready")
