@@ -115,11 +115,16 @@ class GateAction(VerbAction):
         node = self.node_id()
         found = [self.ledger().latest([node], "state", _REIMAGED).get(node)]
         outcome = self.ledger().latest([node], "outcome", ["provisioner_node"]).get(node)
-        after = (outcome or {}).get("data", {}).get("after") or {}
-        if isinstance(after, Mapping) and after.get("state") in _DEPLOYING:
+        if outcome and _deployed_by(outcome["data"]):
             found.append(outcome)
         times = [float(event["at"]) for event in found if event]
         return max(0.0, self.ledger().now() - max(times)) if times else None
+
+
+def _deployed_by(outcome: Mapping[str, Any]) -> bool:
+    """Did this call begin a deploy? One that only annotated a deployed node, or lifted its maintenance, did not."""
+    states = [(outcome.get(key) or {}).get("state") for key in ("before", "after")]
+    return states[0] not in _DEPLOYING and states[1] in _DEPLOYING
 
 
 def seconds_ago(age: Optional[float]) -> str:

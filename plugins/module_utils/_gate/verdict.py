@@ -195,10 +195,11 @@ class Tool:
 def as_verdict(
     gate: str, sheet: Sheet, *, tool: Tool, started: str, evidence: str, profile: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The verdict mapping that all gates return, of the schema ``verdict.schema.json``."""
+    """The verdict mapping that all gates return, of the schema ``verdict.schema.json``; the worst finding first."""
     findings = list(sheet.findings)
     if sheet.verdict != PASS and not any(finding.remedy != "none" for finding in findings):
         findings.append(_open_cells(sheet))
+    findings.sort(key=lambda finding: -_RANK.get(finding.remedy, _RANK["field_diag"]))
     return {
         "schema": SCHEMA,
         "gate": gate,
@@ -250,8 +251,8 @@ def blocks(verdict: str, fail_on: str) -> bool:
 
 
 def sentence(verdict: Mapping[str, Any], *, shown: int = 3) -> str:
-    """The verdict for a person: the findings, worst first, and the remedy."""
-    findings = sorted(verdict["findings"], key=lambda row: -_RANK.get(row["remedy"], _RANK["field_diag"]))
+    """The verdict for a person: the worst findings and the remedy."""
+    findings = verdict["findings"]
     texts = [row["text"].rstrip(".") for row in findings[:shown]]
     if len(findings) > shown:
         texts.append(f"and {len(findings) - shown} more")

@@ -81,6 +81,15 @@ class Site:
             ).fetchall()
         return [(host, name, json.loads(data)) for host, name, data in rows]
 
+    def add_event(self, ago: float, kind: str, name: str, data: dict[str, Any]) -> None:
+        """Append one event to the history of every node that the ledger knows."""
+        with sqlite3.connect(self.ledger) as connection:
+            connection.execute(
+                "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+                " SELECT node_id, 'r', strftime('%s', 'now') - ?, ?, ?, ? FROM nodes",
+                (ago, kind, name, json.dumps(data)),
+            )
+
     def verdicts(self) -> dict[str, str]:
         return {host: data["verdict"] for host, _name, data in self.events()}
 
@@ -222,16 +231,19 @@ def test_the_kernel_log_from_the_last_imaging_on(site: Site) -> None:
     assert site.verdicts() == {"quiet": "pass", "faulty": "fail", "rotated": "inconclusive", "old": "fail"}
     assert "fallen off the bus (Xid 79)" in results["faulty"]["msg"]
     assert not results["quiet"].get("failed")
-    # Imaged 400 s ago: what came before is of another life. A validation that begins is none of it.
-    with sqlite3.connect(site.ledger) as connection:
-        for name, ago in (("imaging", 400), ("validating", 1)):
-            connection.execute(
-                "INSERT INTO events (node_id, run_id, at, kind, name, data)"
-                " SELECT node_id, 'r', strftime('%s', 'now') - ?, 'state', ?, '{}' FROM nodes",
-                (ago, name),
-            )
+    # Imaged 400 s ago: what came before is of another life. Neither a validation that begins nor a provisioner that
+    # is asked about a node it has deployed begins another.
+    _kernel_log(site, "booting", made.kmsg(XID79, step=700))
     site.play(task)
-    assert site.verdicts() == {"quiet": "pass", "faulty": "pass", "rotated": "pass", "old": "pass"}
+    assert site.verdicts()["booting"] == "fail"
+    site.add_event(400, "state", "imaging", {})
+    site.add_event(1, "state", "validating", {})
+    site.add_event(1, "outcome", "provisioner_node", {"before": {"state": "deployed"}, "after": {"state": "deployed"}})
+    site.play(task)
+    assert site.verdicts() == {"quiet": "pass", "faulty": "pass", "rotated": "pass", "old": "pass", "booting": "fail"}
+    site.add_event(100, "outcome", "provisioner_node", {"before": {"state": "ready"}, "after": {"state": "deploying"}})
+    site.play(task)
+    assert site.verdicts()["booting"] == "pass"
     assert site.events("intent") == [], "reading takes no lease and announces nothing"
 
 
