@@ -18,7 +18,7 @@ FIELDS = (
     "uuid,name,driver,driver_info,properties,extra,resource_class,conductor_group,owner,provision_state,"
     "maintenance,power_state"
 )
-PORT_FIELDS = "address,node_uuid,pxe_enabled"
+PORT_FIELDS = "uuid,address,node_uuid,pxe_enabled"
 #: Hardware type: protocol, and the names in driver_info of address, port, system and user.
 BMCS: dict[str, tuple[str, str, str, str, str]] = {
     "redfish": ("redfish", "redfish_address", "", "redfish_system_id", "redfish_username"),

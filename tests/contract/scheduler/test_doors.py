@@ -113,6 +113,7 @@ def test_another_controller_of_ours_without_this_ledger_is_foreign(site: Site, s
     assert slurm.state("gpu001") == "IDLE+DRAIN"
 
 
+@pytest.mark.slow
 def test_a_run_that_died_after_its_write_is_known_by_its_intent(site: Site, slurm: Any) -> None:
     """SIGKILL between the scheduler's write and the ledger's event leaves only the intent."""
     site.play(HOLD)

@@ -180,6 +180,7 @@ def test_a_name_that_means_more_than_one_node_is_refused(slurm: Any, name: str) 
     assert all(slurm.state(other) == "IDLE" for other in ("gpu001", "gpu002", "gpu003"))
 
 
+@pytest.mark.slow
 def test_no_controller_is_an_error_and_never_absence(slurm: Any, tmp_path: Any) -> None:
     conf = tmp_path / "slurm.conf"
     conf.write_text(slurm.conf.read_text().replace("SlurmctldPort=", "SlurmctldPort=1\n#"))
@@ -195,6 +196,7 @@ def test_no_controller_is_an_error_and_never_absence(slurm: Any, tmp_path: Any) 
 # -- resume ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_resume_waits_for_the_node_before_it_lifts_the_hold(slurm: Any) -> None:
     node(slurm, "gpu001", "held")
     slurm.power_off("gpu001")
@@ -215,6 +217,7 @@ def test_resume_waits_for_the_node_before_it_lifts_the_hold(slurm: Any) -> None:
     assert not again.changed and again.data["asked"] == []
 
 
+@pytest.mark.slow
 def test_resume_of_a_node_that_was_reimaged_and_fell_down(slurm: Any) -> None:
     """slurmctld takes a silent node down and appends to our reason: it is ours all the same."""
     node(slurm, "gpu002", "held")
@@ -238,6 +241,7 @@ def test_a_node_that_never_registered_can_be_held_for_its_first_image(slurm: Any
         node(slurm, "gpu004", "resumed", timeout=1)
 
 
+@pytest.mark.slow
 def test_refused_registration_keeps_our_claim_and_is_a_finding(slurm: Any) -> None:
     """slurmctld overwrites the reason, so that our token is gone: the ledger speaks for us."""
     node(slurm, "gpu003", "held")
