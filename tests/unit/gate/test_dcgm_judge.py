@@ -153,6 +153,27 @@ def test_warn_is_no_pass() -> None:
     assert (sheet.verdict, sheet.remedy) == ("fail", "remediate_config")
 
 
+def test_a_test_of_the_node_needs_no_result_for_each_gpu_and_takes_the_worst() -> None:
+    profile = made.profile()
+    profile["dcgm"]["tests"][1]["scope"] = "node"
+    wanted = wanted_of(profile)
+
+    def verdict(document: dict[str, Any]) -> str:
+        output = made.text(document)
+        run = Run(("dcgmi",), 0, output.encode(), b"", "exit", 1.0)
+        return judge(read(output), run, wanted, wanted.tests(2, [], (4, 6, 0))).verdict
+
+    document = copy.deepcopy(HEALTHY)
+    memory = document["DCGM Diagnostic"]["test_categories"][0]["tests"][2]
+    assert verdict(document) == "pass"
+    memory["results"] = memory["results"][:1]
+    assert verdict(document) == "pass"
+    memory["results"][0]["status"] = "Skip"
+    assert verdict(document) == "inconclusive"
+    memory["results"] = []
+    assert verdict(document) == "inconclusive"
+
+
 def test_seven_of_eight() -> None:
     sheet = look(made.text(made.dcgm4(gpus=7)))
     assert sheet.verdict == "fail"
