@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 
 PREFIX = "gpufleet:"
 _TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s]+):(?P<why>.*)", re.S)
-_WHY_LENGTH = 200
+_WHY_LENGTH = 500
 
 FREE, OURS, SCHEDULER, FOREIGN = "free", "ours", "scheduler", "foreign"
 

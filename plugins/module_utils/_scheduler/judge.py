@@ -28,7 +28,8 @@ def _foreign(view: NodeView) -> Judgement:
     return Judgement(False, True, f"held by somebody else: {view.reason!r}{by}; left alone")
 
 
-def until_drained(view: NodeView, claim: Claim, *, check_mode: bool = False) -> Judgement:
+def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:
+    """Held by us with nothing on it; or not the scheduler's at all."""
     name = name_of(view, claim)
     if name == ABSENT:
         return Judgement(True, True, "the scheduler does not know it")
@@ -48,10 +49,10 @@ def until_drained(view: NodeView, claim: Claim, *, check_mode: bool = False) -> 
     return Judgement(False, False, jobs or f"{view.native}, no job runs", evict=bool(view.work))
 
 
-def until_idle(view: NodeView, claim: Claim, *, check_mode: bool = False) -> Judgement:
-    """In service: a node that already got a job again is what we wanted, too."""
+def until_idle(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:
+    """In service: a node that already got a job again is what we wanted, too. kept: it belongs to a scheduler."""
     if view.absent:
-        return Judgement(False, True, "the scheduler does not know it")
+        return Judgement(not kept, True, "the scheduler does not know it" if kept else "it belongs to no scheduler")
     if view.in_service:
         return Judgement(True, True, f"in service ({view.state})")
     owner = claim.owner(view)

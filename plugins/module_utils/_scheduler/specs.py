@@ -30,6 +30,7 @@ WAIT = spec(
     FLEET,
     BATCH,
     SCHEDULER,
+    after={"type": "str"},
     until={"type": "str", "choices": ["drained", "idle"], "default": "drained"},
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 15.0},

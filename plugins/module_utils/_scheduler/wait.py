@@ -125,7 +125,7 @@ class _Watch:
         if view is None:
             return
         before = host.judgement
-        host.judgement = self.judge(view, host.claim, check_mode=self.ctx.check_mode)
+        host.judgement = self.judge(view, host.claim, kept=driver.KEEPS_NODES, check_mode=self.ctx.check_mode)
         if host.judgement.settled and not before.settled:
             host.settled_after = time.monotonic() - self.begun
         self._stuck(host, view)

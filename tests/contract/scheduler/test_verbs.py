@@ -352,3 +352,6 @@ def test_the_driver_for_no_scheduler() -> None:
         result = scheduler_node({**params, "state": state}, Context(node="bare"))
         assert result.data["state"] == "absent" and not result.changed
         assert events(result) == [("evidence", "not_in_scheduler")]
+    for until in ("drained", "idle"):
+        waiting = {"scheduler": "none", **WAITING, "until": until, "nodes": [{"host": "bare"}]}
+        assert scheduler_wait(waiting, Context()).data["verdicts"]["bare"]["ok"], until
