@@ -17,6 +17,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
 
+#: Names of variables that group variables may fill as well.
+_OF_ROLES = ("gpufleet_", "ansible_")
+
+
 @dataclass
 class Machine:
     """The rows that are one machine, in the order of their sources."""
@@ -32,12 +36,18 @@ class Machine:
         return next((record.name for record in self.records if record.name), "")
 
     def variables(self) -> dict[str, Any]:
-        """The first source that knows a variable decides it."""
+        """The first source that knows a variable decides it.
+
+        A variable of the roles that nobody knows stays undefined, so that group variables can fill it. What a source
+        merely shows of itself (the owner in Ironic) is there for filters and expressions, also when it is empty.
+        """
         merged: dict[str, Any] = {}
         for record in self.records:
             for key, value in record.variables.items():
-                if value not in (None, "") and key not in merged:
+                if value not in (None, "") and merged.get(key) in (None, ""):
                     merged[key] = value
+                elif not key.startswith(_OF_ROLES):
+                    merged.setdefault(key, value)
         return merged
 
 
