@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
 
 
 class ActionModule(VerbAction):
@@ -25,4 +26,6 @@ class ActionModule(VerbAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params["name"] = params.get("name") or self._host
         params["run_id"] = params.get("run_id") or self.run_id
+        node_id = self.node_id(create=not self._task.check_mode)
+        params["known_runs"] = writers(self.ledger(), {self._host: node_id})[self._host]
         return params

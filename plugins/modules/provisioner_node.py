@@ -98,6 +98,12 @@ options:
   run_id:
     description: The run that the token names. Filled in by the action on the controller.
     type: str
+  known_runs:
+    description:
+      - All runs of ours that ever wrote to this node, from the ledger. Filled in by the action on the controller.
+      - A hold with the token of any other run is another controller's, and is left alone.
+    type: list
+    elements: str
   erase:
     description:
       - Ask for the disks to be erased when the node is released. Without it nothing is said about erasing, and the

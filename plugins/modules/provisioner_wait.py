@@ -57,6 +57,9 @@ options:
     description: Ask for the disks to be erased, where a node has to be released on its way.
     type: bool
     default: false
+  run_id:
+    description: The run that asks. Filled in by the action on the controller.
+    type: str
 seealso:
   - module: gpufleet.baremetal.provisioner_node
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the ledger knows of holds, for the scheduler's two actions. PRIVATE to the collection."""
+"""What the ledger knows of holds, for the actions of scheduler and provisioner. PRIVATE to the collection."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 _VERB = "scheduler_node"
+#: A wait sends a node on, too, and may have to hold it for a moment.
+_PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -30,3 +32,13 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "known_runs": sorted(runs.get(node_id, ())),
         }
     return found
+
+
+def writers(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, list[str]]:
+    """By host, the runs that ever announced a write to the provisioner for this node; ids: node id by host."""
+    found = {host: set[str]() for host in ids}
+    for verb in _PROVISIONER_VERBS:
+        runs = ledger.runs([node_id for node_id in ids.values() if node_id], verb)
+        for host, node_id in ids.items():
+            found[host] |= runs.get(node_id, set())
+    return {host: sorted(runs) for host, runs in found.items()}

@@ -190,11 +190,17 @@ class LedgerLifeline(Lifeline):
         if event is None:
             return "the ledger has no such event for this node"
         if event["name"] not in EVIDENCE:
-            return f"the newest event of this kind says {event['name']}"
+            return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
         age = time.time() - event["at"]
         if age > EVIDENCE_SECONDS or age < -EVIDENCE_SECONDS:
             return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
         return None
+
+
+def _whose(data: Mapping[str, Any]) -> str:
+    """Who stands in the way, as the scheduler told it."""
+    jobs, reason = data.get("jobs"), data.get("reason")
+    return (f", jobs {jobs}" if jobs else "") + (f", reason {reason!r}" if reason else "")
 
 
 def _evidence_missing(node: str, what: str, problem: str) -> FleetError:

@@ -10,6 +10,7 @@ foreign, when to stop) is the same for all and lives in the verbs.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,11 +100,30 @@ class Wanted:
     erase: bool = False
     redeploy: bool = False
     update_password: bool = False
+    #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
+    run: str = "module"
+    runs: frozenset[str] | None = None
 
     @property
     def key(self) -> str:
         """By what the provisioner is asked for the node."""
         return self.provisioner_id or self.name or self.host
+
+    def token(self, why: str) -> str:
+        """What a hold of this run reads."""
+        return f"{TOKEN_PREFIX}{clean_run(self.run)}:{why}"
+
+    def not_ours(self, node: NodeState) -> str:
+        """Why the node is not ours to touch, in words; empty where it is.
+
+        The form of a token proves nothing, since another site's controller writes the same: the run in it must be
+        one that our own ledger knows for this node.
+        """
+        if node.foreign:
+            return node.foreign
+        if self.runs is None or not is_ours(node.hold) or run_of(node.hold) in self.runs | {clean_run(self.run)}:
+            return ""
+        return f"held by another controller of this kind: {node.hold}"
 
 
 @dataclass(frozen=True)
@@ -236,8 +256,24 @@ def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
 
 
 def is_ours(token: str) -> bool:
-    """Is this hold one of this collection's runs?"""
+    """Has this hold the form that this collection's runs write?"""
     return token.startswith(TOKEN_PREFIX)
+
+
+def clean_run(run: str) -> str:
+    """A run's id as it stands in a token: without blanks and colons, which end it there."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", run)
+
+
+def run_of(token: str) -> str:
+    """The run in a token; empty where there is none."""
+    return token[len(TOKEN_PREFIX) :].partition(":")[0] if is_ours(token) else ""
+
+
+def known_runs(options: Mapping[str, Any]) -> frozenset[str] | None:
+    """The option ``known_runs`` as it is compared with tokens."""
+    given = options.get("known_runs")
+    return None if given is None else frozenset(clean_run(str(run)) for run in given)
 
 
 def mac(text: str) -> str:

@@ -17,7 +17,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_record as record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    TOKEN_PREFIX,
     Changes,
     NodeState,
     Wanted,
@@ -219,7 +218,7 @@ class IronicDriver(IronicReader):
             return
         held = node.native in tables.PORTS_FIXED and not node.maintenance
         if held:
-            self._maintenance("PUT", node, {"reason": f"{TOKEN_PREFIX}{wanted.host}:boot port"}, wanted)
+            self._maintenance("PUT", node, {"reason": wanted.token("boot port")}, wanted)
         body = [{"op": "replace", "path": "/pxe_enabled", "value": True}]
         self.api.write(
             "PATCH", f"/ports/{port['uuid']}", body=body, saying=f"{port['address']} pxe_enabled", host=wanted.host

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     Wanted,
     is_ours,
+    known_runs,
     own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
@@ -58,6 +59,8 @@ def wanted_from(params: Mapping[str, Any], ctx: Context) -> Wanted:
         erase=bool(params.get("erase")),
         redeploy=bool(params.get("redeploy")),
         update_password=params.get("update_password") == "always",
+        run=str(params.get("run_id") or "module"),
+        runs=known_runs(params),
     )
 
 
@@ -107,7 +110,11 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
     before = _known(driver, wanted)
     leave_foreign_alone(before, wanted, ctx)
     after = before
-    token = before.hold if before.maintenance and is_ours(before.hold) else _token(params)
+    token = (
+        before.hold
+        if before.maintenance and is_ours(before.hold)
+        else wanted.token(str(params.get("why") or "maintenance"))
+    )
     if token != before.hold or not before.maintenance:
         driver.hold(before, token, wanted)
         after = _held(driver, before, wanted, token, ctx)
@@ -154,15 +161,16 @@ def _known(driver: Driver, wanted: Wanted) -> NodeState:
 
 def leave_foreign_alone(node: NodeState, wanted: Wanted, ctx: Context) -> None:
     """:raises NotOurs: naming whose it is."""
-    if node.foreign:
+    foreign = wanted.not_ours(node)
+    if foreign:
         raise NotOurs(
-            f"the provisioner's node is not ours to touch: {node.foreign}",
+            f"the provisioner's node is not ours to touch: {foreign}",
             node=wanted.host,
-            wanted=f"no hold, or one that starts with {TOKEN_PREFIX}",
-            seen=node.foreign,
+            wanted=f"no hold, or one of ours ({TOKEN_PREFIX}...)",
+            seen=foreign,
             do="ask whoever holds it; nothing was changed",
             details={
-                "foreign": node.foreign,
+                "foreign": foreign,
                 "provisioner_id": node.id,
                 "provision_state": node.native,
                 "state": node.state,
@@ -197,10 +205,6 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         return driver.predicted(step, node), step
     ctx.say(f"{node.native}: {step}")
     return driver.reread(node, wanted), step
-
-
-def _token(params: Mapping[str, Any]) -> str:
-    return f"{TOKEN_PREFIX}{params.get('run_id') or 'module'}:{params.get('why') or 'maintenance'}"
 
 
 def _held(driver: Driver, node: NodeState, wanted: Wanted, token: str, ctx: Context) -> NodeState:
@@ -249,7 +253,7 @@ def _result(
             "maintenance": after.maintenance,
             "hold": after.hold,
             "owner": after.owner,
-            "foreign": after.foreign,
+            "foreign": wanted.not_ours(after),
             "inspection": after.inspection,
             "image": dict(after.image),
             "deploy_id": wanted.image.deploy_id if wanted.image else "",

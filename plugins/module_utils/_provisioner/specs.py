@@ -24,6 +24,7 @@ NODE_SPEC = spec(
     annotations={"type": "dict", "default": {}},
     why={"type": "str", "default": "maintenance"},
     run_id={"type": "str"},
+    known_runs={"type": "list", "elements": "str"},
     erase={"type": "bool", "default": False},
     redeploy={"type": "bool", "default": False},
     deploy_id={"type": "str"},
@@ -39,4 +40,5 @@ WAIT_SPEC = spec(
     interval={"type": "float", "default": 10.0},
     driver={"type": "dict", "default": {}},
     erase={"type": "bool", "default": False},
+    run_id={"type": "str"},
 )

@@ -38,6 +38,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     Wanted,
     is_ours,
+    known_runs,
     own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import with_deploy_id
@@ -98,6 +99,8 @@ def _batch(params: Mapping[str, Any], ctx: Context) -> tuple[list[Wanted], dict[
                 image=Image.of(with_deploy_id(item.get("image"), item.get("deploy_id")), node=host),
                 extras=own_extras({"driver": item.get("driver") or params.get("driver")}, provisioner),
                 erase=bool(params.get("erase")),
+                run=str(params.get("run_id") or "module"),
+                runs=known_runs(item),
             )
         )
     if not wanted and not verdicts:
@@ -200,8 +203,8 @@ class _Batch:
         step = self._driver.next_step(node, self._goal, wanted)
         if step == DONE:
             self._close(wanted.host, True, "")
-        elif node.foreign:
-            self._close(wanted.host, False, f"not ours to touch: {node.foreign}")
+        elif wanted.not_ours(node):
+            self._close(wanted.host, False, f"not ours to touch: {wanted.not_ours(node)}")
         elif node.state == FAILED:
             self._close(wanted.host, False, f"{node.native}: {node.last_error or 'no reason given'}")
         elif step == STOP:
