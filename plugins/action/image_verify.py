@@ -52,7 +52,9 @@ class ActionModule(VerbAction):
                 wanted="an image with a signature",
                 do="leave it out: the controller verifies the signature and fills it",
             )
-        return params
+        # What was not declared came back from the check of the options as None, which no option allows to be sent.
+        image = {key: value for key, value in (params.get("image") or {}).items() if value is not None}
+        return {**params, "image": image or None}
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         return super()._in_worker({**params, "run_cache": self._run_cache()})

@@ -263,9 +263,10 @@ def _boot(judgement: Judgement, read: _Reader, params: Mapping[str, Any]) -> Non
             wanted=f"not {params['not_boot_id']}",
             source="the boot id before the deploy",
             verdict=verdict,
-            finding="not_rebooted",
-            text="the node was not booted since its deploy: its boot id is still the same",
-            remedy="remediate_config",
+            finding="not_rebooted" if measured else "boot_id_unknown",
+            text="the node was not booted since its deploy: its boot id is still the same"
+            if measured
+            else f"the boot id is unknown: {params['boot_id_path']} cannot be read",
         )
     after = seconds(str(params.get("booted_after") or 0))
     if after > 0:

@@ -68,7 +68,7 @@ def _summary(envelope: Mapping[str, Any], statement: Mapping[str, Any], key: str
 
 
 def _verify(params: Mapping[str, Any], ctx: Context) -> Result:
-    require(params, "public_keys", node=ctx.node)
+    require({"public_keys": params.get("public_keys") or None}, "public_keys", node=ctx.node)
     evidence = params.get("evidence") or _NO_EVIDENCE
     known = dsse.public_keys(params["public_keys"])
     envelope = _read(params["path"]) if params.get("path") else (evidence["stored"] or {}).get("envelope")

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 
 #: The golden image, as the host variable ``gpufleet_image`` declares it.
-IMAGE_OPTIONS = {
+IMAGE_OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str"},
     "version": {"type": "str"},
     "url": {"type": "str"},
@@ -46,7 +48,7 @@ IMAGE_VERIFY = spec(
     expect={"type": "dict"},
 )
 
-POLICY_OPTIONS = {
+POLICY_OPTIONS: dict[str, dict[str, Any]] = {
     "required_gates": {
         "type": "list",
         "elements": "str",

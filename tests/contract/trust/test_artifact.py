@@ -1,0 +1,223 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""image_verify in artifact mode: what is tampered with is refused, and the message says what it was."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import image_verify
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+DEFAULTS = {name: option.get("default") for name, option in IMAGE_VERIFY.items()}
+
+
+def verify(image: dict[str, Any], **params: Any) -> dict[str, Any]:
+    ctx = Context(node="gpu001")
+    return image_verify({**DEFAULTS, "image": image, **params}, ctx).as_dict(ctx)
+
+
+def findings(result: dict[str, Any]) -> set[str]:
+    return {item["id"] for item in result["findings"]}
+
+
+def test_a_good_image(image: Any, keys: Any) -> None:
+    result = verify(image.declared())
+    assert result["verdict"] == "pass" and "failed" not in result and not result["changed"]
+    assert result["image"]["sha256"] == image.sha256 and result["image"]["signer"] == keys.fingerprints["images"]
+    assert {check["id"] for check in result["checks"]} >= {"signature", "digest", "declared_digest", "size", "manifest"}
+    [event] = result["events"]
+    assert (event["kind"], event["name"]) == ("verdict", "image_artifact")
+    assert set(event["data"]) >= {
+        "schema", "gate", "verdict", "checks", "findings", "tool", "argv", "started", "ended", "evidence_digest",
+    }  # fmt: skip
+
+
+def test_paths_are_urls_too(image: Any) -> None:
+    assert verify(image.declared(base=str(image.folder)))["verdict"] == "pass"
+
+
+def test_over_http(image: Any, web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert verify(image.declared(base=web.url))["verdict"] == "pass"
+
+
+def test_a_tampered_artifact(image: Any) -> None:
+    declared = image.declared(sha256=None)
+    content = image.artifact.read_bytes()
+    image.artifact.write_bytes(b"X" + content[1:])
+    result = verify(declared)
+    assert result["verdict"] == "fail" and result["failed"]
+    assert findings(result) == {"tampered_artifact"}
+    assert "hpc-1.4.tar.gz is not the one that was signed" in result["msg"]
+
+
+def test_tampered_checksums(image: Any) -> None:
+    image.artifact.write_bytes(b"evil")
+    sums = image.folder / "SHA256SUMS"
+    signature = (image.folder / "SHA256SUMS.asc").read_bytes()
+    image.publish()
+    (image.folder / "SHA256SUMS.asc").write_bytes(signature)
+    result = verify(image.declared())
+    assert result["verdict"] == "fail" and findings(result) == {"bad_signature"}
+    assert sums.name in result["msg"]
+
+
+def test_a_wrong_signer(image: Any, keys: Any) -> None:
+    image.publish(signer="stranger")
+    result = verify(image.declared())
+    assert result["verdict"] == "fail" and findings(result) == {"wrong_signer"}
+    assert keys.fingerprints["stranger"] in result["msg"]
+
+
+def test_a_tampered_manifest(image: Any) -> None:
+    path = image.folder / "hpc-1.4.manifest.json"
+    path.write_text(path.read_text().replace("590.48.01", "535.00.00"))
+    result = verify(image.declared())
+    assert result["verdict"] == "fail" and findings(result) == {"tampered_manifest"}
+
+
+def test_a_manifest_of_another_version(image: Any) -> None:
+    result = verify(image.declared(version="1.5"))
+    assert result["verdict"] == "fail" and findings(result) == {"other_image_declared"}
+
+
+def test_another_digest_is_declared_than_signed(image: Any) -> None:
+    result = verify(image.declared(sha256="0" * 64))
+    assert result["verdict"] == "fail" and findings(result) == {"other_digest_declared"}
+
+
+def test_the_declared_digest_may_say_its_kind(image: Any) -> None:
+    assert verify(image.declared(sha256=f"sha256:{image.sha256.upper()}"))["verdict"] == "pass"
+
+
+def test_a_wrong_size(image: Any) -> None:
+    result = verify(image.declared(size=1))
+    assert result["verdict"] == "fail" and findings(result) == {"wrong_size"}
+
+
+def test_conflicting_checksums(image: Any) -> None:
+    line = f"{image.sha256}  hpc-1.4.tar.gz\n"
+    image.publish(sums=(line + line.replace(image.sha256, "0" * 64)).encode())
+    result = verify(image.declared())
+    assert result["verdict"] == "fail" and findings(result) == {"conflicting_checksums"}
+
+
+def test_an_artifact_that_is_not_listed(image: Any) -> None:
+    image.publish(sums=f"{image.sha256}  other.tar.gz\n".encode())
+    result = verify(image.declared())
+    assert result["verdict"] == "fail" and findings(result) == {"not_listed"}
+
+
+@pytest.mark.parametrize("missing", ["signature_url", "keyring"])
+def test_what_is_not_signed_never_passes(image: Any, missing: str) -> None:
+    result = verify(image.declared(**{missing: None}))
+    assert result["verdict"] == "inconclusive" and result["failed"]
+    assert findings(result) == {"signature_not_declared"}
+
+
+def test_nothing_is_declared(image: Any) -> None:
+    result = verify({"name": "hpc", "version": "1.4", "url": str(image.artifact)})
+    assert result["verdict"] == "inconclusive" and result["failed"]
+    with pytest.raises(ConfigError, match="missing: name, version, url"):
+        verify({})
+    with pytest.raises(ConfigError, match="missing: version"):
+        verify({"name": "hpc", "url": "x"})
+
+
+def test_a_signature_over_the_artifact_itself(image: Any, keys: Any) -> None:
+    path = image.folder / "hpc-1.4.tar.gz.asc"
+    path.write_bytes(keys.sign("images", image.artifact.read_bytes()))
+    declared = image.declared(checksums_url=None, signature_url=str(path))
+    good = verify(declared)
+    assert good["verdict"] == "pass" and good["image"]["sha256"] == image.sha256
+    image.artifact.write_bytes(b"X" + image.artifact.read_bytes()[1:])
+    bad = verify(declared)
+    assert bad["verdict"] == "fail" and findings(bad) == {"bad_signature"}
+
+
+def test_without_reading_the_artifact(image: Any, web: Any) -> None:
+    result = verify(image.declared(base=web.url), deep=False)
+    assert result["verdict"] == "pass"
+    assert "/hpc-1.4.tar.gz" not in web.asked
+    undeclared = verify(image.declared(base=web.url, sha256=None), deep=False)
+    assert undeclared["verdict"] == "inconclusive"
+
+
+def test_what_cannot_be_fetched_is_inconclusive(image: Any, web: Any) -> None:
+    gone = verify(image.declared(base=web.url, url=f"{web.url}/nowhere/hpc-1.4.tar.gz"))
+    assert gone["verdict"] == "inconclusive" and "HTTP 404" in gone["msg"]
+    dead = verify(image.declared(base="http://user:hunter2@127.0.0.1:9"))
+    assert dead["verdict"] == "inconclusive" and "hunter2" not in str(dead)
+
+
+def test_a_short_answer_is_inconclusive(image: Any, web: Any) -> None:
+    declared = image.declared(base=web.url)
+    web.short = 3
+    assert verify(declared, timeout=2)["verdict"] == "inconclusive"
+
+
+def test_a_signature_file_as_large_as_a_film(image: Any) -> None:
+    with open(image.folder / "SHA256SUMS.asc", "r+b") as target:
+        target.truncate(3 * 1024 * 1024)
+    result = verify(image.declared())
+    assert result["verdict"] == "inconclusive" and "more than can be expected" in result["msg"]
+
+
+@pytest.mark.parametrize("fail_on,fails", [("never", False), ("fail", False), ("inconclusive", True)])
+def test_who_judges(image: Any, fail_on: str, fails: bool) -> None:
+    result = verify(image.declared(signature_url=None), fail_on=fail_on)
+    assert result.get("failed", False) is fails and result["verdict"] == "inconclusive"
+
+
+# -- once a run --------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_reads_the_artifact_once(image: Any, web: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    fork = multiprocessing.get_context("fork")
+    declared = image.declared(base=web.url)
+    answers = fork.Queue()
+
+    def one() -> None:
+        answers.put(verify(declared, run_cache="run-1")["verdict"])
+
+    group = [fork.Process(target=one) for _number in range(6)]
+    for process in group:
+        process.start()
+    assert [answers.get(timeout=60) for _process in group] == ["pass"] * 6
+    for process in group:
+        process.join(30)
+    assert web.asked.count("/SHA256SUMS") == web.asked.count("/hpc-1.4.manifest.json") == 1
+    folder = tmp_path / f"gpufleet-trust-{os.getuid()}"
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_another_run_believes_nothing(image: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    declared = image.declared(sha256=None)
+    assert verify(declared, run_cache="run-1")["verdict"] == "pass"
+    told = image.artifact.stat()
+    image.artifact.write_bytes(b"X" + image.artifact.read_bytes()[1:])
+    assert verify(declared, run_cache="run-1")["verdict"] == "fail", "a changed file is read again"
+    image.artifact.write_bytes(b"artifact" * 40000)
+    os.utime(image.artifact, ns=(told.st_atime_ns, told.st_mtime_ns))
+    assert verify(declared, run_cache="run-1")["verdict"] == "pass"
+    image.publish(signer="stranger")
+    assert verify(declared, run_cache="run-2")["verdict"] == "fail"
+
+
+def test_a_cache_that_others_may_write_is_refused(image: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"gpufleet-trust-{os.getuid()}").mkdir(mode=0o777)
+    (tmp_path / f"gpufleet-trust-{os.getuid()}").chmod(0o777)
+    with pytest.raises(ConfigError, match="somebody else"):
+        verify(image.declared(), run_cache="run-1")
