@@ -53,7 +53,8 @@ class Machine:
     hardware: dict[str, str] = field(default_factory=dict)
     commissioning_status: int = 0
     testing_status: int = 0
-    results: dict[str, int] = field(default_factory=dict)
+    #: sets of script results; MAAS makes the first two together with the machine
+    results: dict[str, int] = field(default_factory=lambda: {"commissioning": 1, "testing": 2})
     #: counts the background jobs: a job that is no longer the newest changes nothing any more
     job: int = 0
 

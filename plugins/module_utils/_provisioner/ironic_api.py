@@ -120,7 +120,9 @@ class IronicApi:
             found.extend(page[key])
             if not page.get("next") or not page[key]:
                 return found
-            marker = str(page[key][-1].get("uuid", ""))
+            marker = str(page[key][-1].get("uuid") or "")
+            if not marker:  # asked without it, the same page would come for ever
+                raise BadAnswer(f"GET {path} has members without uuid", address=self.address)
 
     # -- writing -----------------------------------------------------------------------------------------------
 

@@ -122,9 +122,13 @@ class MaasReader(Driver):
         """Names are looked up once; later polls ask by system id."""
         names = {one.key: one.key.partition(".")[0] for one in wanted}
         found: dict[str, str] = {}
+        twice: set[str] = set()
         for raw in self._blocks([("hostname", name) for name in sorted(set(names.values()))]):
             for key in (str(raw.get("hostname")), str(raw.get("fqdn"))):
+                twice |= {key} if found.get(key, raw["system_id"]) != raw["system_id"] else set()
                 found[key] = str(raw["system_id"])
+        # Two machines of one name in two domains: which one is meant, nobody can tell.
+        found = {key: value for key, value in found.items() if key not in twice}
         left = [key for key in names if key not in found and SYSTEM_ID.fullmatch(key)]
         for raw in self._blocks([("id", key) for key in left]):
             found[str(raw["system_id"])] = str(raw["system_id"])

@@ -51,7 +51,7 @@ def await_all(
     **more: Any,
 ) -> Any:
     ctx = Context(check_mode=check, lifeline=line, say=say)
-    keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id")
+    keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id", "known_runs")
     nodes = [{"host": one["name"], **{key: one[key] for key in keys if key in one}} for one in batch]
     params = {**site.connection(), "until": until, "timeout": timeout, "interval": 0.05, "nodes": nodes, **more}
     return watch(params, ctx).as_dict(ctx)

@@ -181,6 +181,21 @@ def test_our_own_hold(site: Any) -> None:
     assert not lead(options, "serviceable")["changed"]
 
 
+def test_the_token_of_another_controller_is_foreign(site: Any) -> None:
+    """The form of a token proves nothing: the run in it must be one that our own ledger knows for this node."""
+    options = {**deployed(site), "run_id": "run8", "known_runs": ["run7"]}
+    lead({**options, "run_id": "other-site-1"}, "maintenance")
+    site.proxy.forget()
+    for state in STATES:
+        with pytest.raises(NotOurs, match="gpufleet:other-site-1"):
+            lead({**options, "image": site.image("2")}, state)
+    waiting = {**options, "image": site.image("2")}
+    verdict = await_all(site, "deployed", waiting)["verdicts"][options["name"]]
+    assert not verdict["ok"] and "other-site-1" in verdict["reason"]
+    assert site.proxy.writes == []
+    assert not lead({**options, "known_runs": ["other-site-1"]}, "serviceable")["maintenance"]
+
+
 def test_our_own_hold_of_a_node_that_is_not_deployed(site: Any) -> None:
     options = ready(site)
     assert lead(options, "maintenance", run_id="run7")["maintenance"]
