@@ -156,9 +156,9 @@ def parse_jobs(text: str) -> Mapping[str, list[str]]:
     for line in text.splitlines():
         if not line.strip():
             continue
-        number, bar, rest = line.strip().partition("|")
+        number, first, rest = line.strip().partition("|")
         state, second, nodes = rest.partition("|")
-        if not bar or not second or not number or not state:
+        if not first or not second or not number or not state:
             raise BadAnswer("a line of squeue that cannot be read", seen=line[:200])
         if state.upper() == "PENDING":
             continue

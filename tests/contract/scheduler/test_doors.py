@@ -137,6 +137,15 @@ def test_the_batch_is_watched_by_one_task(site: Site, slurm: Any) -> None:
     }  # fmt: skip
 
 
+def test_only_hosts_that_the_hold_left_standing_take_part(site: Site, slurm: Any) -> None:
+    slurm.update("gpu003", "State=DRAIN", "Reason=somebody else")
+    hold = {**HOLD, "ignore_errors": True, "register": "hold_node"}
+    options = {"timeout": 5, "interval": 0.3, "after": "hold_node"}
+    wait = {"gpufleet.baremetal.scheduler_wait": options, "run_once": True}
+    results = site.play(hold, wait, limit="gpu001,gpu003")
+    assert set(results[-1]["result"]["verdicts"]) == {"gpu001"}
+
+
 def test_called_by_every_host_one_polls(site: Site, slurm: Any) -> None:
     wait = {key: value for key, value in WAIT.items() if key != "run_once"}
     results = site.play(HOLD, wait, limit="gpu001,gpu002")
