@@ -268,6 +268,30 @@ def _hashed(
         return found
 
 
+def _signed_artifact(params: Mapping[str, Any], image: Mapping[str, Any], ctx: Context) -> dict[str, Any]:
+    """Signer, digest and size: the artifact is hashed while gpg reads it, and kept nowhere."""
+    get = {"ca_path": params.get("ca_path"), "timeout": params["timeout"]}
+    signature = fetch.read_small(image["signature_url"], **get)
+    total, sizes = hashlib.sha256(), [0]
+
+    def feed(write: Callable[[bytes], None]) -> None:
+        with fetch.opened(image["url"], beat=ctx.lifeline.beat, **get) as source:
+            for piece in source.pieces:
+                write(piece)
+                total.update(piece)
+                sizes.append(len(piece))
+
+    found = openpgp.verify(
+        feed,
+        signature,
+        keyring=image["keyring"],
+        signers=params.get("signers") or [],
+        gpg=params["gpg"],
+        timeout=params["timeout"],
+    )
+    return {"signer": found.primary, "sha256": total.hexdigest(), "size": sum(sizes)}
+
+
 def _self_signed(
     params: Mapping[str, Any],
     image: Mapping[str, Any],
@@ -276,33 +300,9 @@ def _self_signed(
     ctx: Context,
     known: dict[str, Any],
 ) -> None:
-    """A detached signature over the artifact itself: it is hashed while gpg reads it, and kept nowhere."""
-    get = {"ca_path": params.get("ca_path"), "timeout": params["timeout"]}
-
-    def find() -> dict[str, Any]:
-        signature = fetch.read_small(image["signature_url"], **get)
-        total, size = hashlib.sha256(), 0
-
-        def feed(write: Callable[[bytes], None]) -> None:
-            nonlocal size
-            with fetch.opened(image["url"], beat=ctx.lifeline.beat, **get) as source:
-                for piece in source.pieces:
-                    write(piece)
-                    total.update(piece)
-                    size += len(piece)
-
-        found = openpgp.verify(
-            feed,
-            signature,
-            keyring=image["keyring"],
-            signers=params.get("signers") or [],
-            gpg=params["gpg"],
-            timeout=params["timeout"],
-        )
-        return {"signer": found.primary, "sha256": total.hexdigest(), "size": size}
-
+    """A detached signature over the artifact itself."""
     key = ["self", image["url"], image["signature_url"], *_keyring_key(params, image)]
-    read = cache.get(key, find)
+    read = cache.get(key, lambda: _signed_artifact(params, image, ctx))
     known.update(signer=read["signer"], sha256=read["sha256"], size=read["size"])
     name = fetch.basename(image["url"])
     judgement.check(

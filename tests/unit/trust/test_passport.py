@@ -13,8 +13,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import read_manifest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, POLICY_OPTIONS
@@ -27,9 +28,10 @@ KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 STRANGER = Ed25519PrivateKey.from_private_bytes(b"s" * 32)
 PUBLIC = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 UUID = "5ac00000-0000-4000-8000-000000000001"
-MACHINE = {"serial": "GF0001", "system_uuid": UUID, "gpu_uuids": [f"GPU-{number}" for number in range(8)]}
+GPUS = [f"GPU-{number}" for number in range(8)]
+MACHINE: dict[str, Any] = {"serial": "GF0001", "system_uuid": UUID, "gpu_uuids": GPUS}
 IMAGE = {"name": "hpc", "version": "1.4", "sha256": "a" * 64, "manifest_sha256": "b" * 64, "signer": "F" * 40}
-POLICY = {name: option.get("default") for name, option in POLICY_OPTIONS.items()}
+POLICY: dict[str, Any] = {name: option.get("default") for name, option in POLICY_OPTIONS.items()}
 DEFAULTS = {name: option.get("default") for name, option in NODE_PASSPORT.items()}
 DAY = 86400.0
 
@@ -306,7 +308,7 @@ def test_another_machines_passport(good: dict[str, Any]) -> None:
 
 
 def test_a_swapped_gpu(good: dict[str, Any]) -> None:
-    gpus = [*MACHINE["gpu_uuids"][1:], "GPU-new"]
+    gpus = [*GPUS[1:], "GPU-new"]
     told = reasons(evidence=evidence(stored=stored(good)), identity={**MACHINE, "gpu_uuids": gpus})
     assert "only the passport has GPU-0" in told and "only this machine has GPU-new" in told
 
@@ -423,3 +425,15 @@ def test_a_file_is_a_document_of_its_own(good: dict[str, Any], tmp_path: Path) -
     assert "malformed" in reasons(path=str(path), identity=None, evidence=None)
     with pytest.raises(ConfigError, match="cannot be read"):
         run(path=str(tmp_path / "nowhere"), identity=None, evidence=None)
+
+
+def test_the_pages_example_of_a_manifest_is_one() -> None:
+    page = (SCHEMAS.parent / "node-manifest.md").read_text(encoding="utf-8")
+    example = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    schema = json.loads((SCHEMAS / "node-manifest-v1.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(example)
+    assert read_manifest(json.dumps(example))["driver"] == "590.48.01"
+    for missing in schema["required"]:
+        rest = {key: value for key, value in example.items() if key != missing}
+        with pytest.raises(BadAnswer):
+            read_manifest(json.dumps(rest))
