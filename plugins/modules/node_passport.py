@@ -106,7 +106,6 @@ options:
   policy:
     description: What a passport must show to admit a node.
     type: dict
-    default: {}
     suboptions:
       required_gates:
         description: The gates that must have passed.

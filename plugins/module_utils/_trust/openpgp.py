@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -191,13 +191,8 @@ def _talk(
     reader = threading.Thread(target=drain, name="gpufleet-gpg-status", daemon=True)
     reader.start()
     try:
-        assert process.stdin is not None
-        try:
-            pipe = process.stdin
-            feed(lambda piece: _all(pipe, piece))
-            process.stdin.close()
-        except BrokenPipeError:
-            pass  # gpg has seen enough, and its status lines say what
+        with suppress(BrokenPipeError):  # gpg has seen enough, and its status lines say what
+            _pour(process, feed)
         process.wait(timeout=timeout)
     except subprocess.TimeoutExpired as exc:
         raise BadAnswer(f"gpg did not end within {timeout:g} s") from exc
@@ -215,6 +210,13 @@ def _whole(data: bytes) -> Callable[[Callable[[bytes], None]], None]:
         write(data)
 
     return feed
+
+
+def _pour(process: subprocess.Popen[bytes], feed: Callable[[Callable[[bytes], None]], None]) -> None:
+    pipe = process.stdin
+    if pipe is not None:  # it was asked for
+        feed(lambda piece: _all(pipe, piece))
+        pipe.close()
 
 
 def _all(pipe: IO[bytes], piece: bytes) -> None:

@@ -149,12 +149,10 @@ def _in_time(times: tuple[float, float], now: float, policy: Mapping[str, Any], 
 
 def _gates(predicate: Mapping[str, Any], issued: float, policy: Mapping[str, Any]) -> list[str]:
     gates = predicate.get("gates")
-    whole = isinstance(gates, list) and all(
+    if not isinstance(gates, list) or not all(
         isinstance(gate, Mapping) and all(key in gate for key in _GATE_KEYS) for gate in gates
-    )
-    if not whole:
+    ):
         return ["predicate: a gate is incomplete"]
-    assert isinstance(gates, list)
     named = {str(gate["gate"]): gate for gate in gates}
     if len(named) != len(gates):
         return ["predicate: a gate comes twice"]
