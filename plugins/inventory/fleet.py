@@ -233,6 +233,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trus
 
 _SUFFIXES = (".fleet.yml", ".fleet.yaml")
 _NAMES = ("fleet.yml", "fleet.yaml")
+#: The provisioners' clients name their own options; here they are options of a source.
+_OPTION = re.compile(r"\b(?:gpufleet_)?provisioner_(url|username|password|api_key|ca_path|cloud)\b")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 
 
@@ -253,7 +255,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             for name, variables in self._hosts(path, cache):
                 self._add(name, variables)
         except FleetError as exc:
-            raise AnsibleParserError(f"{path}: {exc}") from exc
+            # The whole story is in the message; a chain of causes would tell it three times.
+            raise AnsibleParserError(f"{path}: {_OPTION.sub(_of_source, str(exc))}") from None
         except AnsibleError:
             raise
         except Exception as exc:  # whatever a library throws must not look like an empty fleet
@@ -380,6 +383,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         known = host.get_vars()
         self._add_host_to_composed_groups(self.get_option("groups"), known, name, strict=strict)
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), known, name, strict=strict)
+
+
+def _of_source(found: re.Match[str]) -> str:
+    return f"the source's {found[1]}"
 
 
 def _trusted(expression: str) -> str:

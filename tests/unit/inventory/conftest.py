@@ -62,9 +62,16 @@ class Site:
         content = {"plugin": PLUGIN, "sources": [dict(source) for source in sources], **options}
         self.config.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
-    def ask(self, *argv: str, ok: bool = True, config: Path | None = None, python: str = "") -> Answer:
+    def ask(
+        self,
+        *argv: str,
+        ok: bool = True,
+        config: Path | None = None,
+        python: str = "",
+        program: str = "ansible-inventory",
+    ) -> Answer:
         """ansible-inventory --list as an automation controller calls it: what cannot be parsed is an error."""
-        program = Path(python or sys.executable).with_name("ansible-inventory")
+        path = Path(python or sys.executable).with_name(program)
         env = {key: value for key, value in os.environ.items() if not key.startswith(("GPUFLEET_", "ANSIBLE_"))}
         env.update(
             ANSIBLE_COLLECTIONS_PATH=str(CHECKOUT / "build" / "collections"),
@@ -74,7 +81,7 @@ class Site:
         )
         env.update(self.env)
         done = subprocess.run(
-            [str(program), "-i", str(config or self.config), *(argv or ("--list", "--export"))],
+            [str(path), "-i", str(config or self.config), *(argv or ("--list", "--export"))],
             env=env, capture_output=True, text=True, timeout=120, check=False, cwd=self.folder,
         )  # fmt: skip
         answer = Answer(done)
