@@ -119,7 +119,7 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
         driver.hold(before, token, wanted)
         after = _held(driver, before, wanted, token, ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
-    result.events.append(Event("maintenance", "held", {"token": token, "provisioner": driver.name}))
+    result.events.append(Event("maintenance", "held", {"hold_token": token, "provisioner": driver.name}))
     return result
 
 
@@ -131,7 +131,7 @@ def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
         driver.lift(before, wanted)
         after = _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
-    result.events.append(Event("maintenance", "lifted", {"token": before.hold, "provisioner": driver.name}))
+    result.events.append(Event("maintenance", "lifted", {"hold_token": before.hold, "provisioner": driver.name}))
     return result
 
 
