@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import ssl
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -22,7 +25,35 @@ def variables(host):
     return host.ansible.get_variables()
 
 
+def asked(url, username, secret, context=None):
+    """The answer of a service that takes HTTP Basic."""
+    password = (RACK / "secrets" / secret).read_text(encoding="utf-8").strip()
+    login = base64.b64encode(f"{username}:{password}".encode()).decode()
+    request = urllib.request.Request(url, headers={"Authorization": f"Basic {login}", "Accept": "application/json"})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+    with opener.open(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+def test_the_bmc_has_this_machine_on(variables):
+    """What oob_ready proved, asked again."""
+    if variables["gpufleet_bmc_protocol"] != "redfish":
+        pytest.skip("no Redfish")
+    url = variables["gpufleet_bmc_address"] + variables["gpufleet_bmc_system_id"]
+    trust = ssl.create_default_context(cafile=variables["gpufleet_bmc_ca_path"])
+    system = asked(url, variables["gpufleet_bmc_username"], "bmc_password", trust)
+    assert (system["SerialNumber"], system["PowerState"]) == (variables["gpufleet_serial"], "On")
+
+
+def test_the_provisioner_has_the_node_active(variables):
+    """What enroll and deploy are for."""
+    url = f"{variables['gpufleet_provisioner_url']}/v1/nodes/{variables['inventory_hostname']}"
+    node = asked(url, variables["gpufleet_provisioner_username"], "ironic_password")
+    assert (node["provision_state"], node["maintenance"]) == ("active", False)
+
+
 def test_the_node_runs_the_declared_image(host, variables):
+    """What baseline proved, asked again."""
     manifest = json.loads(host.file(MANIFEST).content_string)
     declared = variables["gpufleet_image"]
     assert (manifest["name"], manifest["version"]) == (declared["name"], declared["version"])
