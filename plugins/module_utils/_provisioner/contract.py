@@ -218,6 +218,10 @@ class Driver(ABC):
     def lift(self, node: NodeState, wanted: Wanted) -> None:
         """Give it back."""
 
+    def left_over(self, node: NodeState) -> bool:
+        """Is this hold one that a step of ours took for a moment, and a killed run left? The step takes it up again."""
+        return False
+
     def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
         """The record after a write."""
         found = self.find(replace(wanted, provisioner_id=node.id))

@@ -20,9 +20,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Changes,
     NodeState,
     Wanted,
+    is_ours,
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_find import IronicReader
+
+#: Why a node is in maintenance while its boot port is put right.
+_BOOT_PORT = "boot-port"
 
 
 class IronicDriver(IronicReader):
@@ -214,17 +218,19 @@ class IronicDriver(IronicReader):
         changes it in maintenance alone (409).
         """
         port = self.port_of(wanted.boot_mac) if wanted.boot_mac else None
-        if port is None or port.get("node_uuid") != node.id or port.get("pxe_enabled"):
-            return
-        held = node.native in tables.PORTS_FIXED and not node.maintenance
-        if held:
-            self._maintenance("PUT", node, {"reason": wanted.token("boot port")}, wanted)
-        body = [{"op": "replace", "path": "/pxe_enabled", "value": True}]
-        self.api.write(
-            "PATCH", f"/ports/{port['uuid']}", body=body, saying=f"{port['address']} pxe_enabled", host=wanted.host
-        )
+        held = self.left_over(node)
+        if port is not None and port.get("node_uuid") == node.id and not port.get("pxe_enabled"):
+            if node.native in tables.PORTS_FIXED and not held:
+                self._maintenance("PUT", node, {"reason": wanted.token(_BOOT_PORT)}, wanted)
+                held = True
+            body = [{"op": "replace", "path": "/pxe_enabled", "value": True}]
+            saying = f"{port['address']} pxe_enabled"
+            self.api.write("PATCH", f"/ports/{port['uuid']}", body=body, saying=saying, host=wanted.host)
         if held:
             self._maintenance("DELETE", node, None, wanted)
+
+    def left_over(self, node: NodeState) -> bool:
+        return node.maintenance and is_ours(node.hold) and node.hold.endswith(f":{_BOOT_PORT}")
 
     def _note_image(self, step: str, node: NodeState, wanted: Wanted) -> None:
         """Write instance_info (an undeploy empties it) and, beside it, which image that is.

@@ -192,7 +192,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
             do=f"bring it out of {node.native} with {driver.name}'s own tools, then run again",
             details={"provision_state": node.native, "state": node.state},
         )
-    if node.maintenance and is_ours(node.hold):
+    if node.maintenance and is_ours(node.hold) and not driver.left_over(node):
         raise Refused(
             "the node is in maintenance under our own token; the provisioner starts nothing meanwhile",
             node=wanted.host,

@@ -211,7 +211,7 @@ class _Batch:
             self._close(wanted.host, False, f"{node.native} needs a person: {node.last_error or 'no reason given'}")
         elif step == WAIT:
             return
-        elif node.maintenance and is_ours(node.hold):
+        elif node.maintenance and is_ours(node.hold) and not self._driver.left_over(node):
             self._close(wanted.host, False, f"in our own maintenance ({node.hold}): nothing goes on until it is lifted")
         elif self._ctx.check_mode:
             return

@@ -126,7 +126,7 @@ def test_proof_that_was_fresh_at_the_start_serves_the_whole_wait(site: Any, cont
     inventory = yaml.safe_load((controller.folder / "hosts.yml").read_text())
     inventory["all"]["vars"]["gpufleet_image"] = site.image("2")
     (controller.folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
-    proof = {
+    proof: dict[str, Any] = {
         "gpufleet.baremetal.scheduler_wait": {"scheduler": "none", "until": "drained", "timeout": 5, "interval": 0.2},
         "run_once": True,
     }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_api
-from suite import await_all, deployed, lead, ready
+from suite import Killed, Line, await_all, deployed, lead, ready
 
 
 @pytest.fixture
@@ -183,6 +184,22 @@ def test_the_boot_port_boots_again(ironic: Any, native: str) -> None:
     if native == "available":
         ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "provide"})
         _settle(ironic, name, "available")
+    lead(options, "deployed")
+    assert await_all(ironic, "deployed", options)["verdicts"][name]["ok"]
+    assert ironic.ask("GET", f"/ports/{port}")["pxe_enabled"] is True
+    assert not ironic.ask("GET", f"/nodes/{name}")["maintenance"]
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_killed_while_the_boot_port_is_put_right(ironic: Any, moment: int) -> None:
+    options = {**ready(ironic), "image": ironic.image()}
+    name = options["name"]
+    port = ironic.ask("GET", f"/ports?address={options['boot_mac']}")["ports"][0]["uuid"]
+    ironic.ask("PUT", f"/nodes/{name}/maintenance", {"reason": "gpufleet:test:x"})
+    ironic.ask("PATCH", f"/ports/{port}", [{"op": "replace", "path": "/pxe_enabled", "value": False}])
+    ironic.ask("DELETE", f"/nodes/{name}/maintenance")
+    with contextlib.suppress(Killed):
+        lead(options, "deployed", line=Line(die_at=moment))
     lead(options, "deployed")
     assert await_all(ironic, "deployed", options)["verdicts"][name]["ok"]
     assert ironic.ask("GET", f"/ports/{port}")["pxe_enabled"] is True

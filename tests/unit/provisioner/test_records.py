@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from maas_server.config import User
 from maas_server.oauth import Doorkeeper
 
-KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=8)
+KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=8)
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.lists(st.integers(), max_size=3))
 MAPPINGS = st.dictionaries(KEYS, VALUES, max_size=6)
 
