@@ -40,7 +40,7 @@ def maas_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sites.MaasSi
     site.server.close()
 
 
-@pytest.fixture(params=["maas", "ironic"])
+@pytest.fixture(params=["maas", pytest.param("ironic", marks=pytest.mark.slow)])
 def site(request: pytest.FixtureRequest) -> Iterator[Any]:
     chosen = request.getfixturevalue(f"{request.param}_site")
     chosen.proxy.forget()

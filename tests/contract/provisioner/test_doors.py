@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 COLLECTIONS = CHECKOUT / "build" / "collections"
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")

@@ -16,6 +16,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_api
 from suite import Killed, Line, await_all, deployed, lead, ready
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def ironic(ironic_site: Any) -> Iterator[Any]:
