@@ -37,7 +37,7 @@ _NEXT = {
 
 
 def status(ledger: Ledger, nodes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """By host name: state, since, run, event, reason, remedy, finding, admitted_before, passport_expires, hold, stopped, lease, imaging_event, imaging_at and next.
+    """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
     """

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The connection to the ledger: engines, transactions, errors, migrations. PRIVATE to the collection.
+
+SQLite (a file) and PostgreSQL are spoken to through SQLAlchemy Core with plain SQL that both understand.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    MissingLibrary,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
+
+try:
+    import sqlite3  # noqa: F401
+
+    import sqlalchemy as sa
+
+    # Loaded here, once and before the workers fork; else by each of them, at its first connection.
+    import sqlalchemy.dialects.sqlite
+    from sqlalchemy.pool import NullPool
+except ImportError:
+    HAS_SQLALCHEMY = False
+else:
+    HAS_SQLALCHEMY = True
+
+
+Self = TypeVar("Self", bound="Connection")
+_DIALECTS = ("sqlite", "postgresql")
+
+
+def default_url() -> str:
+    """The ledger of a user who named none: a file below the state folder."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return os.environ.get("GPUFLEET_LEDGER_URL") or f"sqlite:///{base}/gpufleet/ledger.sqlite"
+
+
+#: What the next connection of the shared engine is made with; one a thread.
+_opening = threading.local()
+
+
+@lru_cache(maxsize=1)
+def _sqlite_engine() -> Any:
+    """One engine for all files: it keeps no connection, and what it has compiled serves every ledger and every fork."""
+    engine = sa.create_engine("sqlite://", poolclass=NullPool)
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, record: Any, args: Any, options: Any) -> Any:
+        names, settings = _opening.arguments
+        return dialect.connect(*names, **{**settings, "timeout": 30, "isolation_level": None})
+
+    @sa.event.listens_for(engine, "connect")
+    def tune(connection: Any, record: Any) -> None:
+        # WAL: readers never wait for the writer. NORMAL: a commit survives a crash of any process; a crash of
+        # the machine may lose the last events, and never the file.
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
+
+
+class Connection:
+    """An open ledger, without a word of what is in it."""
+
+    def __init__(self, url: str = "") -> None:
+        if not HAS_SQLALCHEMY:
+            raise MissingLibrary("SQLAlchemy", why="the ledger is kept through it")
+        self.url = url or default_url()
+        try:
+            parsed = sa.engine.make_url(self.url)
+        except sa.exc.ArgumentError:
+            raise ConfigError(
+                "the ledger's URL cannot be read",
+                wanted="an SQLAlchemy URL",
+                do="set gpufleet_ledger_url, for instance to sqlite:////var/lib/gpufleet/ledger.sqlite",
+            ) from None
+        self.dialect = parsed.get_backend_name()
+        self.shown_url = parsed.render_as_string(hide_password=True)
+        if self.dialect not in _DIALECTS:
+            raise ConfigError(
+                f"the ledger cannot be kept in {self.dialect}", address=self.shown_url, wanted="sqlite or postgresql"
+            )
+        self._engine = self._make_engine(parsed)
+        self._writing = False
+        with self._errors():
+            self._conn = self._engine.connect()
+            self._migrate()
+
+    def _make_engine(self, url: Any) -> Any:
+        if self.dialect != "sqlite":
+            try:
+                # A database in the encoding SQL_ASCII would answer with bytes otherwise.
+                settings = {"connect_timeout": 10, "client_encoding": "utf8"}
+                return sa.create_engine(url, poolclass=NullPool, connect_args=settings)
+            except ImportError as exc:
+                raise MissingLibrary("psycopg", why="the ledger lies in PostgreSQL", cause=str(exc)) from exc
+        if url.database and url.database != ":memory:":
+            try:
+                Path(url.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError as exc:
+                raise ConfigError(
+                    f"the folder of the ledger cannot be made: {exc.strerror}",
+                    address=self.shown_url,
+                    do="set gpufleet_ledger_url to a place that this user may write",
+                ) from exc
+        engine = _sqlite_engine()
+        _opening.arguments = engine.dialect.create_connect_args(url)
+        return engine
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.OperationalError as exc:
+            raise Unreachable(
+                f"the ledger does not answer: {exc.orig}",
+                address=self.shown_url,
+                do="check gpufleet_ledger_url, and that the database runs and this user may write it",
+            ) from exc
+        except sa.exc.DBAPIError as exc:
+            raise BadAnswer(
+                f"the ledger refused a statement: {exc.orig}",
+                address=self.shown_url,
+                do="is it a ledger of this collection? A file that another program made is not touched",
+            ) from exc
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A write transaction: everything in the body, or nothing."""
+        with self._errors(), self._marked():
+            if self.dialect == "sqlite":
+                # The driver would begin lazily and read-only: two writers could then deadlock on the upgrade.
+                self._conn.exec_driver_sql("BEGIN IMMEDIATE")
+                try:
+                    yield self._conn
+                except BaseException:
+                    self._conn.exec_driver_sql("ROLLBACK")
+                    self._conn.rollback()
+                    raise
+                self._conn.exec_driver_sql("COMMIT")
+                self._conn.commit()
+            else:
+                self._conn.rollback()
+                with self._conn.begin():
+                    yield self._conn
+
+    @contextmanager
+    def _marked(self) -> Iterator[None]:
+        self._writing = True
+        try:
+            yield
+        finally:
+            self._writing = False
+
+    def _read(self, statement: Any, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Rows; outside a write transaction none is left open, which PostgreSQL would keep through a long wait."""
+        with self._errors():
+            rows = [dict(row) for row in self._conn.execute(statement, dict(values)).mappings()]
+            if not self._writing:
+                self._conn.rollback()
+            return rows
+
+    def _rows(self, sql: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        return self._read(sa.text(sql), values or {})
+
+    def _many(self, sql: str, key: str, values: Iterable[str], more: Mapping[str, Any]) -> list[dict[str, Any]]:
+        statement = sa.text(sql).bindparams(sa.bindparam(key, expanding=True))
+        return self._read(statement, {key: list(values), **more})
+
+    def _migrate(self) -> None:
+        steps = migrations(self.dialect)
+        if self._version() == len(steps):
+            return
+        with self.transaction() as conn:
+            if self.dialect == "postgresql":
+                conn.execute(sa.text("SELECT pg_advisory_xact_lock(20861)"))
+            conn.execute(sa.text("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"))
+            done = conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0
+            if done > len(steps):
+                raise ConfigError(
+                    "the ledger was written by a newer release of this collection",
+                    address=self.shown_url,
+                    wanted=f"schema {len(steps)} or older",
+                    seen=f"schema {done}",
+                    do="upgrade the collection on this controller",
+                )
+            for number in range(done, len(steps)):
+                for statement in steps[number]:
+                    conn.exec_driver_sql(statement.replace("%", "%%") if self.dialect == "postgresql" else statement)
+                conn.execute(sa.text("INSERT INTO schema_version VALUES (:number)"), {"number": number + 1})
+
+    def _version(self) -> int:
+        try:
+            return int(self._conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0)
+        except (sa.exc.OperationalError, sa.exc.ProgrammingError):
+            # No such table: a new ledger. Anything else shows again, and is told, when the tables are made.
+            self._conn.rollback()
+            return 0
+
+    def now(self) -> float:
+        """The ledger's own clock: the database's where several controllers share it."""
+        if self.dialect == "sqlite":
+            return time.time()
+        return float(self._rows("SELECT extract(epoch FROM clock_timestamp()) AS now")[0]["now"])
+
+    def close(self) -> None:
+        self._conn.close()
+        self._engine.dispose()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
