@@ -29,7 +29,9 @@ def asked(url, username, secret, context=None):
     """The answer of a service that takes HTTP Basic."""
     password = (RACK / "secrets" / secret).read_text(encoding="utf-8").strip()
     login = base64.b64encode(f"{username}:{password}".encode()).decode()
-    request = urllib.request.Request(url, headers={"Authorization": f"Basic {login}", "Accept": "application/json"})
+    # Ironic knows names from 1.5 on
+    headers = {"Authorization": f"Basic {login}", "X-OpenStack-Ironic-API-Version": "1.80"}
+    request = urllib.request.Request(url, headers=headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     with opener.open(request, timeout=20) as answer:
         return json.load(answer)
