@@ -64,7 +64,9 @@ class Machine:
             return 401, {"error": {"code": "Base.1.8.NoValidSession", "message": "log in"}}
         if method == "GET":
             found = self.documents().get(path)
-            return (200, found) if found else (404, {"error": {"code": "Base.1.8.ResourceMissingAtURI", "message": path}})
+            return (
+                (200, found) if found else (404, {"error": {"code": "Base.1.8.ResourceMissingAtURI", "message": path}})
+            )
         self.writes += 1
         asked = json.loads(body)
         if method == "PATCH" and path == SYSTEM:

@@ -90,7 +90,9 @@ class Emulator:
         self._process.wait()
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        request = urllib.request.Request(self.url + path, method=method, data=json.dumps(body).encode() if body else None)
+        request = urllib.request.Request(
+            self.url + path, method=method, data=json.dumps(body).encode() if body else None
+        )
         request.add_header("Authorization", "Basic " + b64encode(f"{USER}:{PASSWORD}".encode()).decode())
         request.add_header("Content-Type", "application/json")
         request.add_header("User-Agent", "the-test-itself")

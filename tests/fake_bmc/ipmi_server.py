@@ -62,7 +62,9 @@ def free_udp_port(address: str) -> int:
 class IpmiSim:
     """Context manager; ``folder/power`` is 0 or 1, ``folder/boot`` the override, ``folder/calls`` what was set."""
 
-    def __init__(self, folder: Path, *, address: str = "127.0.0.1", ids: str = "0x1291 0xf02", lag: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, *, address: str = "127.0.0.1", ids: str = "0x1291 0xf02", lag: float = 0.0
+    ) -> None:
         self.folder = folder
         self.address, self.port = address, free_udp_port(address)
         self.lag = lag
@@ -79,10 +81,21 @@ class IpmiSim:
     def __enter__(self) -> IpmiSim:
         assert PROGRAM
         (self.folder / "lag").write_text(str(self.lag))
-        files = ["-c", str(self.folder / "lan.conf"), "-f", str(self.folder / "node.emu"), "-s", str(self.folder / "state")]
+        files = [
+            "-c",
+            str(self.folder / "lan.conf"),
+            "-f",
+            str(self.folder / "node.emu"),
+            "-s",
+            str(self.folder / "state"),
+        ]
         with open(self.folder / "log", "wb") as log:
             self._process = subprocess.Popen(
-                [PROGRAM, *files, "-n"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]}
+                [PROGRAM, *files, "-n"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": os.environ["PATH"]},
             )
         self._wait()
         return self

@@ -14,7 +14,9 @@ from typing import Any
 class Machine:
     """Power takes ``lag`` seconds to change; a one-time override is used up by the boot that obeys it."""
 
-    def __init__(self, *, power: str = "Off", lag: float = 0.0, obedient: bool = True, mac: str = "525400000001") -> None:
+    def __init__(
+        self, *, power: str = "Off", lag: float = 0.0, obedient: bool = True, mac: str = "525400000001"
+    ) -> None:
         self.lock = threading.RLock()
         self.lag = lag
         #: False: every request is taken and nothing is done.
@@ -35,13 +37,14 @@ class Machine:
     @property
     def power(self) -> str:
         with self.lock:
-            while self._pending and time.monotonic() >= self._pending[0][0]:
-                self._arrive(self._pending.pop(0)[1])
+            self.catch_up()
             return self._power
 
-    def changing(self) -> bool:
+    def catch_up(self) -> None:
+        """Make the changes that are due."""
         with self.lock:
-            return bool(self.power) and bool(self._pending)
+            while self._pending and time.monotonic() >= self._pending[0][0]:
+                self._arrive(self._pending.pop(0)[1])
 
     def reset(self, kind: str) -> None:
         with self.lock:

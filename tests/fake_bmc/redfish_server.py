@@ -43,8 +43,14 @@ class FakeBmc:
     shows no off).
     """
 
-    def __init__(self, name: str = "plain", *, context: Optional[ssl.SSLContext] = None, address: str = "127.0.0.1",
-                 **machine: Any) -> None:
+    def __init__(
+        self,
+        name: str = "plain",
+        *,
+        context: Optional[ssl.SSLContext] = None,
+        address: str = "127.0.0.1",
+        **machine: Any,
+    ) -> None:
         self.vendor = vendor(name)
         self.machine = Machine(**machine)
         self.faults: dict[str, Any] = {}
@@ -61,7 +67,9 @@ class FakeBmc:
         self.scheme = "https" if context else "http"
         if context:
             # Without the handshake in accept(): one client that stalls would stop the others.
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.port = self._server.server_address[1]
         self.url = f"{self.scheme}://{address}:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -81,7 +89,13 @@ class FakeBmc:
         v, parts = self.vendor, path.strip("/").split("/")[2:]
         if not parts:
             links = {"Systems": {"@odata.id": "/redfish/v1/Systems"}} if v["systems"] or v["others"] else {}
-            return {"@odata.id": "/redfish/v1/", "RedfishVersion": "1.15.0", "Id": "RootService", **v["root"], **links}, ""
+            return {
+                "@odata.id": "/redfish/v1/",
+                "RedfishVersion": "1.15.0",
+                "Id": "RootService",
+                **v["root"],
+                **links,
+            }, ""
         if parts == ["Systems"]:
             ids = [*v["others"], *v["systems"]]
             return {"Members": [{"@odata.id": f"/redfish/v1/Systems/{name}"} for name in ids]}, ""
@@ -145,7 +159,7 @@ class FakeBmc:
 
     def boot(self) -> dict[str, Any]:
         v, override = self.vendor, self.machine.override
-        self.machine.power  # a change that is due is made before it is told
+        self.machine.catch_up()
         boot = {
             f"{_B}Enabled": override["enabled"], f"{_B}Target": override["target"],
             f"{_B}Target@Redfish.AllowableValues": list(v["targets"]),
@@ -190,7 +204,9 @@ class FakeBmc:
             raise error(400, "Base.1.8.MalformedJSON")
         suffix = "/" + "/".join(path.strip("/").split("/")[4:]) if path.count("/") > 4 else "main"
         if suffix != v["boot_in"]:
-            raise error(400, v["main_boot"].get("refuses") or "Base.1.8.PropertyUnknown", "Boot is not to be written here")
+            raise error(
+                400, v["main_boot"].get("refuses") or "Base.1.8.PropertyUnknown", "Boot is not to be written here"
+            )
         self._check_tag(headers.get("If-Match"))
         if set(boot) & set(v["read_only"]):
             raise error(400, "iLO.2.14.PropertyNotWritableOrUnknown", "a boot property")
@@ -241,10 +257,10 @@ class _Handler(BaseHTTPRequestHandler):
         faults = self.bmc.faults
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         given = self.headers.get("Authorization")
-        if self.path.rstrip("/") != "/redfish/v1" or given:
-            if given != f"Basic {login}":
-                self.bmc.failed_logins += 1
-                raise error(401, "Base.1.8.NoValidSession")
+        public = self.path.rstrip("/") == "/redfish/v1" and not given
+        if not public and given != f"Basic {login}":
+            self.bmc.failed_logins += 1
+            raise error(401, "Base.1.8.NoValidSession")
         if self.path in faults.get("raw", {}):
             raise Answer(200, faults["raw"][self.path])
         if faults.get("busy", 0) > 0:

@@ -77,7 +77,9 @@ VENDORS: dict[str, dict[str, Any]] = {
         "system": {"Manufacturer": "Supermicro", "Model": "SYS-821GE-TNHR", "SystemType": "Physical"},
         "resets_in": "info",
         "needs": ("BootSourceOverrideEnabled", "BootSourceOverrideMode"),
-        "shows": lambda boot: {"BootSourceOverrideTarget": {"Pxe": "UefiBootNext"}.get(boot["BootSourceOverrideTarget"])},
+        "shows": lambda boot: {
+            "BootSourceOverrideTarget": {"Pxe": "UefiBootNext"}.get(boot["BootSourceOverrideTarget"])
+        },
     },
     "lenovo": {
         "root": {"Vendor": "Lenovo", "Name": "Root Service"},

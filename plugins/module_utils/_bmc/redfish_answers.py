@@ -158,8 +158,10 @@ def refusal(response: Any, method: str, where: str) -> FleetError | None:
         return AuthFailed("the BMC refuses the login", details=details, **told)
     if sense == PASSWORD_CHANGE:
         return AuthFailed("the BMC wants this user's password changed first", details=details, **told)
+    if sense in (UNLICENSED, LOCKED_DOWN):
+        return Refused("the BMC refuses this request", details=details, **told)
     busy = BUSY_READS if method == "GET" else BUSY_WRITES
-    if sense in (NOT_READY, IN_POST) or (status in busy and sense != UNLICENSED):
+    if sense in (NOT_READY, IN_POST) or status in busy:
         return NotNow("the BMC is not ready", after=retry_after(response), details=details, **told)
     if status == 404:
         return Unsupported("the BMC does not have this resource", details=details, **told)

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import boot, ipmi, power, redfish, redfish_link, redfish_task, settle
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import (
+    boot,
+    ipmi,
+    power,
+    redfish,
+    redfish_link,
+    redfish_task,
+    settle,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from fake_bmc import emulator, ipmi_server
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
@@ -92,8 +100,13 @@ class Rig:
 class RedfishRig(Rig):
     def __init__(self, bmc: FakeBmc, authority: Authority) -> None:
         self.bmc = bmc
-        self.params = {"bmc_protocol": "redfish", "bmc_address": bmc.url, "bmc_username": USER, "bmc_password": PASSWORD,
-                       "bmc_ca_path": str(authority.path)}
+        self.params = {
+            "bmc_protocol": "redfish",
+            "bmc_address": bmc.url,
+            "bmc_username": USER,
+            "bmc_password": PASSWORD,
+            "bmc_ca_path": str(authority.path),
+        }
 
     def power(self) -> str:
         return self.bmc.machine.power
@@ -123,8 +136,13 @@ class EmulatorRig(Rig):
 
     def __init__(self, bmc: emulator.Emulator, authority: Authority) -> None:
         self.bmc = bmc
-        self.params = {"bmc_protocol": "redfish", "bmc_address": bmc.url, "bmc_username": USER, "bmc_password": PASSWORD,
-                       "bmc_ca_path": str(authority.path)}
+        self.params = {
+            "bmc_protocol": "redfish",
+            "bmc_address": bmc.url,
+            "bmc_username": USER,
+            "bmc_password": PASSWORD,
+            "bmc_ca_path": str(authority.path),
+        }
         self._own = 0
 
     def power(self) -> str:
@@ -147,7 +165,11 @@ class EmulatorRig(Rig):
             return None
         network = system["Boot"]["BootSourceOverrideTarget"] == "Pxe"
         boots = len([path for path in self.bmc.log("POST") if path.endswith("Reset")])
-        return {"boot_id": f"boot-{boots}", "cmdline": "BOOTIF=01-52-54-00-00-00-01" if network else "", "uptime": "0.1"}
+        return {
+            "boot_id": f"boot-{boots}",
+            "cmdline": "BOOTIF=01-52-54-00-00-00-01" if network else "",
+            "uptime": "0.1",
+        }
 
 
 class IpmiRig(Rig):
@@ -155,8 +177,12 @@ class IpmiRig(Rig):
 
     def __init__(self, sim: ipmi_server.IpmiSim) -> None:
         self.sim = sim
-        self.params = {"bmc_protocol": "ipmi", "bmc_address": f"{sim.address}:{sim.port}", "bmc_username": ipmi_server.USER,
-                       "bmc_password": ipmi_server.PASSWORD}
+        self.params = {
+            "bmc_protocol": "ipmi",
+            "bmc_address": f"{sim.address}:{sim.port}",
+            "bmc_username": ipmi_server.USER,
+            "bmc_password": ipmi_server.PASSWORD,
+        }
 
     def power(self) -> str:
         return self.sim.power()

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What IPMI alone can get wrong: lost packets, other hashes, long passwords, sessions left open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import ipmi_link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import IpmiBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    FleetError,
+    NotProven,
+    Unsupported,
+)
+from fake_bmc.ipmi_server import PASSWORD, PROGRAM, USER, IpmiSim
+
+from .conftest import POWER, PXE, Ctx
+
+pytestmark = pytest.mark.skipif(not PROGRAM, reason="needs ipmi_sim (Debian package openipmi)")
+
+
+@pytest.fixture
+def sim(tmp_path: Path) -> Iterator[IpmiSim]:
+    with IpmiSim(tmp_path / "sim") as running:
+        yield running
+
+
+def params(sim: IpmiSim, **more: Any) -> dict[str, Any]:
+    given = {
+        "bmc_protocol": "ipmi",
+        "bmc_address": f"127.0.0.1:{sim.port}",
+        "bmc_username": USER,
+        "bmc_password": PASSWORD,
+    }
+    return {**given, "timeout": 20.0, **more}
+
+
+def test_who_it_is(sim: IpmiSim) -> None:
+    with IpmiBmc(params(sim), Ctx()) as bmc:
+        found = bmc.identity()
+    assert (found.serial, found.manufacturer, found.model) == ("SN0001", "Example", "GPU8")
+    assert found.uuid and found.bmc_firmware
+
+
+def test_a_command_without_an_answer_is_not_repeated(sim: IpmiSim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ipmi_link, "_ONCE_SECONDS", 1.0)
+    process: Any = sim._process
+    with IpmiBmc(params(sim), Ctx()) as bmc:
+        assert bmc.power_state() == c.OFF
+        link = bmc.link
+        os.kill(process.pid, signal.SIGSTOP)
+        threading.Timer(1.5, os.kill, (process.pid, signal.SIGCONT)).start()
+        with pytest.raises(c.LostAnswer):
+            link.command(0x00, 0x02, (0x01,), once=True)
+        # The packet lay in the socket's queue: it is done when the BMC wakes, and done once.
+        Ctx().wait(bmc.power_state, lambda state: state == c.ON, timeout=10, interval=0.2, wanted="on")
+    assert [call for call in sim.calls() if call.startswith("set power")] == ["set power 1"]
+
+
+def test_another_bmc_of_the_same_flaw_is_no_quirk(tmp_path: Path) -> None:
+    """The row names this simulator's ids. A BMC with others that clears the valid bit has proven nothing either."""
+    with IpmiSim(tmp_path / "other", ids="0x0a15 0x0801") as sim, pytest.raises(NotProven, match="does not show it"):
+        pxe_boot({**PXE, **params(sim)}, Ctx())
+
+
+def test_the_efi_flag_is_kept_or_set(sim: IpmiSim) -> None:
+    def asked(mode: str) -> str:
+        ctx = Ctx()
+        pxe_boot({**PXE, **params(sim), "mode": mode, "accept_inconclusive": True}, ctx)
+        return [what for what, _destructive in ctx.watch.asked][-1]
+
+    assert "mode=uefi" in asked("uefi")
+    assert "mode=legacy" in asked("legacy")
+
+
+def test_http_boot_is_not_in_ipmi(sim: IpmiSim) -> None:
+    with pytest.raises(Unsupported, match="no boot from a URI"):
+        pxe_boot({**PXE, **params(sim), "target": "uefi_http"}, Ctx())
+    assert sim.calls() == []
+
+
+def test_limits_of_the_protocol(sim: IpmiSim) -> None:
+    with pytest.raises(ConfigError, match="too long for IPMI") as caught:
+        power({**POWER, **params(sim, bmc_password="x" * 21)}, Ctx())
+    assert "x" * 21 not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address,found", [("host", ("host", 623)), ("10.0.0.1:6230", ("10.0.0.1", 6230)), ("[::1]:7", ("::1", 7))]
+)
+def test_addresses(address: str, found: tuple[str, int]) -> None:
+    assert ipmi_link.host_and_port(address) == found
+
+
+@pytest.mark.parametrize("address", ["host:port", "user:secret@host", ""])
+def test_addresses_that_are_none(address: str) -> None:
+    with pytest.raises(ConfigError):
+        ipmi_link.host_and_port(address)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [b"", b"\x06\x00\xff\x07", b"\x06\x00\xff\x07" + bytes(40), bytes(range(64))],
+    ids=["nothing", "header", "zeros", "noise"],
+)
+def test_noise_instead_of_ipmi(reply: bytes) -> None:
+    """Whatever a stranger on that port answers, an error of ours comes out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(20)
+        over = threading.Event()
+
+        def answer() -> None:
+            while not over.is_set():
+                try:
+                    _data, peer = server.recvfrom(1024)
+                    server.sendto(reply, peer)
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        given = {"bmc_address": f"127.0.0.1:{server.getsockname()[1]}", "bmc_username": USER, "bmc_password": PASSWORD}
+        try:
+            with pytest.raises(FleetError), IpmiBmc({**given, "timeout": 2.0}, Ctx()) as bmc:
+                bmc.power_state()
+        finally:
+            over.set()
+
+
+@pytest.mark.slow
+def test_sessions_are_given_back(sim: IpmiSim) -> None:
+    """ipmi_sim holds few sessions: more tasks than that in a row only work if each is closed."""
+    for _turn in range(40):
+        with IpmiBmc(params(sim), Ctx()) as bmc:
+            assert bmc.power_state() == c.OFF

@@ -1,0 +1,162 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading what BMCs answer, without a BMC."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_answers as answers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_select as select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import QUIRKS, Quirk, matching
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish_link import Answer, Link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+hypothesis = pytest.importorskip("hypothesis")
+pytest.importorskip("sushy")
+from hypothesis import strategies as st  # noqa: E402
+
+WORDS = [
+    "Members", "@odata.id", "Systems", "Actions", "#ComputerSystem.Reset", "target", "Boot", "PowerState", "Id", "error",
+    "@Message.ExtendedInfo", "MessageId", "Severity", "BootSourceOverrideTarget", "@Redfish.Settings", "SettingsObject",
+    "BootSourceOverrideTarget@Redfish.AllowableValues", "@Redfish.ActionInfo", "/redfish/v1/", "/x", "On", "Pxe",
+]  # fmt: skip
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8)
+    | st.sampled_from(WORDS)
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=4), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+def answer(status: int, body: Any, **headers: str) -> Answer:
+    return Answer(status, headers, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+
+@hypothesis.given(body=JSON, status=st.sampled_from([200, 202, 400, 403, 404, 409, 500, 503]))
+def test_any_body_is_read_without_a_traceback(body: Any, status: int) -> None:
+    given = answer(status, body)
+    for method in ("GET", "POST"):
+        problem = answers.refusal(given, method, "https://bmc")
+        assert problem is None or isinstance(problem, FleetError)
+        assert method != "GET" or (problem is None) is (status < 400)
+    assert answers.said(given).startswith(f"HTTP {status}")
+
+
+@hypothesis.settings(max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(documents=st.lists(JSON | st.binary(max_size=30), min_size=1, max_size=6))
+def test_any_tree_is_walked_without_a_traceback(documents: list[Any]) -> None:
+    """A BMC that answers anything at all to anything: every call ends in an error of ours, or in none."""
+    turn = iter(range(10**6))
+    params = {"bmc_address": "http://bmc", "bmc_username": "u", "bmc_password": "p", "timeout": 0.0}
+    original = Link._request
+    Link._request = lambda *rest: answer(200, documents[next(turn) % len(documents)])  # type: ignore[method-assign]
+    try:
+        for call in ("power_state", "boot_override", "identity", "capabilities"):
+            bmc = RedfishBmc(params, Context())
+            try:
+                getattr(bmc, call)()
+                bmc.set_boot_once(c.PXE, c.KEEP, "")
+                bmc.set_power(c.POWER_ON, destructive=False)
+            except FleetError:
+                pass
+    finally:
+        Link._request = original  # type: ignore[method-assign]
+
+
+def extended(*items: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": "x", "message": "y", "@Message.ExtendedInfo": list(items)}}
+
+
+@pytest.mark.parametrize(
+    "status,body,kind",
+    [
+        (204, b"", None),
+        (200, b"", None),
+        (200, {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Success", "Severity": "OK"}]}, None),
+        (200, {"@Message.ExtendedInfo": [{"MessageId": "iLO.2.14.SystemResetRequired", "Severity": "Warning"}]}, None),
+        (200, {"error": {"code": "iLO.0.10.ExtendedInfo", "message": "See", "@Message.ExtendedInfo": [
+            {"MessageId": "Base.1.4.Success"}]}}, None),
+        (200, extended({"MessageId": "Base.1.8.PropertyValueNotInList", "Severity": "Warning"}), Refused),
+        (202, extended({"MessageId": "Base.1.8.GeneralError", "Severity": "Critical"}), Refused),
+        (401, b"<html>", AuthFailed),
+        (403, extended({"MessageId": "Base.1.8.PasswordChangeRequired"}), AuthFailed),
+        (403, extended({"MessageId": "SMC.1.0.OemLicenseNotPassed"}), Refused),
+        (503, b"<html>", c.NotNow),
+        (503, extended({"MessageId": "SMC.1.0.OemLicenseNotPassed"}), Refused),
+        (400, extended({"MessageId": "IDRAC.2.8.SWC0700"}), c.NotNow),
+        (429, b"", c.NotNow),
+    ],
+)  # fmt: skip
+def test_what_answers_to_a_write_stand_for(status: int, body: Any, kind: Any) -> None:
+    problem = answers.refusal(answer(status, body), "PATCH", "https://bmc")
+    assert (problem is None) if kind is None else type(problem) is kind
+
+
+@pytest.mark.parametrize("given,seconds", [("3", 3.0), ("", 0.0), ("soon", 0.0), ("-4", 0.0), ("9999", 120.0)])
+def test_retry_after(given: str, seconds: float) -> None:
+    assert answers.retry_after(answer(503, b"", **{"Retry-After": given})) == seconds
+
+
+def test_rows_match_on_all_they_name() -> None:
+    rows = (
+        Quirk("one", "redfish", {"vendor": ("HPE",), "model": ("A", "B")}, "power_never", ("X",), "test"),
+        Quirk("two", "ipmi", {"vendor": ("HPE",)}, "power_never", ("Y",), "test"),
+    )
+    assert matching("redfish", {"vendor": "HPE", "model": "A"}, rows)["power_never"].name == "one"
+    assert matching("redfish", {"vendor": "HPE", "model": "A "}, rows) == {}
+    assert matching("redfish", {"vendor": "hpe", "model": "A"}, rows) == {}
+    assert matching("redfish", {"model": "A"}, rows) == {}
+
+
+def test_every_row_is_whole() -> None:
+    known = {"boot_readback", "boot_request", "boot_omit", "boot_target_alias", "boot_target_unlisted", "boot_settings",
+             "power_names", "power_never", "power_on_again"}  # fmt: skip
+    assert len({row.name for row in QUIRKS}) == len(QUIRKS)
+    for row in QUIRKS:
+        assert row.behaviour in known and row.match and row.source and row.protocol in ("redfish", "ipmi")
+        assert all(isinstance(values, tuple) and all(values) for values in row.match.values()), row.name
+    assert {row.value for row in QUIRKS if row.behaviour == "boot_readback"} == {"blind"}
+
+
+def system(name: str, **more: Any) -> dict[str, Any]:
+    action = {"#ComputerSystem.Reset": {"target": f"/Systems/{name}/reset"}}
+    return {"@odata.id": f"/Systems/{name}", "Id": name, "Actions": action, "Bios": {"@odata.id": "/b"}, **more}
+
+
+@pytest.mark.parametrize(
+    "systems,given,chosen",
+    [
+        ([system("1")], {}, "1"),
+        ([system("HGX_Baseboard_0"), system("DGX")], {}, "DGX"),
+        ([system("board", Actions={}), system("host")], {}, "host"),
+        ([system("card", SystemType="DPU"), system("host")], {}, "host"),
+        ([system("a", Bios=None), system("b")], {}, "b"),
+        ([system("a", SerialNumber="S1"), system("b", SerialNumber="S2 ")], {"serial": "S2"}, "b"),
+        ([system("a"), system("b")], {"wanted": "b"}, "b"),
+        ([system("a"), system("b", UUID="u-u")], {"wanted": "u-u"}, "b"),
+        ([system("a"), system("b", EthernetInterfaces={"@odata.id": "/nics"})], {"mac": "AA-bb-00-00-00-01"}, "b"),
+    ],
+)
+def test_which_system_is_the_machine(systems: list[dict[str, Any]], given: dict[str, str], chosen: str) -> None:
+    documents = {str(doc["@odata.id"]): doc for doc in systems}
+    documents["/Systems"] = {"Members": [{"@odata.id": uri} for uri in documents]}
+    documents["/nics"] = {"Members": [{"@odata.id": "/nic"}]}
+    documents["/nic"] = {"MACAddress": "aa:bb:00:00:00:01"}
+    found = select.choose({"Systems": {"@odata.id": "/Systems"}}, documents.__getitem__, **given)
+    assert found["Id"] == chosen
