@@ -27,7 +27,7 @@ class ActionModule(VerbAction):
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
         ids = {host: self.node_id(host, create=False) for host in hosts}
-        nodes = status(self.ledger(), ids)
+        nodes = status(self.ledger(), ids, self.run_id)
         lines = report(params["title"], nodes, width=display.columns)
         if params["report"]:
             display.display("\n" + "\n".join(lines) + "\n")

@@ -36,6 +36,8 @@ REMEDIES = (
     "rma",
     "fabric",
 )
+#: What can be tried on a node: a remedy, or a new image, which no finding names as its remedy.
+ATTEMPTS = (*REMEDIES, "reimage")
 
 SPEC = spec(
     FLEET,
@@ -74,11 +76,11 @@ def _plain(params: Mapping[str, Any], ctx: Context) -> Result:
     data = _data(params)
     if not name:
         raise ConfigError(f"a {kind} needs a name", node=ctx.node, do="give name")
-    if kind == "attempt" and (name not in REMEDIES or not data.get("reason")):
+    if kind == "attempt" and (name not in ATTEMPTS or not data.get("reason")):
         raise ConfigError(
             "an attempt names its remedy and the finding that asked for it",
             node=ctx.node,
-            wanted=f"name or remedy: one of {', '.join(REMEDIES)}; reason: the finding",
+            wanted=f"name or remedy: one of {', '.join(ATTEMPTS)}; reason: the finding",
             seen=f"{name}; reason: {data.get('reason') or 'none'}",
         )
     return Result(changed=True, data={"kind": kind, "name": name}, events=[Event(kind, name, data)])
@@ -107,7 +109,10 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
         answer.update(event_id=last["id"], at=last["at"])
         return Result({"state": current}, {"state": target}, False, answer)
     problem, wanted = objection(current, target, known, data, time.time())
-    if problem and not params.get("force_reason"):
+    if problem and ctx.check_mode:
+        # Whatever would have given that evidence was only predicted before this task as well.
+        answer["needs"] = wanted
+    elif problem and not params.get("force_reason"):
         raise EvidenceMissing(
             problem,
             node=ctx.node,
@@ -116,7 +121,7 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
             do="do what is wanted first, or give force_reason, which is recorded",
         )
     data["from"] = current
-    if problem:
+    if problem and params.get("force_reason"):
         data["forced"] = params["force_reason"]
     event = Event("state", target, data)
     return Result({"state": current}, {"state": target}, True, answer, [event])

@@ -36,10 +36,11 @@ _NEXT = {
 }
 
 
-def status(ledger: Ledger, nodes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def status(ledger: Ledger, nodes: Mapping[str, str], run_id: str = "") -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
+    :param run_id: the run that asks.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states = ledger.latest(ids, "state")
@@ -47,20 +48,27 @@ def status(ledger: Ledger, nodes: Mapping[str, str]) -> dict[str, dict[str, Any]
     imaging = ledger.latest(ids, "state", ["imaging"])
     holds = ledger.latest(ids, "hold")
     stopped = ledger.latest(ids, "note", ["stopped"])
-    return {
-        host: {
-            **_one(ledger, host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id)),
-            "stopped": _stopped(states.get(node_id), stopped.get(node_id)),
-            "imaging_event": imaging[node_id]["id"] if node_id in imaging else 0,
-            "imaging_at": imaging[node_id]["at"] if node_id in imaging else 0.0,
-        }
-        for host, node_id in nodes.items()
-    }
+    found = {}
+    for host, node_id in nodes.items():
+        one = _one(ledger, host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
+        one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
+        if one["stopped"]:
+            one["next"] = one["next"] or _AGAIN.format(playbook="day2_recycle", host=host)
+        one["imaging_event"] = imaging[node_id]["id"] if node_id in imaging else 0
+        one["imaging_at"] = imaging[node_id]["at"] if node_id in imaging else 0.0
+        found[host] = one
+    return found
 
 
-def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None) -> str:
-    """Why the newest run went no further, where nothing has come of the node since."""
+def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str) -> str:
+    """Why the newest run went no further, where nothing has come of the node since.
+
+    A node in service that a later run finds healthy changes nothing in the ledger, so there a note is only its own
+    run's.
+    """
     if note is None or (state is not None and state["id"] > note["id"]):
+        return ""
+    if state is not None and state["name"] == "admitted" and note["run_id"] != run_id:
         return ""
     return str(note["data"].get("reason") or "")
 
