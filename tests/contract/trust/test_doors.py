@@ -8,10 +8,12 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +51,9 @@ with Ledger(url) as ledger:
 class Site:
     """A controller with a ledger and a passport key; nodes gpu001 and gpu002 are machines in folders."""
 
-    def __init__(self, folder: Path, image: Any, machines: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, temporary: Path, image: Any, machines: Mapping[str, Any]) -> None:
         self.folder = folder
+        self.temporary = temporary
         self.url = f"sqlite:///{folder}/ledger.sqlite"
         self.key, self.public = folder / "key.pem", folder / "key.pub"
         for argv in (
@@ -92,9 +95,9 @@ class Site:
             "ANSIBLE_STDOUT_CALLBACK": "trust_json",
             "ANSIBLE_CALLBACK_PLUGINS": str(here.with_name("callback")),
             "ANSIBLE_CONNECTION_PLUGINS": str(here.with_name("connection")),
-            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_HOME": str(self.temporary / "home"),
             "PYTHONPATH": os.pathsep.join(sys.path),
-            "TMPDIR": str(self.folder),
+            "TMPDIR": str(self.temporary),
             "REQUESTS_CA_BUNDLE": "/nonexistent",
         }
         argv = [str(PLAYBOOK), "-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
@@ -144,11 +147,14 @@ def passport(state: str, **options: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def site(tmp_path: Path, image: Any, machine: Any) -> Site:
+def site(tmp_path: Path, image: Any, machine: Any) -> Iterator[Site]:
     second = type(machine)(tmp_path / "node2", 2)
     folder = tmp_path / "site"
     folder.mkdir()
-    return Site(folder, image, {"gpu001": machine, "gpu002": second})
+    # ansible-core keeps a socket there, whose path may have 107 bytes; pytest's own folders are longer than that.
+    temporary = Path(tempfile.mkdtemp(prefix="gf-", dir="/tmp"))
+    yield Site(folder, temporary, image, {"gpu001": machine, "gpu002": second})
+    shutil.rmtree(temporary, ignore_errors=True)
 
 
 # -- image_verify ------------------------------------------------------------------------------------------------------
