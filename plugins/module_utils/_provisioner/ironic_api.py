@@ -246,7 +246,7 @@ def _reason(answer: Any) -> str:
 
 
 def _cause(exc: Exception) -> str:
-    return _short(str(exc).split("\n")[0])
+    return _short(str(exc).partition("\n")[0])
 
 
 def _short(value: Any) -> str:

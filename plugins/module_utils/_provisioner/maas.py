@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
+    Image,
     NodeState,
     Wanted,
     mac,
@@ -163,7 +164,7 @@ class MaasDriver(MaasReader):
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         fields = _FIELDS[step](self, wanted)
         if step == tables.DEPLOY and wanted.image is not None:
-            self._acquire(node, wanted)
+            self._acquire(node, wanted, wanted.image)
         self.api.write(
             "POST",
             f"machines/{node.id}/",
@@ -174,7 +175,7 @@ class MaasDriver(MaasReader):
             destructive=True,
         )
 
-    def _acquire(self, node: NodeState, wanted: Wanted) -> None:
+    def _acquire(self, node: NodeState, wanted: Wanted, image: Image) -> None:
         """Take the machine and note beside it which deployment is about to begin.
 
         The note stands before the machine can be Deployed, so that a run that was killed knows its own deployment
@@ -191,9 +192,8 @@ class MaasDriver(MaasReader):
                 destructive=True,
             )
         noted = record.noted(node.raw)
-        assert wanted.image is not None
-        fields = record.notes(wanted.image)
-        if any(noted.get(key) != value for key, value in wanted.image.identity().items()):
+        fields = record.notes(image)
+        if any(noted.get(key) != value for key, value in image.identity().items()):
             self.api.write(
                 "POST",
                 f"machines/{node.id}/",
@@ -215,14 +215,12 @@ class MaasDriver(MaasReader):
         series = record.series(wanted.image, wanted.extras)
         if not series:
             require({"image": None}, "image", node=wanted.host)
-        if "distro_series" not in wanted.extras:
-            self._uploaded(wanted)
+        if "distro_series" not in wanted.extras and wanted.image is not None:
+            self._uploaded(wanted, wanted.image)
         return [("distro_series", series), *record.options(wanted.extras, tables.DEPLOY_OPTIONS)]
 
-    def _uploaded(self, wanted: Wanted) -> None:
+    def _uploaded(self, wanted: Wanted, image: Image) -> None:
         """MAAS verifies no signature: what it holds must be the very file that was verified."""
-        image = wanted.image
-        assert image is not None
         resources = self.api.get("boot-resources/") or []
         mine = [one for one in resources if one.get("name") in (image.label, f"custom/{image.label}")]
         if not mine:
