@@ -10,6 +10,7 @@ import http.server
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -160,6 +161,10 @@ class Web:
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def over_tls(self, context: ssl.SSLContext) -> None:
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = self.url.replace("http:", "https:")
 
     def close(self) -> None:
         self._server.shutdown()

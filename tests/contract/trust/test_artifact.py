@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import image_verify
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
@@ -48,6 +50,21 @@ def test_over_http(image: Any, web: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     assert verify(image.declared(base=web.url))["verdict"] == "pass"
+
+
+def test_over_tls_only_the_authority_that_was_named_counts(
+    image: Any, web: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    web.over_tls(context)
+    ca_path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_path))
+    assert verify(image.declared(base=web.url), ca_path=str(ca_path))["verdict"] == "pass"
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca_path))
+    unknown = verify(image.declared(base=web.url))
+    assert unknown["verdict"] == "inconclusive" and "SSLError" in unknown["msg"]
 
 
 def test_a_tampered_artifact(image: Any) -> None:
