@@ -132,7 +132,7 @@ class VerbAction(ActionBase):
             node=self._host,
             lifeline=self._line,
             say=lambda line: display.display(f"{self.LABEL or self._host}: {line}"),
-            boot_probe=self._probe_boot,
+            boot_probe=self._probe_boot if self._reaches_node() else None,
         )
         try:
             return type(self).verb(params, ctx).as_dict(ctx)
@@ -190,6 +190,10 @@ class VerbAction(ActionBase):
     def _goes_elsewhere(self) -> bool:
         target = self._task.delegate_to
         return bool(target) and target not in _LOCAL and self._connection.transport != "local"
+
+    def _reaches_node(self) -> bool:
+        """Is this task's connection the node's own? Another one would tell of another machine's boot."""
+        return not self._task.delegate_to and self._connection.transport != "local"
 
     def _where(self) -> str:
         return str(self._task.delegate_to or self._host)

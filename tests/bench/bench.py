@@ -5,9 +5,10 @@
 
     bench.py [--nodes 100] [--forks 20] [--only pxe_boot]
 
-All against the same simulated BMCs. CPU is user and system time of ansible-playbook with all its children; the BMCs run in a process of their own. The
-table goes to the terminal, the same figures to build/bench/result.json. It fails where something did not work: a
-machine that is not on, an override that was not used, an event or a lease that is missing. Slowness is in the table.
+All against the same simulated BMCs, which run in a process of their own. CPU is user and system time of
+ansible-playbook with all its children. The table goes to the terminal, the same figures to build/bench/result.json.
+It fails where something did not work: a machine that is not on, an override that was not used, an event or a lease
+that is missing. Slowness is in the table.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def table(scores: dict[str, Score]) -> dict[str, Optional[float]]:
     if ratios["less_than_community_general_best"]:
         print(f"and {ratios['less_than_community_general_best']} times less than its best: one task, with a CA file")
     if ratios["times_floor"]:
-        print(f"pxe_boot needs {ratios['times_floor']} times the CPU of an empty task (wanted: at most {TIMES_FLOOR:g})")
+        print(f"pxe_boot needs {ratios['times_floor']} times the CPU of no task (wanted: {TIMES_FLOOR:g} or less)")
     return ratios
 
 

@@ -57,7 +57,7 @@ def test_every_maker_boots_from_the_network_once(fake: Make, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(VENDORS) - {"chassis", "blades"}))
 def test_every_maker_through_all_states_of_power(fake: Make, name: str) -> None:
-    rig = fake(name, lag=0.05)
+    rig = fake(name, lag=0.3)
     for state, truth in (
         ("on", "On"),
         ("graceful", "Off"),
@@ -73,13 +73,13 @@ def test_every_maker_through_all_states_of_power(fake: Make, name: str) -> None:
 
 
 def test_a_machine_that_must_not_be_force_restarted(fake: Make) -> None:
-    rig = fake("lenovo", lag=0.05, power="On")
+    rig = fake("lenovo", lag=0.3, power="On")
     change(rig, "reset")
     assert [body["ResetType"] for _method, _path, body in rig.bmc.writes] == ["GracefulRestart"]
 
 
 def test_ilo_gets_its_own_restart(fake: Make) -> None:
-    rig = fake("ilo", lag=0.05, power="On")
+    rig = fake("ilo", lag=0.3, power="On")
     change(rig, "reset")
     assert rig.bmc.writes[-1][2] == {"ResetType": "GracefulRestart"}
 
@@ -387,7 +387,8 @@ def test_sushys_own_objects_work_on_the_link(fake: Make) -> None:
 
 ODD = [
     b"", b"null", b"[]", b'"text"', b"42", b"<html>log in</html>", b'{"Members": null}', b"{}", b'{}{"a": 1}',
-    b"\xff\xfe", b'{"Members": [null, 1, {}]}', b'{"Actions": null, "Boot": []}', b'{"Systems": null}', b'{"error": null}',
+    b"\xff\xfe", b'{"Members": [null, 1, {}]}', b'{"Actions": null, "Boot": []}', b'{"Systems": null}',
+    b'{"error": null}',
 ]  # fmt: skip
 
 

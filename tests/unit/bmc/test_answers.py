@@ -23,9 +23,10 @@ pytest.importorskip("sushy")
 from hypothesis import strategies as st  # noqa: E402
 
 WORDS = [
-    "Members", "@odata.id", "Systems", "Actions", "#ComputerSystem.Reset", "target", "Boot", "PowerState", "Id", "error",
-    "@Message.ExtendedInfo", "MessageId", "Severity", "BootSourceOverrideTarget", "@Redfish.Settings", "SettingsObject",
-    "BootSourceOverrideTarget@Redfish.AllowableValues", "@Redfish.ActionInfo", "/redfish/v1/", "/x", "On", "Pxe",
+    "Members", "@odata.id", "Systems", "Actions", "#ComputerSystem.Reset", "target", "Boot", "PowerState", "Id",
+    "error", "@Message.ExtendedInfo", "MessageId", "Severity", "BootSourceOverrideTarget", "@Redfish.Settings",
+    "SettingsObject", "BootSourceOverrideTarget@Redfish.AllowableValues", "@Redfish.ActionInfo", "/redfish/v1/",
+    "/x", "On", "Pxe",
 ]  # fmt: skip
 LEAVES = (
     st.none()
