@@ -89,6 +89,9 @@ class IronicApi:
                 do="correct clouds.yaml: here, in ~/.config/openstack, or in /etc/openstack",
             ) from exc
         self.address = name
+        plain = getattr(cloud.session, "session", None)
+        if isinstance(plain, requests.Session):
+            plain.trust_env = False  # clouds.yaml says whom to trust
         try:
             endpoint = str(cloud.endpoint_for("baremetal") or "").rstrip("/")
             self.project = str(cloud.session.get_project_id() or "")

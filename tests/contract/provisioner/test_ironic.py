@@ -12,8 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    ConfigError,
+    NotOurs,
+    Refused,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_api
+from ironic_server import PASSWORD, USER
 from suite import Killed, Line, await_all, deployed, lead, ready
 
 pytestmark = pytest.mark.slow
@@ -244,3 +250,18 @@ def test_half_a_login_is_a_mistake(ironic: Any) -> None:
         lead({**ironic.new(), "provisioner_password": None}, "ready")
     with pytest.raises(ConfigError, match="no usable cloud"):
         lead({**ironic.new(), "provisioner_cloud": "no-such-cloud"}, "ready")
+
+
+def test_a_cloud_in_place_of_a_url(ironic: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    login = {"endpoint": ironic.proxy.url, "username": USER, "password": PASSWORD}
+    cloud = {"auth_type": "http_basic", "baremetal_endpoint_override": ironic.proxy.url, "auth": login}
+    bad = {**cloud, "auth": {**login, "password": "not-th1s"}}
+    (tmp_path / "clouds.yaml").write_text(json.dumps({"clouds": {"site": cloud, "bad": bad}}), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    options = {**ironic.new(), "provisioner_cloud": "site"}
+    for key in ("provisioner_url", "provisioner_username", "provisioner_password"):
+        del options[key]
+    assert lead(options, "enrolled")["changed"]
+    assert not lead(options, "enrolled")["changed"]
+    with pytest.raises(AuthFailed):
+        lead({**options, "provisioner_cloud": "bad"}, "enrolled")
