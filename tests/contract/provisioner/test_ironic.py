@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_api
 from ironic_server import PASSWORD, USER
+from openstack.config import loader
 from suite import Killed, Line, await_all, deployed, lead, ready
 
 pytestmark = pytest.mark.slow
@@ -257,7 +258,8 @@ def test_a_cloud_in_place_of_a_url(ironic: Any, tmp_path: Any, monkeypatch: pyte
     cloud = {"auth_type": "http_basic", "baremetal_endpoint_override": ironic.proxy.url, "auth": login}
     bad = {**cloud, "auth": {**login, "password": "not-th1s"}}
     (tmp_path / "clouds.yaml").write_text(json.dumps({"clouds": {"site": cloud, "bad": bad}}), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    # The SDK makes its list of places to look when it is imported.
+    monkeypatch.setattr(loader, "CONFIG_FILES", [str(tmp_path / "clouds.yaml")])
     options = {**ironic.new(), "provisioner_cloud": "site"}
     for key in ("provisioner_url", "provisioner_username", "provisioner_password"):
         del options[key]
