@@ -54,14 +54,14 @@ options:
     elements: str
   identity:
     description:
-      - Who the machine is, as M(gpufleet.baremetal.node_identity) returned it. Keys C(serial), C(system_uuid) and
-        C(gpu_uuids) or C(gpus).
+      - Who the machine is, as M(gpufleet.baremetal.image_verify) returned it in mode V(node), with the keys C(serial),
+        C(system_uuid) and C(gpu_uuids).
       - Without it the node is asked over its own connection.
     type: dict
   bmc_identity:
     description:
       - Who the machine is by its BMC, with the keys C(serial) and C(uuid).
-      - Without it the ledger must hold a pass of M(gpufleet.baremetal.node_identity) that compared the two.
+      - Needed for O(state=issued): the passport binds a machine, and the two must speak of the same one.
     type: dict
   image:
     description:

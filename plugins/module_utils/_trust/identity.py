@@ -61,12 +61,10 @@ def gpu_uuids(text: str) -> list[str]:
 def normal_identity(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """An identity in one shape: serial, system_uuid, gpu_uuids, gpu_problem.
 
-    Takes what a BMC tells (``uuid``), what ``node_identity`` tells (``gpus`` as list of dicts), and the shape itself.
+    Takes what a BMC tells (``uuid``) and the shape itself.
     """
     given = given or {}
-    gpus = given.get("gpu_uuids")
-    if gpus is None:
-        gpus = [gpu.get("uuid") if isinstance(gpu, Mapping) else gpu for gpu in given.get("gpus") or []]
+    gpus = given.get("gpu_uuids") or []
     serial = str(given.get("serial") or "").strip()
     return {
         "serial": "" if _NO_SERIAL.fullmatch(serial) else serial,

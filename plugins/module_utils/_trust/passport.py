@@ -29,14 +29,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity
     differences,
     disagreements,
     normal_identity,
-    same_uuid,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import build, judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 _IMAGE_GATE = "image_verify"
-_IDENTITY_GATE = "node_identity"
 #: Where the ledger says nothing to the contrary: nothing was imaged, quarantined or found since.
 _NO_EVIDENCE: Mapping[str, Any] = {"verdicts": [], "imaged": None, "quarantined": None, "stored": None}
 
@@ -286,29 +284,9 @@ def _machine(
         reasons.append(f"identity: which GPUs the node has is unknown: {machine['gpu_problem'] or 'none was named'}")
     if params.get("bmc_identity"):
         reasons += disagreements(normal_identity(params["bmc_identity"]), machine)
-    elif not _proven(machine, verdicts.get(_IDENTITY_GATE)):
-        reasons.append(
-            f"identity: nothing proves that BMC and node are one machine (no pass of {_IDENTITY_GATE} for it since the"
-            " node was imaged, and no bmc_identity)"
-        )
+    else:
+        reasons.append("identity: nothing proves that BMC and node are one machine (give bmc_identity, from bmc_info)")
     return reasons + _seen_by_image_verify(machine, verdicts.get(_IMAGE_GATE))
-
-
-def _proven(machine: Mapping[str, Any], event: Mapping[str, Any] | None) -> bool:
-    """Did the node say to its gate what its BMC had said, and is it the machine that is asked for now?"""
-    if event is None or event["data"].get("verdict") == "fail":
-        return False
-    measured = {
-        check.get("id"): str(check.get("measured"))
-        for check in _checks(event)
-        if check.get("verdict") == "pass" and check.get("wanted")
-    }
-    serial, system = measured.get("serial"), measured.get("system_uuid")
-    if serial and machine["serial"] and serial != machine["serial"]:
-        return False
-    if system and machine["system_uuid"] and not same_uuid(system, machine["system_uuid"]):
-        return False
-    return bool((serial and machine["serial"]) or (system and machine["system_uuid"]))
 
 
 def _checks(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

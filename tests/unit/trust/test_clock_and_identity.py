@@ -98,7 +98,7 @@ def test_no_uuid(text: str) -> None:
 def test_shapes_that_are_understood() -> None:
     from_bmc = identity.normal_identity({"serial": "GF0001", "uuid": UUID.upper()})
     assert from_bmc["system_uuid"] == UUID and from_bmc["gpu_uuids"] == []
-    from_node = identity.normal_identity({"gpus": [{"uuid": "GPU-2"}, {"uuid": "GPU-1"}], "gpu_problem": "x"})
+    from_node = identity.normal_identity({"gpu_uuids": ["GPU-2", "GPU-1"], "gpu_problem": "x"})
     assert from_node["gpu_uuids"] == ["GPU-1", "GPU-2"] and from_node["gpu_problem"] == "x"
     assert identity.normal_identity(None)["serial"] == ""
 
@@ -109,6 +109,9 @@ def test_bmc_and_node_are_one_machine() -> None:
     assert identity.disagreements(machine(serial="", gpu_uuids=[]), node) == []
     swapped = "0000c05a-0000-0040-8000-000000000001"
     assert identity.disagreements(machine(system_uuid=swapped, gpu_uuids=[]), node) == [], "the table's own byte order"
+    for sent in ("01000000-0000-0080-4000-00005ac00000", "01000000-0000-0080-0040-00000000c05a"):
+        assert identity.disagreements(machine(system_uuid=sent, gpu_uuids=[]), node) == [], "as IPMI sends it"
+    assert identity.disagreements(machine(system_uuid="01000000-0000-0080-4000-00005ac00001", gpu_uuids=[]), node)
 
 
 @pytest.mark.parametrize(

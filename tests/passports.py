@@ -1,0 +1,99 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine, its evidence and its keys, for the tests of passports."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, POLICY_OPTIONS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+SCHEMAS = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schemas"
+KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+STRANGER = Ed25519PrivateKey.from_private_bytes(b"s" * 32)
+PUBLIC = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+UUID = "5ac00000-0000-4000-8000-000000000001"
+GPUS = [f"GPU-{number}" for number in range(8)]
+BMC = {"serial": "GF0001", "uuid": UUID}
+MACHINE: dict[str, Any] = {"serial": "GF0001", "system_uuid": UUID, "gpu_uuids": GPUS}
+IMAGE = {"name": "hpc", "version": "1.4", "sha256": "a" * 64, "manifest_sha256": "b" * 64, "signer": "F" * 40}
+POLICY: dict[str, Any] = {name: option.get("default") for name, option in POLICY_OPTIONS.items()}
+DEFAULTS = {name: option.get("default") for name, option in NODE_PASSPORT.items()}
+DAY = 86400.0
+
+
+def check(name: str, measured: Any = "x", verdict: str = "pass") -> dict[str, Any]:
+    return {
+        "id": name, "entity": "node", "measured": measured, "wanted": measured, "unit": "", "source": "s",
+        "verdict": verdict,
+    }  # fmt: skip
+
+
+def verdict(number: int, name: str, outcome: str = "pass", *, ago: float = 60.0, **data: Any) -> dict[str, Any]:
+    at = time.time() - ago
+    checks = [check("something", 1, outcome)]
+    if name == "image_verify":
+        checks.append(check("clock", [0.0, 0.1]))
+        data = {"image": IMAGE, "identity": {**MACHINE, "gpu_problem": ""}, "mode": "node", **data}
+    return {
+        "id": number,
+        "name": name,
+        "kind": "verdict",
+        "at": at,
+        "data": {
+            "schema": 1, "gate": name, "verdict": outcome, "checks": checks, "findings": [], "argv": [name],
+            "tool": {"name": name, "version": "1"}, "started": utc(at - 1), "ended": utc(at),
+            "evidence_digest": "sha256:" + "c" * 64, **data,
+        },
+    }  # fmt: skip
+
+
+def evidence(**other: Any) -> dict[str, Any]:
+    found = {
+        "node": {"id": "n-1", "name": "gpu001"},
+        "run": "run-1",
+        "controller": "ctl",
+        "verdicts": [
+            verdict(12, "image_verify"),
+            verdict(13, "kernel_log_gate"),
+            verdict(14, "dcgm_gate", profile={"sku": "h100", "digest": "sha256:p", "path": ""}),
+        ],
+        "imaged": {"id": 10, "at": time.time() - 100},
+        "quarantined": None,
+        "stored": None,
+        "last_event": 14,
+    }
+    return {**found, **other}
+
+
+def run(check_mode: bool = False, **params: Any) -> dict[str, Any]:
+    ctx = Context(node="gpu001", check_mode=check_mode)
+    given = {**DEFAULTS, "policy": POLICY, "identity": MACHINE, "public_keys": [PUBLIC], **params}
+    return node_passport(given, ctx).as_dict(ctx)
+
+
+def issue(key: str, **params: Any) -> dict[str, Any]:
+    return run(**{"state": "issued", "key_path": key, "evidence": evidence(), "bmc_identity": BMC, **params})
+
+
+def stored(result: dict[str, Any]) -> dict[str, Any]:
+    return {"envelope": result["envelope"], "digest": result["passport"]["digest"], "issued": 0.0, "expires": 0.0}
+
+
+def reasons(**params: Any) -> str:
+    with pytest.raises(TrustError) as caught:
+        run(**params)
+    assert caught.value.details["valid"] is False
+    for reason in caught.value.details["reasons"]:
+        assert reason in str(caught.value)
+    return "; ".join(caught.value.details["reasons"])
