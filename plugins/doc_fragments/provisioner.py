@@ -26,10 +26,12 @@ options:
     description: Password of that user. Taken from the host variable C(gpufleet_provisioner_password).
     type: str
   provisioner_api_key:
-    description: The MAAS API key, C(consumer:token:secret). Taken from the host variable C(gpufleet_provisioner_api_key).
+    description:
+      - The MAAS API key, C(consumer:token:secret). Taken from the host variable C(gpufleet_provisioner_api_key).
     type: str
   provisioner_ca_path:
-    description: File of certificate authorities for its TLS. Taken from the host variable C(gpufleet_provisioner_ca_path).
+    description:
+      - File of certificate authorities for its TLS. Taken from the host variable C(gpufleet_provisioner_ca_path).
     type: path
   provisioner_cloud:
     description:

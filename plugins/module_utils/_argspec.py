@@ -82,5 +82,6 @@ def require(params: Mapping[str, Any], *names: str, node: str = "") -> None:
         raise ConfigError(
             f"missing: {', '.join(missing)}",
             node=node,
-            do="give the option in the task" + (f", or set the host variable {sources} in the inventory" if sources else ""),
+            do="give the option in the task"
+            + (f", or set the host variable {sources} in the inventory" if sources else ""),
         )

@@ -13,8 +13,9 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Callable, Iterator, TypeVar
+from typing import Callable, TypeVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 

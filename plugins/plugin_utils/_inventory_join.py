@@ -16,7 +16,6 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
-
 #: Names of variables that group variables may fill as well.
 _OF_ROLES = ("gpufleet_", "ansible_")
 

@@ -9,6 +9,7 @@ a port answers proves no deploy; ``image_verify`` in node mode does that.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Mapping
@@ -62,7 +63,7 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
             ctx.say(f"{len(verdicts)} of {len(nodes)} nodes answer")
         return len(nodes) - len(verdicts)
 
-    try:
+    with contextlib.suppress(DeadlineExceeded):  # each late node gets its own verdict below
         ctx.wait(
             look,
             lambda missing: missing == 0 or ctx.check_mode,
@@ -70,10 +71,8 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
             interval=params["interval"],
             wanted="every node answers over SSH",
         )
-    except DeadlineExceeded:
-        pass  # each late node gets its own verdict below
     seconds = round(time.monotonic() - started, 1)
-    for host, address, port in nodes:
+    for host, _address, _port in nodes:
         verdicts.setdefault(host, {"ok": False, "seconds": seconds, "reason": reasons.get(host, "never asked")})
     return Result(changed=False, data={"verdicts": verdicts})
 
