@@ -19,6 +19,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs im
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 
+#: Stands before each part of the node's answer.
+_MARK = "=gpufleet="
+
 
 class ActionModule(VerbAction):
     NAME = "node_passport"
@@ -58,14 +61,16 @@ class ActionModule(VerbAction):
             )
         folder = shlex.quote(params["dmi_path"])
         query = " ".join(map(shlex.quote, [params["nvidia_smi"], *GPU_QUERY]))
-        answer = self._low_level_execute_command(
-            f"cat {folder}/product_serial; echo; echo ==; cat {folder}/product_uuid; echo; echo ==; {query}"
-        )
-        parts = str(answer.get("stdout", "")).split("==\n")
-        gpus = gpu_uuids(parts[2]) if answer.get("rc") == 0 and len(parts) == 3 else []
+        files = [f"{folder}/product_serial", f"{folder}/product_uuid"]
+        reads = [*(f"cat {file} 2>/dev/null; echo" for file in files), f"{query} 2>/dev/null"]
+        answer = self._low_level_execute_command("; ".join(f"echo {_MARK}; {read}" for read in reads))
+        # With a terminal in between, lines end otherwise, and what the login says comes first.
+        parts = str(answer.get("stdout", "")).replace("\r", "").split(f"{_MARK}\n")[1:]
+        whole = len(parts) == len(reads)
+        gpus = gpu_uuids(parts[2]) if answer.get("rc") == 0 and whole else []
         return {
-            "serial": parts[0].strip(),
-            "system_uuid": parts[1].strip() if len(parts) > 1 else "",
+            "serial": parts[0].strip() if whole else "",
+            "system_uuid": parts[1].strip() if whole else "",
             "gpu_uuids": gpus,
             "gpu_problem": "" if gpus else f"nvidia-smi ended with {answer.get('rc')}",
         }
