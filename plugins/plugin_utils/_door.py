@@ -20,6 +20,7 @@ the verb's events into the ledger.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -38,8 +39,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 
 display = Display()
-# Here, in the main process, before its workers fork.
+# Here, in the main process, before its workers fork. What lives until now is never looked at again by the garbage
+# collector: a full collection in a worker would touch, and so copy, every page that it shares with the main process.
 warm()
+gc.freeze()
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Reads what tells one boot from another, in one round trip; a missing file gives an empty line.
