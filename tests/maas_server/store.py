@@ -91,7 +91,7 @@ class Store:
 
     def new_id(self) -> str:
         while True:
-            name = "".join(secrets.choice(_ALPHABET) for _ in range(6))
+            name = "".join(secrets.choice(_ALPHABET) for _place in range(6))
             if name not in self.machines:
                 return name
 

@@ -26,12 +26,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
 
 try:
-    import sqlite3  # noqa: F401
+    import sqlite3  # noqa: F401  # pylint: disable=unused-import
 
     import sqlalchemy as sa
 
     # Loaded here, once and before the workers fork; else by each of them, at its first connection.
-    import sqlalchemy.dialects.sqlite
+    import sqlalchemy.dialects.sqlite  # pylint: disable=unused-import
     from sqlalchemy.pool import NullPool
 except ImportError:
     HAS_SQLALCHEMY = False

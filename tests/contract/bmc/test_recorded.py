@@ -79,7 +79,11 @@ class Recording:
 @pytest.fixture(params=FILES, ids=lambda path: path.name[:-7])
 def recording(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Recording]:
     made = Recording(resources(request.param))
-    monkeypatch.setattr(Link, "_request", lambda link, *rest: made.request(link, *rest))
+
+    def answered(link: Link, *rest: Any) -> Answer:
+        return made.request(link, *rest)
+
+    monkeypatch.setattr(Link, "_request", answered)
     return request.param.name[: -len(".tar.xz")], made
 
 

@@ -21,7 +21,7 @@ BLOCK = re.compile(r"`([\w./]+\.(?:yml|csv))`[^`]*\n\n```(?:yaml|csv)\n(.*?)```"
 
 
 def blocks(page):
-    return [(name, content) for name, content in BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))]
+    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
 def write(folder, chosen):

@@ -77,7 +77,7 @@ class Proxy:
         finally:
             link.close()
 
-    def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+    def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:  # noqa: N805  # pylint: disable=no-self-argument
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 

@@ -139,7 +139,7 @@ class IronicSite(Site):
         return {**options, "driver": {"driver": "redfish"}, "bmc_address": self._url}
 
     def many(self, count: int) -> list[str]:
-        names = [self.new()["name"] for _ in range(count)]
+        names = [self.new()["name"] for _number in range(count)]
         for name in names:
             self.ask("POST", "/nodes", {"name": name, "driver": "fake-hardware"})
         return names
@@ -196,7 +196,7 @@ class MaasSite(Site):
         return options
 
     def many(self, count: int) -> list[str]:
-        names = [self.new()["name"] for _ in range(count)]
+        names = [self.new()["name"] for _number in range(count)]
         with self.server.store.changing() as machines:
             for name in names:
                 system_id = self.server.store.new_id()

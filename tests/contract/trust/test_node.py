@@ -125,7 +125,8 @@ def test_an_nvidia_smi_that_cannot_be_believed(machine: Any, expect: Any, behavi
     assert result["identity"]["gpu_problem"] and not result["identity"]["gpu_uuids"]
 
 
-@pytest.mark.parametrize("name,finding",
+@pytest.mark.parametrize(
+    "name,finding",
     [("nv-fabricmanager", "fabric_manager_unknown"), ("nvidia-smi", "driver_unknown")],
 )
 def test_a_missing_tool(machine: Any, expect: Any, name: str, finding: str) -> None:

@@ -55,7 +55,7 @@ def test_a_surprise_keeps_its_traceback_for_the_report() -> None:
         raise KeyError("Members")
     except KeyError as exc:
         error = unexpected(exc, node="gpu001")
-    assert "KeyError" in str(error) and "Members" in error.as_result()["error"]["traceback"]
+        assert "KeyError" in str(error) and "Members" in error.as_result()["error"]["traceback"]
 
 
 def test_require_names_all_that_is_missing_and_where_it_can_stand() -> None:

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--listen", required=True)
     parser.add_argument("--root", required=True)
     asked = parser.parse_args()
-    host, _, port = asked.listen.rpartition(":")
+    host, _colon, port = asked.listen.rpartition(":")
     handler = functools.partial(BootHandler, directory=asked.root)
     with BootServer((host, int(port)), handler) as server:
         server.serve_forever()

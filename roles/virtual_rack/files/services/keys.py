@@ -91,7 +91,7 @@ class Keys:
         path = self.secrets / name
         password = (self.secrets / password_name).read_bytes().strip()
         if path.exists():
-            kept_user, _, kept = path.read_bytes().strip().partition(b":")
+            kept_user, _colon, kept = path.read_bytes().strip().partition(b":")
             if kept_user == user.encode() and bcrypt.checkpw(password, kept):
                 return
         # Few rounds on purpose: it is checked on every request, and the password is 95 random bits.

@@ -107,7 +107,7 @@ def healthy_http(check: dict[str, Any]) -> str:
 
 
 def healthy_tcp(check: dict[str, Any]) -> str:
-    host, _, port = check["tcp"].rpartition(":")
+    host, _colon, port = check["tcp"].rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:

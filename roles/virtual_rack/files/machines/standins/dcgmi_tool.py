@@ -208,7 +208,7 @@ def _entities(text: str) -> list[int]:
     """The GPUs among the asked entities that are there."""
     asked: set[int] = set()
     for word in text.split(","):
-        kind, _, number = word.strip().rpartition(":")
+        kind, _colon, number = word.strip().rpartition(":")
         if kind in ("", "gpu"):
             asked |= set(range(len(gpu_state.BUSES))) if number == "*" else {_number(number)}
         elif kind != "cpu":
@@ -225,7 +225,7 @@ def _number(text: str) -> int:
 def _expected(options: argparse.Namespace) -> int | None:
     if not options.expectedNumEntities:
         return None
-    kind, _, number = options.expectedNumEntities.partition(":")
+    kind, _colon, number = options.expectedNumEntities.partition(":")
     if kind != "gpu":
         raise Refused("only gpu entities can be counted")
     return _number(number)
