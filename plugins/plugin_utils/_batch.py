@@ -14,11 +14,14 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from ansible import constants as C
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Fenced, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
 
@@ -60,15 +63,34 @@ class BatchAction(VerbAction):
         return node
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
-        if self._task.run_once or len(params["nodes"]) < 2:
-            return super()._in_worker(params)
-        with _elected(f"{self.run_id}/{self._task._uuid}") as seat:
-            answer = seat.answer_for(self._host)
-            if answer is None:
-                answer = super()._in_worker(params)
-                seat.answer(answer, self._host)
-            else:
-                answer = {**answer, "asked": [], "events": []}
+        return self._once(params, super()._in_worker)
+
+    def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._once(params, super()._shipped)
+
+    def _once(self, params: dict[str, Any], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """The answer of whoever was elected, or the own one. ``run_once`` spares no election: some strategies,
+        ``free`` among them, run such a task once a host all the same.
+        """
+        hosts = [str(node.get("host") or "") for node in params["nodes"]]
+        if len(hosts) < 2:
+            return ask(params)
+        # Two calls of one task may ask different things: a loop, or an option that is a template. What was filled in
+        # from host variables is not what is asked: it is in ``nodes`` for each host.
+        asked = {key: value for key, value in self._task.args.items() if key != "nodes"}
+        with _elected(f"{self._task._uuid} {json.dumps(asked, sort_keys=True, default=str)}", self._line.beat) as seat:
+            known = seat.answer_for(self._host, hosts)
+            if known is not None:
+                return {**known, "asked": [], "events": []}
+            try:
+                answer = ask(params)
+            except Fenced:
+                raise
+            except FleetError as exc:
+                # It concerns all: a password that was refused once is not tried again for each host.
+                seat.answer({"failed": True, "changed": False, **exc.as_result()}, self._host, hosts)
+                raise
+            seat.answer(answer, self._host, hosts)
             return answer
 
 
@@ -80,25 +102,29 @@ def _succeeded(result: Any) -> bool:
 
 
 class _Seat:
-    """The elected worker's answer, in a file that only this user can read."""
+    """The elected worker's answer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def answer_for(self, host: str) -> dict[str, Any] | None:
-        """What the elected one found, unless this host has read it before: then the task is being repeated."""
+    def answer_for(self, host: str, hosts: Sequence[str]) -> dict[str, Any] | None:
+        """What the elected one found, if it is about this host.
+
+        Nothing where this host has read it before, for then the task is being repeated; and nothing where it was
+        asked of others: of an earlier batch of ``serial``, or before this host had come so far.
+        """
         try:
             known = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        if host in known["served"]:
+        if host in known["served"] or not (host in known["hosts"] or set(hosts) <= set(known["hosts"])):
             return None
-        self._write({"served": [*known["served"], host], "answer": known["answer"]})
+        self._write({**known, "served": [*known["served"], host]})
         answer: dict[str, Any] = known["answer"]
         return answer
 
-    def answer(self, answer: Mapping[str, Any], host: str) -> None:
-        self._write({"served": [host], "answer": answer})
+    def answer(self, answer: Mapping[str, Any], host: str, hosts: Sequence[str]) -> None:
+        self._write({"served": [host], "hosts": list(hosts), "answer": answer})
 
     def _write(self, content: Mapping[str, Any]) -> None:
         draft = self._path.with_suffix(".new")
@@ -106,20 +132,24 @@ class _Seat:
         os.replace(draft, self._path)
 
 
-class _elected:
-    """Lets one worker of a task in at a time."""
+@contextmanager
+def _elected(name: str, beat: Callable[[], None]) -> Iterator[_Seat]:
+    """Lets one worker in at a time. The kernel takes a dead worker's lock away; an orphan stops waiting by itself.
 
-    def __init__(self, name: str) -> None:
-        folder = Path(tempfile.gettempdir()) / f"gpufleet-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.stat().st_uid != os.getuid():
-            raise OSError(f"{folder} belongs to somebody else")
-        self._path = folder / hashlib.sha256(name.encode()).hexdigest()[:24]
+    The files lie in the temporary folder that Ansible makes for each run: no other user can write there, no other run
+    looks there, and Ansible removes it at the run's end.
+    """
+    path = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
+    with open(path.with_suffix(".lock"), "w", encoding="ascii") as lock:
+        wait_until(
+            lambda: _locked(lock), bool, timeout=float("inf"), interval=0.2, wanted="the answer for all", beat=beat
+        )
+        yield _Seat(path.with_suffix(".json"))
 
-    def __enter__(self) -> _Seat:
-        self._lock = open(self._path.with_suffix(".lock"), "w", encoding="ascii")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        return _Seat(self._path.with_suffix(".json"))
 
-    def __exit__(self, *exc: object) -> None:
-        self._lock.close()
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
