@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish_link import tls_context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.rehearsal import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
-# Reads the system's CA bundle once, here, before the workers fork.
-tls_context(None, True)
+# The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
+rehearse()
 
 
 class ActionModule(VerbAction):
