@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
     SPEC,
     known_hosts,
@@ -26,9 +27,24 @@ class ActionModule(VerbAction):
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
-        ids = {host: self.node_id(host, create=False) for host in hosts}
+        ids, problems = self._identified(hosts)
         nodes = status(self.ledger(), ids, self.run_id)
+        for host, problem in problems.items():
+            nodes[host]["stopped"] = problem
         lines = report(params["title"], nodes, width=display.columns)
         if params["report"]:
             display.display("\n" + "\n".join(lines) + "\n")
         return {"changed": False, "nodes": nodes, "lines": lines, "events": []}
+
+    def _identified(self, hosts: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """The ledger's ids, and what is wrong with a host that it cannot identify: such a host stops no report."""
+        unknown = [host for host in hosts if host not in self._vars["hostvars"]]
+        if unknown:
+            raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct the option hosts")
+        ids, problems = {}, {}
+        for host in hosts:
+            try:
+                ids[host] = self.node_id(host, create=False)
+            except ConfigError as exc:
+                ids[host], problems[host] = "", f"{exc.what}. {exc.do}"
+        return ids, problems

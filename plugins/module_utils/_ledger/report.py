@@ -121,7 +121,7 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
     for node in nodes.values():
         counts[str(node["state"])] = counts.get(str(node["state"]), 0) + 1
     total = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    lines = [f"{title}: {len(nodes)} nodes: {total}"]
+    lines = _wrapped("", f"{title}: {len(nodes)} nodes: {total}", width)
     widest = max((len(host) for host in nodes), default=4)
     for host, node in sorted(nodes.items()):
         passport = f"passport until {node['passport_expires']}" if node["passport_expires"] else "no passport"
@@ -133,8 +133,16 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
         if node["remedy"] and node["state"] != "admitted":
             lines.append(f"{indent}remedy: {node['remedy']}")
         if node["next"]:
-            lines.append(f"{indent}next: {node['next']}")
+            lines += _command(f"{indent}next: ", str(node["next"]), width)
     return lines
+
+
+def _command(head: str, command: str, width: int) -> list[str]:
+    """A command on one line, or on several that a shell takes as one."""
+    if len(head) + len(command) <= width:
+        return [head + command]
+    start, option, limit = command.rpartition(" --limit ")
+    return [f"    {head.strip()} {start} \\", f"      {(option + limit).strip()}"]
 
 
 def _wrapped(head: str, text: str, width: int) -> list[str]:

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where each node of a fleet stands, through ansible-playbook, over a ledger with a history."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+pytestmark = pytest.mark.slow
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+CALLBACKS = CHECKOUT / "tests" / "contract" / "scheduler" / "callback"
+LONG = "GPU 0000:1b:00.0: Xid 79, the GPU has fallen off the bus; seven of eight GPUs answer, of which one is not sure"
+
+#: What the ledger was told of each node, oldest first: run, kind, name, data.
+HISTORY: Mapping[str, list[tuple[str, str, str, dict[str, Any]]]] = {
+    "admitted": [("r1", "state", "imaging", {}), ("r1", "state", "admitted", {})],
+    # That a later run found nothing to do on a node in service is that run's business alone.
+    "served": [("r1", "state", "admitted", {}), ("r2", "note", "stopped", {"reason": "the BMC did not answer"})],
+    "quarantined": [
+        ("r1", "state", "admitted", {}),
+        ("r2", "hold", "taken", {"hold_token": "gpufleet:r2:xid79"}),
+        ("r2", "state", "quarantined", {"reason": LONG, "remedy": "power_cycle"}),
+    ],
+    "fresh-imaging": [("r1", "state", "enrolled", {}), ("r1", "state", "imaging", {})],
+    "again-imaging": [("r1", "state", "admitted", {}), ("r2", "state", "imaging", {})],
+    "stopped": [("r1", "state", "enrolled", {}), ("r2", "note", "stopped", {"reason": "the BMC is silent"})],
+    "stopped-then-imaged": [("r1", "note", "stopped", {"reason": "no power"}), ("r2", "state", "validating", {})],
+    "released": [
+        ("r1", "hold", "taken", {"hold_token": "gpufleet:r1:x"}),
+        ("r1", "hold", "released", {"hold_token": "gpufleet:r1:x"}),
+        ("r1", "state", "drained", {}),
+    ],
+    "retired": [("r1", "state", "retired", {"reason": "sold"})],
+}
+UNKNOWN = "never-seen"
+
+
+class Fleet:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger = folder / "ledger.sqlite"
+        self.url = f"sqlite:///{self.ledger}"
+        self.ids: dict[str, str] = {}
+        with Ledger(self.url) as ledger:
+            for name, events in HISTORY.items():
+                self.ids[name] = ledger.identify(name, aliases=[("serial", f"S-{name}")])
+                for run, kind, what, data in events:
+                    ledger.append(run, [(self.ids[name], Event(kind, what, data))])
+            ledger.save_passport(
+                "r1", self.ids["admitted"], issued=time.time(), expires=2_000_000_000, digest="sha256:1", envelope={}
+            )
+        self.hosts: dict[str, Any] = {name: {"gpufleet_serial": f"S-{name}"} for name in (*HISTORY, UNKNOWN)}
+
+    def play(self, *tasks: Mapping[str, Any], ok: bool = True, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+        book = [{"hosts": "all", "gather_facts": False, "tasks": list(tasks)}]
+        shared = {
+            "gpufleet_ledger_url": self.url,
+            # No node is ever connected to: whatever tried would fail.
+            "ansible_host": "127.0.0.250",
+        }
+        (self.folder / "play.yml").write_text(yaml.safe_dump(book))
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": self.hosts, "vars": shared}}))
+        env = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
+            "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+            "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json", "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+            "ANSIBLE_HOME": str(self.folder / "home"),
+        }  # fmt: skip
+        argv = [str(PLAYBOOK), "-i", "hosts.yml", "play.yml", *flags]
+        done = subprocess.run(argv, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120, check=False)
+        self.output = done.stdout + done.stderr
+        assert (done.returncode == 0) == ok, self.output
+        return [json.loads(line[7:])["result"] for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+
+    def count(self) -> dict[str, int]:
+        tables = ("nodes", "aliases", "events")
+        with sqlite3.connect(self.ledger) as ledger:
+            return {name: ledger.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def status(**options: Any) -> dict[str, Any]:
+    return {"gpufleet.baremetal.fleet_status": options, "run_once": True}
+
+
+def test_where_each_node_stands(fleet: Fleet) -> None:
+    before = fleet.count()
+    (result,) = fleet.play(status())
+    nodes = result["nodes"]
+    assert set(nodes) == set(fleet.hosts) and not result["changed"]
+    states = {name: events[-1][2] for name, events in HISTORY.items() if events[-1][1] == "state"}
+    assert {name: nodes[name]["state"] for name in states} == states
+    assert {name: nodes[name]["node_id"] for name in HISTORY} == fleet.ids
+    held = nodes["quarantined"]
+    assert (held["reason"], held["remedy"], held["run"]) == (LONG, "power_cycle", "r2")
+    assert held["hold"] == "gpufleet:r2:xid79" and held["admitted_before"] and held["next"].endswith("quarantined")
+    assert nodes["released"]["hold"] == ""
+    assert nodes["admitted"]["passport_expires"] == "2033-05-18T03:33:20Z" and nodes["admitted"]["next"] == ""
+    assert nodes["retired"]["next"] == ""
+    assert fleet.count() == before, "reading changes nothing"
+
+
+def test_the_next_command_goes_on_where_the_node_is(fleet: Fleet) -> None:
+    nodes = fleet.play(status())[0]["nodes"]
+    assert ".day0_bringup " in nodes["fresh-imaging"]["next"] and not nodes["fresh-imaging"]["admitted_before"]
+    assert ".day2_recycle " in nodes["again-imaging"]["next"] and nodes["again-imaging"]["admitted_before"]
+    assert nodes["again-imaging"]["imaging_event"] > 0 and nodes["again-imaging"]["imaging_at"] > 0
+    assert nodes["stopped"]["imaging_event"] == 0
+    assert ".day0_bringup " in nodes[UNKNOWN]["next"]
+
+
+def test_why_a_run_went_no_further(fleet: Fleet) -> None:
+    nodes = fleet.play(status())[0]["nodes"]
+    assert nodes["stopped"]["stopped"] == "the BMC is silent"
+    assert nodes["stopped-then-imaged"]["stopped"] == "", "something has come of it since"
+    assert nodes["served"]["stopped"] == "", "told by another run of a node in service"
+
+
+def test_a_machine_that_nobody_has_seen_stays_unknown(fleet: Fleet) -> None:
+    before = fleet.count()
+    stranger = fleet.play(status(hosts=[UNKNOWN]))[0]["nodes"][UNKNOWN]
+    assert (stranger["node_id"], stranger["state"], stranger["event"]) == ("", "discovered", 0)
+    assert fleet.count() == before
+
+
+def test_the_report_fits_a_terminal_and_can_be_typed(fleet: Fleet) -> None:
+    (result,) = fleet.play(status(report=True, title="Rack 12"))
+    lines = result["lines"]
+    assert max(map(len, lines)) <= 80, lines
+    assert lines[0].startswith("Rack 12: 10 nodes: ")
+    for line in lines:
+        assert line in fleet.output, "shown as well"
+    text = "\n".join(lines)
+    assert "remedy: power_cycle" in text and "passport until 2033-05-18" in text and "the BMC is silent" in text
+    assert LONG.split() == [word for word in text.split() if word in LONG.split()][: len(LONG.split())]
+    typed = text.replace(" \\\n", " ")
+    for name, node in result["nodes"].items():
+        if node["next"]:
+            assert node["next"].split() in _windows(typed.split(), len(node["next"].split())), name
+
+
+def _windows(words: list[str], size: int) -> list[list[str]]:
+    return [words[at : at + size] for at in range(len(words) - size + 1)]
+
+
+def test_check_mode_and_no_run_once_say_the_same(fleet: Fleet) -> None:
+    before = fleet.count()
+    plain = fleet.play(status())[0]["nodes"]
+    assert fleet.play(status(), flags=("--check", "--diff"))[0]["nodes"] == plain
+    by_each = fleet.play({"gpufleet.baremetal.fleet_status": {}})
+    assert len(by_each) == len(fleet.hosts) and all(one["nodes"] == plain for one in by_each)
+    assert fleet.count() == before
+
+
+def test_hosts_that_failed_are_reported_too(fleet: Fleet) -> None:
+    failing = {"ansible.builtin.fail": {"msg": "no"}, "when": "inventory_hostname != 'admitted'"}
+    results = fleet.play(failing, status(), ok=False)
+    assert set(results[-1]["nodes"]) == set(fleet.hosts)
+
+
+def test_a_host_that_nothing_identifies_stops_no_report(fleet: Fleet) -> None:
+    fleet.hosts["nameless"] = {}
+    fleet.hosts["two-in-one"] = {"gpufleet_serial": "S-admitted", "gpufleet_node_id": fleet.ids["stopped"]}
+    result = fleet.play(status(report=True))[0]
+    assert "which machine this is" in result["nodes"]["nameless"]["stopped"]
+    assert "different nodes" in result["nodes"]["two-in-one"]["stopped"]
+    assert result["nodes"]["admitted"]["state"] == "admitted"
+    assert "gpufleet_serial" in " ".join(result["lines"]) or "serial" in " ".join(result["lines"])
+
+
+def test_a_host_that_is_not_in_the_inventory_is_named(fleet: Fleet) -> None:
+    (result,) = fleet.play(status(hosts=["admitted", "gpu999"]), ok=False)
+    assert result["error"]["kind"] == "config" and "gpu999" in result["msg"]
+
+
+def test_delegated_it_still_reads_the_controllers_ledger(fleet: Fleet) -> None:
+    fleet.hosts["elsewhere"] = {"gpufleet_serial": "S-elsewhere"}
+    (result,) = fleet.play({**status(), "delegate_to": "elsewhere"})
+    assert result["nodes"]["quarantined"]["state"] == "quarantined"
+
+
+def test_the_module_alone_says_where_the_ledger_is() -> None:
+    code = "from ansible_collections.gpufleet.baremetal.plugins.modules.fleet_status import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": {}}),
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "build" / "collections"), "_ANSIBLE_PROFILE": "legacy"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    result = json.loads(done.stdout)
+    assert result["failed"] and result["error"]["kind"] == "unsupported" and "controller" in result["msg"], done.stderr
