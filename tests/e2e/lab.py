@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,21 @@ class Run:
     output: str
     seconds: float
     tasks: dict[str, Any] = field(default_factory=dict)
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+    def of(self, host: str, task: str) -> dict[str, Any]:
+        """A host's last result of a task."""
+        found = [line["result"] for line in self.results if line["host"] == host and line["task"] == task]
+        assert found, f"{host} never came to {task!r}\n{self.tail()}"
+        last: dict[str, Any] = found[-1]
+        return last
+
+    def failure(self, host: str) -> str:
+        """What a host's first failed task said."""
+        lines = [line["result"] for line in self.results if line["host"] == host]
+        failed = [line for line in lines if line.get("failed") or line.get("unreachable")]
+        assert failed, f"nothing failed on {host}\n{self.tail()}"
+        return str(failed[0].get("msg"))
 
     def recap(self) -> dict[str, dict[str, int]]:
         """By host: ok, changed, unreachable, failed, skipped, rescued, ignored."""
@@ -52,38 +69,89 @@ def clean_env() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in dropped and not k.startswith(("ANSIBLE_", "GPUFLEET_"))}
 
 
-def play(
-    name: str, *args: str, inventory: str = "inventory", kill: str = "", env: dict[str, str] | None = None
-) -> Run:
+def play(name: str, *args: str, inventory: str = "inventory", kill: str = "", env: dict[str, str] | None = None) -> Run:
     """``ansible-playbook gpufleet.baremetal.<name>`` against the rack, as a user would run it."""
-    counts = CHECKOUT / "build" / "e2e" / "host_tasks.json"
-    counts.parent.mkdir(parents=True, exist_ok=True)
+    return started(name, *args, inventory=inventory, kill=kill, env=env).end()
+
+
+class Playing:
+    """A run under way."""
+
+    def __init__(self, argv: list[str], settings: dict[str, str], out: Path) -> None:
+        self._begun = time.monotonic()
+        self._settings = settings
+        self._out = out.open("w+", encoding="utf-8")
+        self.process = subprocess.Popen(argv, cwd=CHECKOUT, env=settings, stdout=self._out, stderr=subprocess.STDOUT)
+
+    def end(self) -> Run:
+        try:
+            rc = self.process.wait(LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGTERM)
+            rc = self.process.wait(30)
+        with self._out:
+            self._out.seek(0)
+            output = self._out.read()
+        counts = Path(self._settings["GPUFLEET_HOST_TASKS_PATH"])
+        tasks = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
+        results = Path(self._settings["GPUFLEET_TEST_RESULTS"])
+        lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+        return Run(rc, output, time.monotonic() - self._begun, tasks, [json.loads(line) for line in lines])
+
+
+def started(
+    name: str,
+    *args: str,
+    inventory: str = "inventory",
+    kill: str = "",
+    env: dict[str, str] | None = None,
+    label: str = "",
+) -> Playing:
+    """The same, left to itself; a path to a playbook goes as well as a name, a label tells two runs apart."""
+    folder = CHECKOUT / "build" / "e2e"
+    folder.mkdir(parents=True, exist_ok=True)
+    label = label or Path(name).stem
+    counts, results = folder / f"{label}.host_tasks.json", folder / f"{label}.results"
     counts.unlink(missing_ok=True)
+    results.unlink(missing_ok=True)
+    callbacks = ["gpufleet.baremetal.host_tasks", "every_result", *(["kill_at"] if kill else [])]
     settings = {
         **clean_env(),
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
         "ANSIBLE_HOME": str(CHECKOUT / "build" / "home-e2e"),
         "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callback_plugins"),
-        "ANSIBLE_CALLBACKS_ENABLED": "gpufleet.baremetal.host_tasks" + (",kill_at" if kill else ""),
+        "ANSIBLE_CALLBACKS_ENABLED": ",".join(callbacks),
         "ANSIBLE_NOCOLOR": "true",
         "GPUFLEET_HOST_TASKS_PATH": str(counts),
+        "GPUFLEET_TEST_RESULTS": str(results),
         "GPUFLEET_TEST_KILL": kill,
         **(env or {}),
     }
-    argv = [str(BIN / "ansible-playbook"), f"gpufleet.baremetal.{name}", "-i", str(RACK / inventory), *args]
-    begun = time.monotonic()
-    with (CHECKOUT / "build" / "e2e" / f"{name}.out").open("w+", encoding="utf-8") as out:
-        process = subprocess.Popen(argv, cwd=CHECKOUT, env=settings, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            rc = process.wait(LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM)
-            rc = process.wait(30)
-        out.seek(0)
-        output = out.read()
-    tasks = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
-    return Run(rc, output, time.monotonic() - begun, tasks)
+    playbook = name if name.endswith(".yml") else f"gpufleet.baremetal.{name}"
+    argv = [str(BIN / "ansible-playbook"), playbook, "-i", str(RACK / inventory), *args]
+    return Playing(argv, settings, folder / f"{label}.out")
+
+
+def verbs(
+    host: str, calls: list[tuple[str, dict[str, Any]]], *more: str, env: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Verbs called directly, one after another in one run, each whatever became of the one before; their results."""
+    tasks = [
+        {
+            "name": f"call {number}",
+            f"gpufleet.baremetal.{module}": args,
+            "ignore_errors": True,
+            "ignore_unreachable": True,
+        }
+        for number, (module, args) in enumerate(calls)
+    ]
+    path = CHECKOUT / "build" / "e2e" / "verbs.yml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
+    run = play(str(path), *more, env=env)
+    assert run.rc == 0, run.tail()
+    return [run.of(host, f"call {number}") for number in range(len(calls))]
 
 
 def adhoc(host: str, module: str, args: dict[str, Any], *more: str, inventory: str = "inventory") -> dict[str, Any]:
@@ -156,6 +224,48 @@ def provisioner_writes() -> list[str]:
     return re.findall(r"(?:PUT|POST|PATCH|DELETE) /v1\S*", log)
 
 
+def kill_bmc(node: str) -> None:
+    """The BMC falls silent, as one whose cable was pulled."""
+    known = json.loads((RACK / "nodes" / node / "bmc.json").read_text(encoding="utf-8"))
+    os.kill(int(known["pid"]), signal.SIGKILL)
+
+
+def kill_sshd(node: str) -> None:
+    """The node runs on, and nobody gets in any more."""
+    inside = subprocess.run(["ip", "netns", "pids", f"gfrack-{node}"], check=True, capture_output=True, text=True)
+    for pid in inside.stdout.split():
+        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith("sshd"):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def kernel_log(node: str) -> Path:
+    """What the node reads as /dev/kmsg."""
+    return RACK / "nodes" / node / "hw" / "kmsg"
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    """In place: whoever has this very file mounted or open sees it."""
+    with path.open("r+b") as file:
+        file.write(content)
+        file.truncate()
+
+
+def ironic(method: str, path: str, body: Any = None) -> Any:
+    """A request to Ironic's API, as its own operator sends it."""
+    word = (RACK / "secrets" / "ironic_password").read_text(encoding="utf-8").strip()
+    login = base64.b64encode(f"admin:{word}".encode()).decode()
+    headers = {
+        "Authorization": f"Basic {login}",
+        "Content-Type": "application/json",
+        "X-OpenStack-Ironic-API-Version": "1.81",
+    }
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:16385/v1{path}", data, headers, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
+
 def network_boots(node: str) -> int:
     """How often the node has booted from the network and unpacked an image."""
     path = RACK / "nodes" / node / "boots.jsonl"
@@ -169,6 +279,16 @@ def ledger_rows(query: str) -> list[tuple[Any, ...]]:
     """A read of the ledger's file, past our own code."""
     with sqlite3.connect(f"file:{RACK / 'ledger.sqlite'}?mode=ro", uri=True) as connection:
         return connection.execute(query).fetchall()
+
+
+def ledger_insert(node: str, kind: str, name: str, data: dict[str, Any], *, age: float) -> None:
+    """An event of some time ago, which no run could write now."""
+    with sqlite3.connect(RACK / "ledger.sqlite") as connection:
+        connection.execute(
+            "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+            " SELECT node_id, 'test', ?, ?, ?, ? FROM nodes WHERE name = ?",
+            (time.time() - age, kind, name, json.dumps(data), node),
+        )
 
 
 def image(version: str) -> dict[str, Any]:

@@ -1,0 +1,381 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What belongs to somebody else is reported and left alone, by the playbooks and by each verb called directly.
+
+The tests tell one story on one rack, in order. What counts is what reached the BMCs, the provisioner and Slurm.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lab
+import pytest
+
+ALL = ("-e", '{"day2_recycle_all": true}')
+CHECK = ("--check", "--diff")
+IRONIC_REASON = "carol: swaps the riser"
+OTHER_SITE = "gpufleet:other-site-1:quarantined: Xid 79"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rack() -> None:
+    lab.renew_rack()
+
+
+def world(*nodes: str) -> dict[str, Any]:
+    """All that a write would move."""
+    return {
+        "bmc": {node: len(lab.bmc_writes(node)) for node in nodes or lab.NODES},
+        "slurm": {node: lab.node_state(node) for node in nodes or lab.NODES},
+        "boots": {node: lab.network_boots(node) for node in nodes or lab.NODES},
+        "provisioner": len(lab.provisioner_writes()) if not nodes else 0,
+        "events": 0 if nodes else events(),
+    }
+
+
+def events() -> int:
+    """How much the ledger tells; there is none yet on a new rack."""
+    kept = (lab.RACK / "ledger.sqlite").exists()
+    rows = lab.ledger_rows("SELECT count(*) FROM sqlite_master WHERE name = 'events'") if kept else [(0,)]
+    return int(lab.ledger_rows("SELECT count(*) FROM events")[0][0]) if rows[0][0] else 0
+
+
+def refused(result: dict[str, Any], kind: str, *words: str) -> None:
+    assert result.get("failed"), result
+    assert result["error"]["kind"] == kind, result["error"]
+    assert not result["changed"], result
+    for word in words:
+        assert word in result["msg"], result["msg"]
+
+
+def redeploy(deploy_id: str = "another") -> tuple[str, dict[str, Any]]:
+    return "provisioner_node", {"state": "deployed", "image": lab.image("2026.11.1"), "deploy_id": deploy_id}
+
+
+POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
+    *(("redfish_power", {"state": state}) for state in ("off", "force_off", "graceful", "cycle", "reset")),
+    ("pxe_boot", {"power": "restart"}),
+]
+
+
+# -- check mode, and another program's certificate bundle ----------------------------------------------------------
+
+
+def test_check_mode_of_day0_on_a_new_rack_sends_no_write() -> None:
+    before = world()
+    run = lab.play("day0_bringup", *CHECK)
+    after = world()
+    # Slurm itself finds by and by that nobody answers there.
+    assert not [one for one in after.pop("slurm").values() if "DRAIN" in one["state"] or "gpufleet" in one["reason"]]
+    del before["slurm"]
+    assert after == before
+    assert "unexpected" not in run.output, run.tail()
+
+
+@pytest.fixture(scope="module")
+def day0(tmp_path_factory: pytest.TempPathFactory) -> lab.Run:
+    """Day 0 with certificate bundles in the environment that hold no certificate."""
+    empty = tmp_path_factory.mktemp("ca") / "empty.pem"
+    empty.touch()
+    return lab.play("day0_bringup", env={"REQUESTS_CA_BUNDLE": str(empty), "CURL_CA_BUNDLE": "/nonexistent.pem"})
+
+
+def test_a_certificate_bundle_in_the_environment_changes_nothing(day0: lab.Run) -> None:
+    assert day0.rc == 0, day0.tail()
+    found = lab.verbs("gpu001", [("bmc_info", {})], env={"REQUESTS_CA_BUNDLE": "/nonexistent.pem"})
+    assert found[0]["identity"]["serial"] == "GFRACK0001"
+
+
+@pytest.mark.parametrize("playbook", ["day2_recycle", "drain", "reimage", "revalidate", "readmit"])
+def test_check_mode_of_every_playbook_sends_no_write(day0: lab.Run, playbook: str) -> None:
+    before = world()
+    run = lab.play(playbook, *CHECK, "--limit", "gpu001,gpu004", *ALL)
+    assert world() == before
+    assert "unexpected" not in run.output, run.tail()
+    # Stages refuse a node in service, and what would be imaged cannot be proven to run yet.
+    assert run.rc == 0 or playbook in ("reimage", "revalidate", "day2_recycle"), run.tail()
+
+
+def test_check_mode_of_every_verb_sends_no_write(day0: lab.Run) -> None:
+    before = world()
+    calls = [
+        ("bmc_info", {}),
+        *POWER_VERBS,
+        ("redfish_power", {"state": "on"}),
+        *(("pxe_boot", {"target": "pxe", "power": power}) for power in ("none", "on")),
+        *(("provisioner_node", {"state": state}) for state in ("enrolled", "ready", "released")),
+        *(("provisioner_node", {"state": state}) for state in ("maintenance", "serviceable")),
+        redeploy(),
+        *(("provisioner_wait", {"until": until}) for until in ("ready", "deployed", "released")),
+        *(("scheduler_node", {"state": state}) for state in ("held", "resumed", "present")),
+        *(("scheduler_wait", {"until": until}) for until in ("drained", "idle")),
+        *(("dcgm_gate", {"level": level}) for level in (1, 3)),
+        ("kernel_log_gate", {}),
+        *(("image_verify", {"mode": mode, "image": lab.image("2026.11.1")}) for mode in ("artifact", "node")),
+        *(("node_passport", {"state": state, "image": lab.image("2026.11.1")}) for state in ("issued", "verified")),
+        ("ledger_event", {"name": "a note"}),
+        ("ledger_event", {"state": "quarantined", "reason": "a test"}),
+        ("node_wait", {}),
+        ("fleet_status", {}),
+    ]
+    results = lab.verbs("gpu001", calls, *CHECK)
+    assert world() == before
+    assert {name for name, _args in calls} == {path.stem for path in modules()}
+    broken = [(call, result["msg"]) for call, result in zip(calls, results) if result.get("failed")]
+    assert not broken, broken
+
+
+def modules() -> list[Path]:
+    return sorted((lab.CHECKOUT / "plugins" / "modules").glob("*.py"))
+
+
+# -- held by somebody else -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def foreign(day0: lab.Run) -> dict[str, Any]:
+    """gpu001: drained by alice. gpu002: in maintenance at Ironic. gpu003: quarantined by another controller."""
+    hold = ("scontrol", "update", "state=drain")
+    lab.slurm(*hold, "nodename=gpu001", "reason=alice: memtest")
+    lab.ironic("PUT", "/nodes/gpu002/maintenance", {"reason": IRONIC_REASON})
+    lab.slurm(*hold, "nodename=gpu003", f"reason={OTHER_SITE}")
+    return world("gpu001", "gpu002", "gpu003")
+
+
+@pytest.fixture(scope="module")
+def recycled(foreign: dict[str, Any]) -> lab.Run:
+    return lab.play("day2_recycle", *ALL)
+
+
+def test_day2_leaves_three_foreign_nodes_and_recycles_the_fourth(foreign: dict[str, Any], recycled: lab.Run) -> None:
+    assert recycled.rc == 2, recycled.tail()
+    after = world("gpu001", "gpu002", "gpu003")
+    assert after == foreign
+    assert lab.network_boots("gpu004") == 2
+    assert lab.node_state("gpu004") == {"state": "IDLE", "reason": ""}
+
+
+def test_day2_says_whose_they_are(recycled: lab.Run) -> None:
+    assert "alice: memtest" in recycled.failure("gpu001")
+    assert IRONIC_REASON in recycled.failure("gpu002")
+    assert "other-site-1" in recycled.failure("gpu003")
+
+
+def test_foreign_maintenance_stays_as_it_was(recycled: lab.Run) -> None:
+    node = lab.ironic("GET", "/nodes/gpu002")
+    assert (node["maintenance"], node["maintenance_reason"]) == (True, IRONIC_REASON)
+    assert node["provision_state"] == "active"
+
+
+def test_the_summary_tells_of_the_foreign_nodes(recycled: lab.Run) -> None:
+    summary = recycled.output.partition("Day 2: 4 nodes")[2]
+    rows = {line.split()[0]: line for line in summary.splitlines() if line.strip().startswith("gpu00")}
+    assert set(rows) >= set(lab.NODES), summary
+    for node, words in {"gpu001": "alice: memtest", "gpu002": "carol", "gpu003": "other-site-1"}.items():
+        part = summary.partition(f"\n  {node} ")[2].partition("\n  gpu00")[0]
+        assert words in " ".join(part.split()), summary
+        assert "day2_recycle" in part, summary
+
+
+@pytest.mark.parametrize(
+    "node, reason", [("gpu001", "alice: memtest"), ("gpu003", "other-site-1")], ids=["alice", "another-site"]
+)
+def test_each_verb_leaves_a_foreign_drain_alone(recycled: lab.Run, node: str, reason: str) -> None:
+    before = world(node), len(lab.provisioner_writes())
+    calls = [
+        ("scheduler_node", {"state": "held", "why": "mine now"}),
+        ("scheduler_node", {"state": "resumed"}),
+        ("scheduler_wait", {"until": "drained", "timeout": 5}),
+        *POWER_VERBS,
+        redeploy(),
+        ("provisioner_node", {"state": "released"}),
+        ("dcgm_gate", {"level": 3}),
+    ]
+    held, resumed, waited, *rest = lab.verbs(node, calls)
+    refused(held, "not_ours", reason)
+    refused(resumed, "not_ours", reason)
+    assert not waited["verdicts"][node]["ok"] and reason in waited["verdicts"][node]["reason"], waited
+    for result in rest[: len(POWER_VERBS)]:
+        refused(result, "not_ours", "provisioner")
+    for result in rest[len(POWER_VERBS) :]:
+        refused(result, "evidence_missing", reason)
+    assert (world(node), len(lab.provisioner_writes())) == before
+
+
+def test_each_verb_leaves_a_foreign_maintenance_alone(recycled: lab.Run) -> None:
+    before = world("gpu002"), len(lab.provisioner_writes())
+    states = ("enrolled", "ready", "released", "maintenance", "serviceable")
+    calls = [redeploy(), *(("provisioner_node", {"state": state}) for state in states)]
+    for result in lab.verbs("gpu002", calls):
+        refused(result, "not_ours", IRONIC_REASON)
+    for result in lab.verbs("gpu002", POWER_VERBS):
+        refused(result, "not_ours")
+    assert (world("gpu002"), len(lab.provisioner_writes())) == before
+
+
+def test_maintenance_under_another_controllers_token_is_foreign(recycled: lab.Run) -> None:
+    """The form of the token proves nothing: the run in it must be one of ours."""
+    lab.ironic("PUT", "/nodes/gpu002/maintenance", {"reason": OTHER_SITE})
+    before = world("gpu002"), len(lab.provisioner_writes())
+    states = ("released", "maintenance", "serviceable")
+    for result in lab.verbs("gpu002", [redeploy(), *(("provisioner_node", {"state": state}) for state in states)]):
+        refused(result, "not_ours", "other-site-1")
+    for result in lab.verbs("gpu002", POWER_VERBS):
+        refused(result, "not_ours")
+    assert (world("gpu002"), len(lab.provisioner_writes())) == before
+
+
+# -- a job runs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def busy(recycled: lab.Run) -> str:
+    """gpu001 with a job; it was held, drained and resumed by us a moment before."""
+    lab.slurm("scontrol", "update", "nodename=gpu001", "state=resume")
+    lab.ironic("DELETE", "/nodes/gpu002/maintenance")
+    lab.slurm("scontrol", "update", "nodename=gpu003", "state=resume")
+    held = [("scheduler_node", {"state": "held"}), ("scheduler_wait", {"until": "drained", "timeout": 30})]
+    taken, drained, resumed = lab.verbs("gpu001", [*held, ("scheduler_node", {"state": "resumed"})])
+    assert drained["verdicts"]["gpu001"]["ok"], (taken, drained)
+    assert not resumed.get("failed"), resumed
+    return job_on("gpu001")
+
+
+def job_on(node: str) -> str:
+    wrap = ("--output=/dev/null", "--wrap", "sleep 300")
+    number = lab.slurm("sbatch", "--parsable", "-w", node, *wrap).strip()
+    lab.wait_for(lambda: lab.node_state(node)["state"] in ("MIXED", "ALLOCATED"), 20, "the job runs")
+    return number
+
+
+HIT_WORK = [*POWER_VERBS, ("dcgm_gate", {"level": 3})]
+
+
+def none_hits_work(node: str, seen: str) -> None:
+    for result in lab.verbs(node, HIT_WORK):
+        refused(result, "evidence_missing", seen)
+
+
+def test_without_its_provisioners_maintenance_power_is_not_ours(busy: str) -> None:
+    before = world("gpu001"), len(lab.provisioner_writes())
+    calls = [*POWER_VERBS, redeploy(), ("provisioner_node", {"state": "released"}), ("dcgm_gate", {"level": 3})]
+    results = lab.verbs("gpu001", calls)
+    for result in results[: len(POWER_VERBS)]:
+        refused(result, "not_ours", "ironic")
+    for result in results[len(POWER_VERBS) :]:
+        refused(result, "evidence_missing", "in_service")
+    assert (world("gpu001"), len(lab.provisioner_writes())) == before
+
+
+def test_a_node_with_a_job_is_never_powered_off(busy: str) -> None:
+    """The hold was lifted again, which voids the proof of having been drained, however fresh that is."""
+    assert not lab.verbs("gpu001", [("provisioner_node", {"state": "maintenance", "why": "a test"})])[0].get("failed")
+    before = world("gpu001")
+    none_hits_work("gpu001", "in_service")
+    assert world("gpu001") == before
+
+
+def test_stale_evidence_is_none(busy: str) -> None:
+    before = world("gpu001")
+    lab.ledger_insert("gpu001", "evidence", "drained", {"reason": "gpufleet:old:held"}, age=61)
+    none_hits_work("gpu001", "s old")
+    assert world("gpu001") == before
+
+
+def test_a_held_node_whose_job_still_runs_is_not_drained(busy: str) -> None:
+    before = world("gpu001")["bmc"]
+    held, waited, off = lab.verbs(
+        "gpu001",
+        [
+            ("scheduler_node", {"state": "held"}),
+            ("scheduler_wait", {"until": "drained", "timeout": 2, "interval": 1}),
+            ("redfish_power", {"state": "force_off"}),
+        ],
+    )
+    assert held["state"] == "draining", held
+    assert not waited["verdicts"]["gpu001"]["ok"] and busy in waited["verdicts"]["gpu001"]["jobs"], waited
+    refused(off, "evidence_missing", "not_drained")
+    assert world("gpu001")["bmc"] == before
+    assert f"JobId={busy} " in lab.slurm("scontrol", "-o", "show", "job", busy)
+    assert "JobState=RUNNING" in lab.slurm("scontrol", "-o", "show", "job", busy)
+
+
+def test_a_force_reason_is_obeyed_and_recorded(busy: str) -> None:
+    lab.slurm("scancel", busy)
+    why = "the operator stands beside it"
+    off, on = lab.verbs(
+        "gpu001",
+        [
+            ("redfish_power", {"state": "force_off", "force_reason": why}),
+            ("redfish_power", {"state": "on"}),
+        ],
+    )
+    assert off["changed"] and off["after"] == {"power": "off"}, off
+    assert on["changed"] and on["after"] == {"power": "on"}, on
+    notes = [json.loads(row[0]) for row in lab.ledger_rows("SELECT data FROM events WHERE name = 'forced'")]
+    assert [note["reason"] for note in notes] == [why], notes
+    back = [("provisioner_node", {"state": "serviceable"}), ("node_wait", {"timeout": 30})]
+    lifted, booted, resumed = lab.verbs("gpu001", [*back, ("scheduler_node", {"state": "resumed"})])
+    assert not any(result.get("failed") for result in (lifted, booted, resumed)), (lifted, booted, resumed)
+
+
+# -- two runs, and a dead node -------------------------------------------------------------------------------------
+
+
+Runs = tuple[lab.Run, lab.Run, str, dict[str, int]]
+
+
+@pytest.fixture(scope="module")
+def two_runs(busy: str) -> Runs:
+    """The first run waits for a job on gpu002 when a second one comes; gpu003's BMC is dead, and gpu001's sshd."""
+    job = job_on("gpu002")
+    lab.kill_bmc("gpu003")
+    lab.kill_sshd("gpu001")
+    boots = {node: lab.network_boots(node) for node in lab.NODES}
+    first = lab.started("day2_recycle", *ALL, label="first")
+    lab.wait_for(lambda: draining("gpu002"), 60, "the first run waits")
+    holder = str(lab.ledger_rows(HOLDER.format("gpu002"))[0][0])
+    second = lab.play("day2_recycle", "--limit", "gpu002", *ALL)
+    lab.slurm("scancel", job)
+    return first.end(), second, holder, boots
+
+
+HOLDER = "SELECT run_id FROM leases JOIN nodes USING (node_id) WHERE name = '{}'"
+
+
+def draining(node: str) -> bool:
+    rows = lab.ledger_rows(
+        f"SELECT events.name FROM events JOIN nodes USING (node_id) WHERE nodes.name = '{node}'"
+        " AND kind = 'state' ORDER BY id DESC LIMIT 1"
+    )
+    return rows == [("draining",)]
+
+
+def test_the_second_run_stops_and_names_the_first(two_runs: Runs) -> None:
+    _first, second, holder, _boots = two_runs
+    assert second.rc == 2, second.tail()
+    assert holder in second.failure("gpu002"), second.failure("gpu002")
+
+
+def test_the_first_run_goes_on_to_its_end(two_runs: Runs) -> None:
+    first, _second, _holder, boots = two_runs
+    assert lab.node_state("gpu002") == {"state": "IDLE", "reason": ""}, first.tail()
+    assert lab.network_boots("gpu002") == boots["gpu002"] + 1
+
+
+def test_a_dead_bmc_does_not_stop_the_batch(two_runs: Runs) -> None:
+    first, _second, _holder, boots = two_runs
+    assert first.rc == 2
+    for node in ("gpu001", "gpu002", "gpu004"):
+        assert lab.node_state(node) == {"state": "IDLE", "reason": ""}, first.tail()
+    assert lab.network_boots("gpu003") == boots["gpu003"]
+    assert "127.77.0.13" in first.failure("gpu003")
+
+
+def test_a_node_without_ssh_comes_back_with_its_image(two_runs: Runs) -> None:
+    _first, _second, _holder, boots = two_runs
+    assert lab.network_boots("gpu001") == boots["gpu001"] + 1

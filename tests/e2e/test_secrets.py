@@ -1,0 +1,204 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No password, right or wrong, anywhere: not in output, results, diffs, ledger, logs or on a command line.
+
+A wrong one is tried once, and the message says which one is wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lab
+import pytest
+
+WRONG = "Wr0ng-horse-battery-17"
+LOUD = ("-vvv", "--diff")
+NODES = ("gpu001", "gpu004")  # one Redfish BMC, one IPMI BMC
+LIMIT = ("--limit", ",".join(NODES))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rack() -> None:
+    lab.renew_rack()
+
+
+def spellings() -> dict[bytes, str]:
+    """Each secret of the rack and the wrong one, as they are and as they travel; by spelling, whose it is."""
+    words = {path.name: path.read_text(encoding="utf-8").strip() for path in (lab.RACK / "secrets").iterdir()}
+    words["wrong"] = WRONG
+    found = {}
+    for name, word in words.items():
+        found[word.encode()] = name
+        found[base64.b64encode(f"admin:{word}".encode())] = f"{name} in base64"
+    key = (lab.RACK / "keys" / "passport_ed25519.pem").read_text(encoding="utf-8").splitlines()[1]
+    found[key.encode()] = "passport key"
+    ssh = (lab.RACK / "keys" / "node_ed25519").read_text(encoding="utf-8").splitlines()[2]
+    found[ssh.encode()] = "ssh key"
+    assert all(len(word) >= 8 for word in found), "too short to be looked for"
+    return found
+
+
+def told(content: bytes, words: dict[bytes, str]) -> set[str]:
+    return {name for word, name in words.items() if word in content}
+
+
+class CommandLines(threading.Thread):
+    """Samples the command lines of every process on the machine, as any user can."""
+
+    def __init__(self, words: dict[bytes, str]) -> None:
+        super().__init__(daemon=True)
+        self.found: set[str] = set()
+        self.programs: set[str] = set()
+        self._words = words
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(0.02):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    line = path.read_bytes()
+                except OSError:
+                    continue
+                self.programs.add(Path(line.partition(b"\0")[0].decode(errors="replace")).name)
+                self.found |= {f"{name}: {line[:60]!r}" for name in told(line, self._words)}
+
+    def __enter__(self) -> CommandLines:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self.join()
+
+
+def nowhere(run: lab.Run, words: dict[bytes, str]) -> None:
+    assert not told(run.output.encode(), words), "in the output"
+    assert not told(json.dumps(run.results).encode(), words), "in a result"
+    kept = sorted(lab.RACK.glob("ledger.sqlite*"))
+    logs = [path for path in (lab.RACK / "log").glob("*") if path.is_file()]
+    logs += sorted((lab.RACK / "nodes").glob("*/*.log")) + sorted((lab.RACK / "nodes").glob("*/*.jsonl"))
+    mine = sorted((lab.CHECKOUT / "build" / "home-e2e").rglob("*")) + sorted(Path("/tmp").glob("gpufleet-*/*"))
+    for path in [*kept, *logs, *(path for path in mine if path.is_file())]:
+        assert not told(path.read_bytes(), words), path
+
+
+def refused(node: str) -> int:
+    path = lab.RACK / "nodes" / node / "bmc_refused.jsonl"
+    return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
+
+
+@pytest.fixture(scope="module")
+def words() -> dict[bytes, str]:
+    return spellings()
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Iterator[Any]:
+    """Extra variables with a wrong password, given as a file: on a command line everybody could read them."""
+
+    def given(**variables: str) -> tuple[str, str]:
+        path = tmp_path / "wrong.json"
+        path.write_text(json.dumps(variables), encoding="utf-8")
+        return "-e", f"@{path}"
+
+    yield given
+
+
+# -- the wrong password --------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_bmc_password_is_tried_once(wrong: Any, words: dict[bytes, str]) -> None:
+    before = refused("gpu001")
+    with CommandLines(words) as seen:
+        run = lab.play("day0_bringup", *LIMIT, *LOUD, *wrong(gpufleet_bmc_password=WRONG))
+    assert run.rc == 2, run.tail()
+    assert refused("gpu001") - before == 1
+    for node in NODES:
+        result = run.of(node, "Read power, identity and capabilities from the BMC")
+        assert result["error"]["kind"] == "auth", result
+        assert "login" in result["msg"] and "127.77.0.1" in result["msg"], result["msg"]
+        assert "password" in result["msg"], result["msg"]
+    nowhere(run, words)
+    assert not seen.found
+
+
+@pytest.mark.parametrize(
+    "module, args",
+    [("redfish_power", {"state": "on"}), ("pxe_boot", {}), ("bmc_info", {})],
+    ids=["redfish_power", "pxe_boot", "bmc_info"],
+)
+def test_each_verb_tries_a_wrong_bmc_password_once(
+    wrong: Any, words: dict[bytes, str], module: str, args: dict[str, Any]
+) -> None:
+    before = refused("gpu001")
+    with CommandLines(words) as seen:
+        result = lab.verbs("gpu001", [(module, args)], *LOUD, *wrong(gpufleet_bmc_password=WRONG))[0]
+    assert result["error"]["kind"] == "auth", result
+    assert refused("gpu001") - before == 1
+    assert not told(json.dumps(result).encode(), words) and not seen.found
+
+
+def test_a_wrong_provisioner_password_is_tried_once(wrong: Any, words: dict[bytes, str]) -> None:
+    before = denials()
+    with CommandLines(words) as seen:
+        run = lab.play("day0_bringup", "--limit", "gpu001", *LOUD, *wrong(gpufleet_provisioner_password=WRONG))
+    assert run.rc == 2, run.tail()
+    result = run.of("gpu001", "See that nobody else holds the node at its provisioner")
+    assert result["error"]["kind"] == "auth", result
+    assert "127.0.0.1:16385" in result["msg"] and "password" in result["msg"], result["msg"]
+    lab.wait_for(lambda: denials() > before, 5, "Ironic has written its log")
+    assert denials() - before == 1
+    nowhere(run, words)
+    assert not seen.found
+
+
+def denials() -> int:
+    """Logins that Ironic refused, as its log has them."""
+    log = (lab.RACK / "log" / "ironic.log").read_text(encoding="utf-8", errors="replace")
+    return sum(1 for line in log.splitlines() if " - 401 (" in line)
+
+
+# -- the right ones ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def day0(words: dict[bytes, str]) -> tuple[lab.Run, CommandLines]:
+    with CommandLines(words) as seen:
+        run = lab.play("day0_bringup", *LIMIT, *LOUD)
+    assert run.rc == 0, run.tail()
+    return run, seen
+
+
+def test_no_secret_is_told_by_a_run_that_works(day0: tuple[lab.Run, CommandLines], words: dict[bytes, str]) -> None:
+    run, _seen = day0
+    nowhere(run, words)
+
+
+def test_no_secret_is_on_a_command_line(day0: tuple[lab.Run, CommandLines]) -> None:
+    _run, seen = day0
+    assert {"ssh"} <= seen.programs, "the samples missed the run"
+    assert not seen.found
+
+
+def test_no_secret_is_told_by_check_mode(day0: tuple[lab.Run, CommandLines], words: dict[bytes, str]) -> None:
+    run = lab.play("day2_recycle", "--limit", "gpu001", *LOUD, "--check", "-e", '{"day2_recycle_all": true}')
+    nowhere(run, words)
+
+
+def test_what_the_tests_look_for_is_found_where_it_is(words: dict[bytes, str]) -> None:
+    """The wrong password on a command line would be seen: the net has no hole."""
+    with CommandLines(words) as seen:
+        process = lab.subprocess.Popen(["sleep", "1", "0"], executable="/bin/sleep")
+        other = lab.subprocess.Popen([f"sleep-{WRONG}", "1"], executable="/bin/sleep")
+        time.sleep(0.5)
+        other.wait(5)
+        process.wait(5)
+    assert any(line.startswith("wrong") for line in seen.found)
