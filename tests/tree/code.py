@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Union
@@ -25,9 +26,14 @@ EVERYBODYS_PORT = "_ledger"
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text(path))
+
+
 def parsed(root: Path, *folders: str) -> Iterator[tuple[str, ast.Module]]:
     for path in under(root, *folders, suffix=".py"):
-        yield path.relative_to(root).as_posix(), ast.parse(text(path))
+        yield path.relative_to(root).as_posix(), tree_of(path)
 
 
 def span(node: ast.stmt) -> int:

@@ -9,6 +9,7 @@ A rule that cannot complain proves nothing, so test_rules_can_fail.py feeds each
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import socket
@@ -28,6 +29,7 @@ RACK = re.compile(
 RACK_ROLE = "virtual_rack"
 
 
+@functools.cache
 def files(root: Path) -> list[Path]:
     """The files of the project: git's, and those that git would take; all of them where there is no repository."""
     if not (root / ".git").exists():
@@ -42,6 +44,7 @@ def under(root: Path, *folders: str, suffix: str = "") -> list[Path]:
     return [path for path in files(root) if str(path).startswith(starts) and path.name.endswith(suffix)]
 
 
+@functools.cache
 def text(path: Path) -> str:
     """The file's text; what is no text says nothing."""
     return path.read_bytes().decode("utf-8", errors="replace")

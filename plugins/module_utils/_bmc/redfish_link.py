@@ -263,9 +263,7 @@ class Link(SushyConnector):
             self._used = time.monotonic()
 
     def _request(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
-        # The pool's own method, which no other HTTP client can stand for
-        send = self._pool.urlopen
-        raw = send(method, target, body=body, headers={**self._usual, **headers}, redirect=False)
+        raw = self._pool.request(method, target, body=body, headers={**self._usual, **headers}, redirect=False)
         return Answer(raw.status, raw.headers, raw.data)
 
     def _fresh_connection(self) -> None:
