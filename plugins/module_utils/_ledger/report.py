@@ -121,6 +121,8 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
     for node in nodes.values():
         counts[str(node["state"])] = counts.get(str(node["state"]), 0) + 1
     total = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    stopped = sum(1 for node in nodes.values() if node["stopped"])
+    total += f"; stopped at {stopped}" if stopped else ""
     lines = _wrapped("", f"{title}: {len(nodes)} nodes: {total}", width)
     widest = max((len(host) for host in nodes), default=4)
     for host, node in sorted(nodes.items()):
