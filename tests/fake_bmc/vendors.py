@@ -135,9 +135,14 @@ VENDORS: dict[str, dict[str, Any]] = {
     "blades": {"systems": ("Node0",), "others": {"Node1": dict(_SECOND_HOST)}},
     "chassis": {"systems": ()},
     "dpu": {"others": {"Card1": {"SystemType": "DPU", "Actions": True}}},
+    # sushy-tools with a driver that shows the truth: what reads back as asked is proof, whatever is known of its kind.
+    "once_seen": {
+        "root": {"Name": "Redvirt Service", "UUID": "85775665-c110-4b85-8989-e6162170b3ec"},
+        "system": {"Manufacturer": "Example", "SystemType": "Physical"},
+    },
     # What sushy-tools shows, without its emulator: for tests that need its kind of read-back and a counted boot.
     "once_unseen": {
-        "root": {"Name": "Redvirt Service"},
+        "root": {"Name": "Redvirt Service", "UUID": "85775665-c110-4b85-8989-e6162170b3ec"},
         "system": {"Manufacturer": "Sushy Emulator", "SystemType": "Physical"},
         "shows": lambda boot: {"BootSourceOverrideEnabled": "Continuous"},
     },

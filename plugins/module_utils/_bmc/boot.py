@@ -90,13 +90,14 @@ class _NetworkBoot:
         if self.power == "restart" and power != c.OFF:
             self.steps.force_off()
             current = self.bmc.boot_override()  # some forget it with the power
-        set_now = self.blind or not current.is_once(self.target, self.mode, self.uri)
+        set_now = not current.is_once(self.target, self.mode, self.uri)
         after = self._override(current, set_now)
-        proof = READBACK if not self.blind and self.prove != BOOT and not self.ctx.check_mode else NONE
+        shows = after.is_once(self.target, self.mode, self.uri)
+        proof = READBACK if shows and self.prove != BOOT and not self.ctx.check_mode else NONE
         if boots:
             started = time.monotonic()
             self._power_on()
-            if by_node and not self.ctx.check_mode:
+            if by_node and proof == NONE:
                 proof = self._proven_by_node(probe, started)
         return self._result(power, shown, after, changed=set_now or boots, proof=proof)
 
@@ -115,16 +116,12 @@ class _NetworkBoot:
             lost = self._sent_but_lost()
             if self.ctx.check_mode:
                 return wanted
-            if self.blind:
-                if lost and attempt < _ATTEMPTS:
-                    continue
-                return self.bmc.boot_override()
             try:
                 return self._read_back()
             except DeadlineExceeded as exc:
                 if lost and attempt < _ATTEMPTS:
                     continue
-                if self.prove == BOOT:
+                if self.blind or self.prove == BOOT:
                     return self.bmc.boot_override()
                 raise self._not_taken(exc) from exc
         raise AssertionError("the last attempt returns or raises")
@@ -141,7 +138,7 @@ class _NetworkBoot:
         return self.ctx.wait(
             self.bmc.boot_override,
             lambda override: override.is_once(self.target, self.mode, self.uri),
-            timeout=min(self.steps.left, _READBACK_SECONDS),
+            timeout=min(self.steps.left, 0.0 if self.blind else _READBACK_SECONDS),
             interval=_READBACK_PACE,
             wanted=f"once {self.target}" + ("" if self.mode == c.KEEP else f" {self.mode}"),
             seen=_words,

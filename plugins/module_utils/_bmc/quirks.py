@@ -10,7 +10,7 @@ needs another proof, and without one the result is inconclusive.
 Behaviours, and what their value is:
 
 =====================  ==============================================================================================
-boot_readback          ``blind``: a one-time override that was taken does not read back as one
+boot_readback          ``blind``: a one-time override that was taken may not read back as one
 boot_request           ``full``: enabled, target and (where it is shown) mode are sent each time, changed or not
 boot_omit              tuple of Boot properties that are never sent
 boot_target_alias      mapping of a target to others that it may read back as
@@ -43,22 +43,24 @@ class Quirk:
     source: str
 
 
-#: Facts of a Redfish BMC: ``manufacturer`` and ``model`` of the system, ``vendor``, ``product`` and ``service`` (Name)
-#: of the service root, ``firmware`` of the manager. Of an IPMI BMC: ``manufacturer_id``, ``product_id``, ``firmware``.
+#: Facts of a Redfish BMC: ``manufacturer`` and ``model`` of the system, ``vendor``, ``product``, ``service`` (Name)
+#: and ``service_uuid`` of the service root, ``firmware`` of the manager (read only where a row names it).
+#: Of an IPMI BMC: ``manufacturer_id``, ``product_id``, ``firmware``.
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         "sushy-tools-once",
         "redfish",
-        {"manufacturer": ("Sushy Emulator",), "service": ("Redvirt Service",)},
+        {"service": ("Redvirt Service",), "service_uuid": ("85775665-c110-4b85-8989-e6162170b3ec",)},
         "boot_readback",
         "blind",
-        # Once is accepted, and every GET says Continuous: the template has the word in it.
-        "sushy-tools 2.2.0, sushy_tools/emulator/templates/system.json",
+        # Once is accepted, and every GET says Continuous: the template has the word in it. The service root has one
+        # UUID wherever it runs, while the system may be told to call itself anything.
+        "sushy-tools 2.2.0, sushy_tools/emulator/templates/system.json and root.json",
     ),
     Quirk(
         "sushy-tools-patch",
         "redfish",
-        {"manufacturer": ("Sushy Emulator",), "service": ("Redvirt Service",)},
+        {"service": ("Redvirt Service",), "service_uuid": ("85775665-c110-4b85-8989-e6162170b3ec",)},
         "boot_request",
         "full",
         # A PATCH of BootSourceOverrideEnabled without target or mode is answered with 400.
@@ -197,6 +199,11 @@ QUIRKS: tuple[Quirk, ...] = (
         "Cray-HPE/csm-redfish-interface-emulator, Actions/ResetActionInfo of EX235a and EX425",
     ),
 )
+
+
+def names_fact(protocol: str, fact: str) -> bool:
+    """Does any row ask for this fact? One that costs a request is read only then."""
+    return any(row.protocol == protocol and fact in row.match for row in QUIRKS)
 
 
 def matching(protocol: str, facts: Mapping[str, str], rows: tuple[Quirk, ...] = QUIRKS) -> dict[str, Quirk]:

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import red
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_link as links
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_select as select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_task as tasks
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching, names_fact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
@@ -136,7 +136,10 @@ class RedfishBmc(c.Bmc):
                 "vendor": root.get("Vendor"),
                 "product": root.get("Product"),
                 "service": root.get("Name"),
+                "service_uuid": root.get("UUID"),
             }
+            if names_fact("redfish", "firmware"):
+                facts["firmware"] = self._bmc_firmware()
             self._quirks = matching("redfish", {key: str(value or "") for key, value in facts.items()})
         row = self._quirks.get(behaviour)
         return row.value if row else None

@@ -66,7 +66,8 @@ class Play:
         }  # fmt: skip
         (self.folder / "nothing.pem").touch()
         command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "hosts.yml", "book.yml", *flags]
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120, "check": False}
+        done = subprocess.run(command, cwd=self.folder, env=environment, **options)  # pylint: disable=subprocess-run-check
         self.output = done.stdout + done.stderr
         assert done.returncode == 0, self.output
         results: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
