@@ -61,7 +61,7 @@ options:
   bmc_identity:
     description:
       - Who the machine is by its BMC, with the keys C(serial) and C(uuid).
-      - Needed for O(state=issued): the passport binds a machine, and the two must speak of the same one.
+      - Needed for O(state=issued), since the passport binds a machine, and the two must speak of the same one.
     type: dict
   image:
     description:
