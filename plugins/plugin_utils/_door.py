@@ -20,7 +20,6 @@ the verb's events into the ledger.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -34,15 +33,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import mask, redact
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger, warm
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
 display = Display()
-# Here, in the main process, before its workers fork. What lives until now is never looked at again by the garbage
-# collector: a full collection in a worker would touch, and so copy, every page that it shares with the main process.
-warm()
-gc.freeze()
+# Here, in the main process, before its workers fork.
+before_the_fork()
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Reads what tells one boot from another, in one round trip; a missing file gives an empty line.

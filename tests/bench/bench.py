@@ -20,18 +20,19 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Optional
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "build"
 OUT = BUILD / "bench"
-PORT = 18443
 #: What is wanted; see README of the collection.
 LESS_THAN_PEER, TIMES_FLOOR = 25.0, 3.0
 
@@ -81,7 +82,7 @@ class Bmcs:
     """The process of the simulated BMCs."""
 
     def __init__(self, count: int, cert: Path, key: Path) -> None:
-        command = [sys.executable, str(HERE / "bmcs.py"), str(count), str(PORT), str(cert), str(key)]
+        command = [sys.executable, str(HERE / "bmcs.py"), str(count), str(port()), str(cert), str(key)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
         if self._process.stdout.readline().strip() != "ready":
@@ -91,6 +92,14 @@ class Bmcs:
         self._process.send_signal(signal.SIGTERM)
         told: dict[str, Any] = json.loads(self._process.communicate(timeout=30)[0])
         return told
+
+
+@lru_cache(maxsize=1)
+def port() -> int:
+    """One that nobody listens on; the same for all BMCs, as 443 is."""
+    with socket.socket() as probe:
+        probe.bind(("127.1.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def addresses(count: int) -> list[str]:
@@ -111,8 +120,8 @@ def write_inventory(folder: Path, count: int, ca: Path) -> Path:
     lines += ["gpufleet_bmc_username=admin", "gpufleet_bmc_password=correct-horse", "[all]"]
     for number, address in enumerate(addresses(count), 1):
         lines.append(
-            f"node{number:05d} gpufleet_bmc_address={address}:{PORT} gpufleet_serial=SN{number:05d}"
-            f" gpufleet_boot_mac=52:54:00:00:{number // 256:02x}:{number % 256:02x}"
+            f"node{number:05d} gpufleet_bmc_address={address}:{port()} gpufleet_serial=SN{number:05d}"
+            f" gpufleet_boot_mac={boot_mac(number)}"
         )
     path = folder / "inventory.ini"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -143,11 +152,18 @@ def play(folder: Path, name: str, inventory: Path, forks: int) -> tuple[float, f
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def make_ledger(folder: Path) -> None:
-    """An empty one: a controller has its ledger before its first run with a hundred nodes."""
+def make_ledger(folder: Path, count: int) -> None:
+    """One that knows the nodes, and nothing of them yet: so a run finds it on any fleet but a new one."""
     from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
-    Ledger(f"sqlite:///{folder}/ledger.sqlite").close()
+    with Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger:
+        for number in range(1, count + 1):
+            aliases = [("serial", f"SN{number:05d}"), ("mac", boot_mac(number))]
+            ledger.identify(f"node{number:05d}", aliases=aliases)
+
+
+def boot_mac(number: int) -> str:
+    return f"52:54:00:00:{number // 256:02x}:{number % 256:02x}"
 
 
 def check_truth(name: str, truth: dict[str, Any]) -> None:
@@ -170,7 +186,7 @@ def check_ledger(folder: Path, count: int) -> None:
 def measure(name: str, count: int, forks: int, folder: Path, tls: tuple[Path, Path, Path]) -> Score:
     folder.mkdir(parents=True)
     inventory = write_inventory(folder, count, tls[0])
-    make_ledger(folder)
+    make_ledger(folder, count)
     bmcs = Bmcs(count, tls[1], tls[2])
     try:
         wall, cpu = play(folder, name, inventory, forks)

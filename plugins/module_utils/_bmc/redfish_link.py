@@ -59,6 +59,17 @@ IDLE_SECONDS = 3.0
 _REDIRECTS = 3
 
 
+#: An empty context, made before the fork (rehearsal.py): a worker that needs one for its own CA file takes it.
+_SPARE: list[ssl.SSLContext] = []
+
+
+def prepare_tls() -> None:
+    """Make the usual context, and an empty one to spare."""
+    tls_context(None, True)
+    if not _SPARE:
+        _SPARE.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+
 @lru_cache(maxsize=32)
 def tls_context(ca_path: str | None, verify: bool) -> ssl.SSLContext:
     """The context for a CA file; made once a process, so the action makes the usual one before its workers fork.
@@ -72,7 +83,7 @@ def tls_context(ca_path: str | None, verify: bool) -> ssl.SSLContext:
         return context
     if not ca_path:
         return ssl.create_default_context()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _SPARE.pop() if _SPARE else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cafile=ca_path)
     except (OSError, ssl.SSLError) as exc:

@@ -19,7 +19,6 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_link as links
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 _SYSTEM = {
@@ -45,8 +44,8 @@ def rehearse() -> None:
     """Once a process. What goes wrong here goes wrong again, and is told, where it matters."""
     if links.LIBRARY_PROBLEM is not None:
         return
-    with suppress(FleetError, OSError):
-        links.tls_context(None, True)
+    with suppress(Exception):
+        links.prepare_tls()
         near, far = socket.socketpair()
         with near, far:
             _walk(near, far)
