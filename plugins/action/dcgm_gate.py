@@ -7,18 +7,88 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import dcgm_gate, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import answer, inconclusive, json_digest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction
+
+#: The states with which a node's diagnostics begin anew.
+_BEGINS = ("imaging", "validating")
+_BESIDE = ("event", "seconds", "reason")
 
 
 class ActionModule(GateAction):
     NAME = "dcgm_gate"
     SPEC = DCGM_GATE
+    RULES = {"mutually_exclusive": [("detached", "collect")]}
     verb = staticmethod(dcgm_gate)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
-        return stresses(params)
+        return stresses(params) or bool(params["detached"])
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return stresses(params)
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params["collect"]:
+            return params
+        params = super().prepare(params)
+        if params["detached"] and not params["job"] and not self._unfit:
+            params["job"] = self._job(params)
+        return params
+
+    def _job(self, params: Mapping[str, Any]) -> str:
+        """The same name for every run that goes on with this validation, and another one for any other question."""
+        if self._task.check_mode:
+            return "none-in-check-mode"
+        node = self.node_id()
+        began = self.ledger().latest([node], "state", _BEGINS).get(node)
+        if began is None:
+            raise ConfigError(
+                "the ledger knows of no imaging and no validation of this node that the diagnostics could belong to",
+                node=self._host,
+                do="record state validating (ledger_event) before it, or give the option job",
+            )
+        asked = [params.get("level"), params.get("tests"), json_digest(params["profile"])]
+        whole = json_digest([node, began["id"], began["at"], *asked])
+        return f"dcgm-{whole.partition(':')[2][:32]}"
+
+    def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params["collect"]:
+            return self._collected(params)
+        result = super()._shipped(params)
+        if "pid" in result:  # what was sent, not what the node says that it got
+            result["profile"] = {"sku": str(params["profile"]["sku"]), "digest": json_digest(params["profile"])}
+        return result
+
+    def _is_answer(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+        if params["detached"] and not result.get("failed") and result.get("job") == params["job"]:
+            return True
+        return super()._is_answer(params, result)
+
+    def _collected(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """This host's verdict as gate_wait wrote it into the ledger; nothing is asked of the node, nothing recorded."""
+        known = ((self.host_var(str(params["collect"])) or {}).get("verdicts") or {}).get(self._host)
+        if not known:
+            verdict = inconclusive(self.NAME, "gate_wait says nothing of this node", id="no_job")
+        elif not known["verdict"]:  # the node belongs to another run
+            raise NotOurs(known["reason"], node=self._host)
+        elif self._task.check_mode:
+            verdict = inconclusive(self.NAME, "not run in check mode", id="check_mode")
+        else:
+            verdict = self._recorded(known)
+        beside = {key: known[key] for key in _BESIDE if key in known} if known else {}
+        result = answer(verdict, **beside).as_dict(Context(check_mode=bool(self._task.check_mode)))
+        return self._concluded(params, {**result, "events": []})
+
+    def _recorded(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        node = self.node_id()
+        event = self.ledger().latest([node], "verdict", [self.NAME]).get(node)
+        if event is None or event["data"].get("evidence_digest") != known["evidence_digest"]:
+            return inconclusive(
+                self.NAME, "the verdict that was waited for is not the newest in the ledger", id="no_job"
+            )
+        found: dict[str, Any] = event["data"]
+        return found

@@ -63,6 +63,38 @@ options:
     description: The dcgmi program.
     type: str
     default: dcgmi
+  detached:
+    description:
+      - Starts the diagnostic in a process of its own on the node, and returns at once. What comes of it is a matter
+        for M(gpufleet.baremetal.gate_wait), then for O(collect).
+      - A second start of the same O(job) joins the first while it runs, and finds its verdict when it has ended. So a
+        run that was killed goes on with the same diagnostics. A verdict older than a day is not taken, and the job is
+        run once more.
+      - Lease and evidence are demanded as ever, before anything is sent to the node.
+    type: bool
+    default: false
+  job:
+    description:
+      - Name of the job of O(detached), which is the name of its files.
+      - Without it the action derives one from what the ledger knows of the node's last imaging or validation, from
+        O(level), O(tests) and the profile.
+    type: str
+  state_dir:
+    description:
+      - Folder of the jobs on the node. It is made for the task's user alone, and refused where anybody else could
+        write there.
+    type: path
+    default: /run/gpufleet
+  boot_id_path:
+    description: File with the id of the node's boot. A job of another boot proves nothing.
+    type: path
+    default: /proc/sys/kernel/random/boot_id
+  collect:
+    description:
+      - Name of a registered result of M(gpufleet.baremetal.gate_wait). Nothing is run, and the node is not asked; this
+        host's verdict is read from the ledger, where the wait recorded it, and fails the host by O(fail_on).
+      - Mutually exclusive with O(detached).
+    type: str
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """
@@ -78,15 +110,45 @@ EXAMPLES = r"""
     fail_on: never
   register: diagnosis
 
+- name: Start long diagnostics that hold no fork
+  gpufleet.baremetal.dcgm_gate:
+    level: 3
+    detached: true
+  register: started
+
+- name: Wait for the whole batch in one task
+  gpufleet.baremetal.gate_wait:
+    after: started
+  run_once: true
+  register: diagnosed
+
+- name: Fail the hosts that did not pass
+  gpufleet.baremetal.dcgm_gate:
+    collect: diagnosed
+
 - name: Say what is wrong
   ansible.builtin.debug:
     var: diagnosis.findings
 """
 
 RETURN = r"""
+job:
+  description: Name of the job.
+  returned: with O(detached)
+  type: str
+  sample: dcgm-2c26b46b68ffc68ff99b453c1d304134
+joined:
+  description: Whether the job was there already, running or ended.
+  returned: with O(detached)
+  type: bool
+pid:
+  description: The process on the node that runs the diagnostic; with it come C(pid_start), C(boot_id), C(limit),
+    C(state_dir) and C(boot_id_path), from which M(gpufleet.baremetal.gate_wait) recognises it.
+  returned: with O(detached)
+  type: int
 verdict:
   description: V(pass) only if everything that the profile requires was measured and passes.
-  returned: always
+  returned: always, without O(detached)
   type: str
   sample: fail
 msg:
@@ -171,7 +233,7 @@ evidence_path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import refusal
@@ -181,11 +243,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 def main() -> None:
     module = AnsibleModule(argument_spec=DCGM_GATE, supports_check_mode=True)
     ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    if module.params["collect"]:
+        module.fail_json(**Unsupported("the ledger is on the controller", do="use the action").as_result())
     try:
         result = dcgm_gate(module.params, ctx).as_dict(ctx)
     except FleetError as exc:
         module.fail_json(**exc.as_result())
-    if refusal(result, module.params["fail_on"]):
+    if "verdict" in result and refusal(result, module.params["fail_on"]):
         module.fail_json(**result)
     module.exit_json(**result)
 

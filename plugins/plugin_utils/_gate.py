@@ -74,9 +74,11 @@ class GateAction(VerbAction):
             text = f"the {'connection to the node died' if lost else 'gate did not end'}: {str(exc)[:300]}"
             self._append_verdict(self._without(text, "unreachable" if lost else "aborted", "retest", params))
             raise
-        if result.get("verdict") in ("pass", "fail", "inconclusive") and "events" in result:
-            return result
-        return self._crashed(params, result)
+        return result if self._is_answer(params, result) else self._crashed(params, result)
+
+    def _is_answer(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+        """Did the module say what a gate has to say?"""
+        return result.get("verdict") in ("pass", "fail", "inconclusive") and "events" in result
 
     def _crashed(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """The module said something else than a verdict: it was killed, or could not even start."""

@@ -19,6 +19,7 @@ from typing import Any, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import dcgm_exits as exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import dcgm_options as options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_json import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_judge import WORDS, judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run, run
@@ -58,10 +59,19 @@ def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
     except ConfigError as exc:
         return answer(inconclusive(GATE, str(exc), id="profile", remedy="remediate_config", started=started))
     session = _Session(params, ctx, wanted)
-    if stresses(params) and not ctx.may_write(session.announced(), destructive=True):
-        text = "not run in check mode: it would load the GPUs"
+    detached, loads = bool(params.get("detached")), stresses(params)
+    if (loads or detached) and not ctx.may_write(session.announced(), destructive=loads):
+        text = "not run in check mode: it would load the GPUs, or go on by itself"
         verdict = inconclusive(GATE, text, id="check_mode", started=started, profile=wanted.reference())
         return answer({**verdict, "argv": session.argv()})
+    if detached:
+        return _started(params, session, started, wanted)
+    verdict, more = _measured(session, ctx, started, wanted)
+    return answer(verdict, **more)
+
+
+def _measured(session: _Session, ctx: Context, started: str, wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The verdict, and what the result tells beside it."""
     sheet = session.measure()
     verdict = as_verdict(
         GATE,
@@ -72,7 +82,23 @@ def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
         profile=wanted.reference(),
     )
     gpus = [{"gpu": number, **gpu} for number, gpu in sorted(session.seen.gpus.items())]
-    return answer(verdict, gpus=gpus, evidence_path=session.save(ctx))
+    return verdict, {"gpus": gpus, "evidence_path": session.save(ctx)}
+
+
+def _started(params: Mapping[str, Any], session: _Session, started: str, wanted: Wanted) -> Result:
+    """The same diagnostic in a process of its own; nothing is known of its verdict yet."""
+
+    def work() -> dict[str, Any]:
+        try:
+            verdict, more = _measured(session, Context(), started, wanted)
+        except BaseException as exc:  # a job that breaks says so, or its silence would be taken for a kill
+            text = f"the gate broke: {type(exc).__name__}: {str(exc)[:300]}"
+            return {"verdict": inconclusive(GATE, text, id="crashed", started=started, profile=wanted.reference())}
+        return {"verdict": verdict, "more": more}
+
+    found = job.start(GATE, params, work, limit=session.limit, profile=wanted.reference())
+    places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
+    return Result(changed=False, data={**found, **places})
 
 
 class _Session:
@@ -86,7 +112,8 @@ class _Session:
         self._level = int(params.get("level") or 1)
         self._dcgmi = str(params.get("dcgmi") or "dcgmi")
         limit = params.get("timeout") or options.TIMEOUTS[3 if self._names else self._level]
-        self._deadline = time.monotonic() + float(limit)
+        self.limit = float(limit)
+        self._deadline = time.monotonic() + self.limit
         self.version: Optional[options.Version] = None
         self.runs: list[Run] = []
         self.seen = Diagnosis()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, spec
 
 GATE: dict[str, dict[str, Any]] = {
     "sku": {"type": "str"},
@@ -26,6 +26,21 @@ DCGM_GATE = spec(
     busy_timeout={"type": "int", "default": 60},
     localise_timeout={"type": "int", "default": 600},
     dcgmi={"type": "str", "default": "dcgmi"},
+    detached={"type": "bool", "default": False},
+    job={"type": "str"},
+    state_dir={"type": "path", "default": "/run/gpufleet"},
+    boot_id_path={"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
+    collect={"type": "str"},
+)
+
+GATE_WAIT = spec(
+    FLEET,
+    BATCH,
+    gate={"type": "str", "choices": ["dcgm_gate"], "default": "dcgm_gate"},
+    timeout={"type": "int"},
+    interval={"type": "float", "default": 15.0},
+    grace={"type": "int", "default": 120},
+    look_timeout={"type": "float", "default": 20.0},
 )
 
 KERNEL_LOG_GATE = spec(

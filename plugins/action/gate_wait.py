@@ -1,0 +1,62 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Watches the detached gates of a batch in one worker; see the module of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, LeaseHeld
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, command, gate_wait
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks import Looks
+
+
+class ActionModule(BatchAction):
+    NAME = "gate_wait"
+    SPEC = GATE_WAIT
+    FROM_AFTER = FROM_START
+    verb = staticmethod(gate_wait)
+
+    def _goes_elsewhere(self) -> bool:
+        return False
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        if not params.get("after") and not params.get("nodes"):
+            raise ConfigError("nobody said which jobs to wait for", do="give the option after")
+        params = super().prepare(params)
+        if not self._task.check_mode:
+            for node in params["nodes"]:
+                self._lease(node)
+        looks = Looks(self, self._vars, timeout=params["look_timeout"])
+
+        def look(nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
+            return looks.ask({str(node["host"]): command(node) for node in nodes})
+
+        return {**params, "look": look}
+
+    def _lease(self, node: dict[str, Any]) -> None:
+        """Take the lease, so that the wait renews it; a node on which another run works is refused alone."""
+        try:
+            self._line.hold([str(node["host"])])
+        except (ConfigError, LeaseHeld) as exc:
+            node["refused"] = str(exc.located(node=str(node["host"])))
+
+    def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._once(params, self._watched)
+
+    def _watched(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Recorded before the others get the answer: each then looks its verdict up in the ledger.
+
+        The whole verdicts stay there. A registered result of ``run_once`` is kept once for each host.
+        """
+        result = VerbAction._in_worker(self, params)
+        self._record(result)
+        for event in result["events"]:
+            result["verdicts"][event["node"]]["event"] = event.get("id", 0)
+        result["events"] = []
+        return result

@@ -1,0 +1,255 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A gate that goes on by itself on its node, while nobody holds a connection for it. PRIVATE to the collection.
+
+``<folder>/<job>.job`` says who works on it (pid, start time, boot id), ``<folder>/<job>.json`` what came of it; both
+appear whole or not at all. A worker that is gone without the second file was killed, and proves nothing.
+
+The worker is forked from the module, never executed anew: the module's own files are removed as soon as it has
+answered. What it needs is therefore imported before.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Callable, NoReturn, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc
+
+SCHEMA = 1
+#: A job's name becomes a file's name.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_LIMIT = 4 * 1024 * 1024
+#: A verdict as old as this says little of the node now: the same job is then run once more.
+STALE_SECONDS = 86400.0
+#: The worker has nothing to do before it reports itself but to write one small file.
+_REPORT_SECONDS = 30.0
+
+
+def start(
+    gate: str,
+    params: Mapping[str, Any],
+    work: Callable[[], Mapping[str, Any]],
+    *,
+    limit: float,
+    profile: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Start the job, or join the one of this name, running or ended.
+
+    :param work: gives ``{"verdict": ..., "more": ...}``; whatever it raises must already be part of that.
+    :param limit: seconds after which the work ends by itself.
+    :returns: what the job's file says, with ``joined``.
+    :raises ConfigError: where the folder is not ours alone.
+    :raises BadAnswer: where a file of this job cannot be what it claims to be.
+    """
+    name = str(params.get("job") or "")
+    if not _NAME.match(name):
+        raise ConfigError("no name for the job", seen=repr(name), wanted="letters, digits, dots and dashes")
+    folder = _folder(str(params["state_dir"]))
+    with _alone(folder):
+        known = _known(folder, name)
+        if known is not None and not _stale(folder, name):
+            return {**known, "joined": True}
+        for leftover in (_answer(folder, name), _record(folder, name)):
+            with suppress(FileNotFoundError):
+                os.unlink(leftover)
+        about = {
+            "schema": SCHEMA,
+            "gate": gate,
+            "job": name,
+            "boot_id": boot_id(str(params["boot_id_path"])),
+            "started": now_utc(),
+            "limit": limit,
+            "profile": dict(profile),
+        }
+        _detach(lambda say: _worker(folder, about, work, say))
+        known = _known(folder, name)
+    if known is None:
+        raise BadAnswer("the job did not start", seen="its worker left no word of itself")
+    return {**known, "joined": False}
+
+
+def boot_id(path: str) -> str:
+    """The id of this boot.
+
+    :raises ConfigError: without it nobody could tell whether the node was rebooted meanwhile.
+    """
+    try:
+        with open(path, encoding="ascii") as file:
+            found = file.read(100).strip()
+    except (OSError, ValueError) as exc:
+        raise ConfigError("the boot id cannot be read", seen=f"{path}: {exc}") from exc
+    if not found:
+        raise ConfigError("the boot id cannot be read", seen=f"{path} is empty")
+    return found
+
+
+def process_start(pid: int) -> int:
+    """When a process was started, in ticks since boot; 0 where there is none. A dead one that nobody collected counts
+    as none.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read(4096).rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in "ZX" else 0
+
+
+def _record(folder: str, name: str) -> str:
+    return os.path.join(folder, f"{name}.job")
+
+
+def _answer(folder: str, name: str) -> str:
+    return os.path.join(folder, f"{name}.json")
+
+
+def _folder(path: str) -> str:
+    """The folder of the jobs. Whoever else could write there could write a pass."""
+    with suppress(FileExistsError):
+        try:
+            os.mkdir(path, 0o700)
+        except FileNotFoundError as exc:
+            raise ConfigError("the folder for the jobs cannot be made", seen=path, do="make its parent") from exc
+        except PermissionError as exc:
+            raise ConfigError("the folder for the jobs cannot be made", seen=path, do="run as root: become") from exc
+    about = os.lstat(path)
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        raise ConfigError(
+            "the folder for the jobs is not ours alone",
+            wanted=f"{path}: a folder of user {os.geteuid()}, mode 0700",
+            seen=f"{stat.filemode(about.st_mode)}, user {about.st_uid}",
+            do="find out who made it, and remove it",
+        )
+    return path
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """One starter at a time: a second one then finds the first one's job."""
+    descriptor = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _known(folder: str, name: str) -> Optional[dict[str, Any]]:
+    """What is known of this job; nothing where it was never started."""
+    path = _record(folder, name)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise BadAnswer("the job's file cannot be read", seen=f"{path}: {exc.strerror}") from exc
+    with os.fdopen(descriptor, "rb") as file:
+        foreign = os.fstat(file.fileno()).st_uid != os.geteuid()
+        content = file.read(_LIMIT)
+    try:
+        known = json.loads(content)
+    except ValueError:
+        known = None
+    if foreign or not isinstance(known, dict) or known.get("schema") != SCHEMA or known.get("job") != name:
+        raise BadAnswer("the job's file is not what we wrote", seen=path, do="remove it, and run again")
+    return known
+
+
+def _stale(folder: str, name: str) -> bool:
+    try:
+        return time.time() - os.lstat(_answer(folder, name)).st_mtime > STALE_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _write(path: str, content: Mapping[str, Any]) -> None:
+    """The whole file or none, also where the machine loses power."""
+    draft = f"{path}.new"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file, default=str)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def _worker(
+    folder: str, about: Mapping[str, Any], work: Callable[[], Mapping[str, Any]], say: Callable[[bytes], None]
+) -> None:
+    pid = os.getpid()
+    _write(_record(folder, about["job"]), {**about, "pid": pid, "pid_start": process_start(pid)})
+    say(b"ok")
+    done = work()
+    head = {key: about[key] for key in ("schema", "gate", "job", "boot_id")}
+    _write(_answer(folder, about["job"]), {**head, **done})
+
+
+def _detach(body: Callable[[Callable[[bytes], None]], None]) -> None:
+    """Run ``body`` in a process that has nothing to do with this one any more; return when it has said something.
+
+    :raises BadAnswer: where it ended without a word, or said something else than ok.
+    """
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        with suppress(BaseException):  # nothing of the module's own code may run twice
+            os.close(reader)
+            os.setsid()
+            if os.fork() == 0:
+                _alive(body, writer)
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(middle, 0)
+    try:
+        ready, _w, _x = select.select([reader], [], [], _REPORT_SECONDS)
+        said = os.read(reader, 4096) if ready else b"nothing"
+    finally:
+        os.close(reader)
+    if said != b"ok":
+        raise BadAnswer("the job did not start", seen=said.decode("utf-8", "replace") or "its worker died at once")
+
+
+def _alive(body: Callable[[Callable[[bytes], None]], None], writer: int) -> NoReturn:
+    """The worker's life: away from the module's folders, pipes and files, and out by the shortest way."""
+    told: list[bytes] = []
+
+    def say(word: bytes) -> None:
+        told.append(word)
+        with suppress(OSError):
+            os.write(writer, word)
+            os.close(writer)
+
+    try:
+        os.umask(0o077)
+        os.chdir("/")
+        _let_go(writer)
+        body(say)
+    except BaseException as exc:  # there is nobody left to raise it to
+        if not told:
+            say(f"{type(exc).__name__}: {exc}".encode()[:4000])
+    finally:
+        os._exit(0)
+
+
+def _let_go(kept: int) -> None:
+    """Whoever reads the module's output waits until the last process that could write there has closed it."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != kept:
+            with suppress(OSError):
+                os.close(int(name))

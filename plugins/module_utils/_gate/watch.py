@@ -1,0 +1,182 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Watches the detached gates of a batch from one task on the controller. PRIVATE to the collection.
+
+Each look is one small shell command a node, so that nothing but ``cat`` is needed there, and a hundred nodes cost what
+a hundred commands over open connections cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+    PASS,
+    inconclusive,
+    now_utc,
+    sentence,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+
+#: What a look brings from each host: the command's output and nothing, or nothing and what was in the way.
+Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
+
+#: What the wait must know of each job; the result of the task that started it tells.
+FROM_START = (
+    "gate",
+    "job",
+    "boot_id",
+    "pid",
+    "pid_start",
+    "limit",
+    "started",
+    "profile",
+    "state_dir",
+    "boot_id_path",
+)
+_MARK = "gpufleet-look"
+#: The longest file that is read.
+_LIMIT = 4 * 1024 * 1024
+#: A job ends its tool at its own limit; this long it may take to do so and to write its verdict.
+_ENDING_SECONDS = 120.0
+#: At first the looks come close together, for gates that take seconds.
+_EARLY_SECONDS = 20.0
+_EARLY_INTERVAL = 2.0
+
+
+def command(node: Mapping[str, Any]) -> str:
+    """Asks for boot id, worker and answer. In this order: a worker that is gone has written all that it ever will."""
+    answer = shlex.quote(f"{node['state_dir']}/{node['job']}.json")
+    return (
+        f"echo {_MARK}; cat {shlex.quote(str(node['boot_id_path']))}; echo {_MARK};"
+        f" cat /proc/{int(node['pid'])}/stat 2>/dev/null; echo {_MARK};"
+        f" test -e {answer} && head -c {_LIMIT} {answer}; echo; echo {_MARK}"
+    )
+
+
+def gate_wait(params: Mapping[str, Any], ctx: Context) -> Result:
+    """Look at all open nodes until each has a verdict; a late or silent one gets an inconclusive one.
+
+    ``params["look"]`` is handed over by the action: only the controller has the hosts' connections.
+    """
+    watch = _Watch(params, ctx)
+    rounds = ((_EARLY_SECONDS, min(_EARLY_INTERVAL, params["interval"])), (float("inf"), params["interval"]))
+    for timeout, interval in rounds:
+        with contextlib.suppress(DeadlineExceeded):
+            ctx.wait(watch.look, lambda open: not open, timeout=timeout, interval=interval, wanted="every gate ended")
+            break
+    return watch.result()
+
+
+class _Watch:
+    """What is known of each node so far."""
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        self._ctx = ctx
+        self._gate = str(params["gate"])
+        self._ask: Look = params["look"]
+        self._timeout: Optional[float] = params.get("timeout")
+        self._grace = float(params["grace"])
+        self._begun = time.monotonic()
+        self._since = now_utc()
+        self._nodes = {str(node["host"]): node for node in params["nodes"]}
+        self._heard = dict.fromkeys(self._nodes, self._begun)
+        self._problem = dict.fromkeys(self._nodes, "")
+        self.verdicts: dict[str, dict[str, Any]] = {}
+        self._whole: dict[str, dict[str, Any]] = {}
+        for host, node in self._nodes.items():
+            self._unfit(host, node)
+
+    def _unfit(self, host: str, node: Mapping[str, Any]) -> None:
+        """Nodes that need no look."""
+        if node.get("refused"):
+            self.verdicts[host] = {"ok": False, "verdict": "", "seconds": 0.0, "reason": str(node["refused"])}
+        elif self._ctx.check_mode:
+            self._conclude(host, "not waited for in check mode: nothing was started", "check_mode")
+        elif node.get("gate") != self._gate or any(not node.get(key) for key in FROM_START):
+            missing = [key for key in FROM_START if not node.get(key)] or ["a job of this gate"]
+            self._conclude(host, f"no job was started for it: {', '.join(missing)} not told", "no_job")
+
+    def look(self) -> list[str]:
+        """One look at all nodes that are open; those that still are."""
+        waiting = [node for host, node in self._nodes.items() if host not in self.verdicts]
+        before = len(self.verdicts)
+        found = self._ask(waiting) if waiting else {}
+        now = time.monotonic()
+        for node in waiting:
+            text, problem = found.get(str(node["host"]), ("", "not asked"))
+            self._judge(str(node["host"]), node, text, problem, now)
+        if len(self.verdicts) > before:
+            self._ctx.say(f"{self._gate}: {len(self.verdicts)} of {len(self._nodes)} nodes have a verdict")
+        return [host for host in self._nodes if host not in self.verdicts]
+
+    def _judge(self, host: str, node: Mapping[str, Any], text: str, problem: str, now: float) -> None:
+        limit = float(node["limit"]) + _ENDING_SECONDS if self._timeout is None else float(self._timeout)
+        parts = [part.strip() for part in text.split(f"{_MARK}\n")]
+        if problem or len(parts) != 5 or not parts[1]:
+            self._problem[host] = problem or "its answer was cut short"
+            silent = now - self._heard[host]
+            if silent >= self._grace or now - self._begun >= limit:
+                told = f"the node did not answer for {silent:.0f} s while its gate ran: {self._problem[host][:200]}"
+                self._conclude(host, told, "unreachable")
+            return
+        self._heard[host] = now
+        boot, stat, answer = parts[1:4]
+        if boot != node["boot_id"]:
+            self._conclude(host, "the node was rebooted while its gate ran", "rebooted")
+        elif answer:
+            self._read(host, node, answer)
+        elif not _runs(stat, int(node["pid_start"])):
+            self._conclude(host, "the gate's process ended without a verdict: it was killed", "crashed")
+        elif now - self._begun >= limit:
+            self._conclude(host, f"no verdict within {limit:.0f} s", "late")
+
+    def _read(self, host: str, node: Mapping[str, Any], answer: str) -> None:
+        try:
+            known = json.loads(answer)
+        except ValueError:
+            known = None
+        said = known if isinstance(known, dict) else {}
+        wrong = [key for key in ("gate", "job", "boot_id") if said.get(key) != node[key]]
+        problem = f"it tells of another {', '.join(wrong)}" if wrong else ""
+        problem = problem or problem_of(said.get("verdict"), gate=self._gate, profile=node["profile"])
+        if problem:
+            self._conclude(host, f"the file of the verdict is not what the gate writes: {problem}", "unreadable")
+        else:
+            self._keep(host, said["verdict"])
+
+    def _conclude(self, host: str, text: str, id: str) -> None:
+        node = self._nodes[host]
+        started = str(node.get("started") or self._since)
+        profile = node.get("profile")
+        self._keep(host, inconclusive(self._gate, text, id=id, started=started, profile=profile))
+
+    def _keep(self, host: str, verdict: dict[str, Any]) -> None:
+        self._whole[host] = verdict
+        self.verdicts[host] = {
+            "ok": verdict["verdict"] == PASS,
+            "verdict": verdict["verdict"],
+            "seconds": round(time.monotonic() - self._begun, 1),
+            "reason": "" if verdict["verdict"] == PASS else sentence(verdict),
+            "findings": verdict["findings"],
+            "remedy": verdict["remedy"],
+            "evidence_digest": verdict["evidence_digest"],
+        }
+
+    def result(self) -> Result:
+        events = [Event("verdict", self._gate, verdict, host) for host, verdict in self._whole.items()]
+        return Result(changed=False, data={"gate": self._gate, "verdicts": self.verdicts}, events=events)
+
+
+def _runs(stat: str, started: int) -> bool:
+    """Is it the worker itself that lives, and not another process that was given its number?"""
+    fields = stat.rpartition(")")[2].split()
+    return len(fields) > 19 and fields[0] not in "ZX" and fields[19] == str(started)

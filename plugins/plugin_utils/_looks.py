@@ -1,0 +1,173 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asks many hosts from one worker, each over its own connection plugin. PRIVATE to the collection.
+
+A connection gets the options that a task of its own would give it: from the host's variables, from the task's and the
+play's keywords, and from variables of the task, its block and its role. Variables in the play's own ``vars`` are the
+exception: they belong to no host.
+"""
+
+from __future__ import annotations
+
+import queue
+import shlex
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible import constants as C
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import become_loader, connection_loader
+
+#: Each is a process of ssh while it lasts; the machine that runs the play has other work, too.
+_THREADS = 16
+
+
+class Looks:
+    """The connections of a batch."""
+
+    def __init__(self, action: ActionBase, variables: Mapping[str, Any], *, timeout: float) -> None:
+        self._action = action
+        self._task = action._task
+        self._hostvars = variables["hostvars"]
+        self._timeout = timeout
+        self._connections: dict[str, Any] = {}
+        self._stuck: dict[str, threading.Thread] = {}
+        own = {key: value for key, value in self._task.get_vars().items() if key.startswith("ansible_")}
+        self._of_task = {key: action._templar.template(value) for key, value in own.items()}
+
+    def ask(self, commands: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+        """The output of each host's command, or what was in the way. A host that hangs holds up nobody."""
+        found: dict[str, tuple[str, str]] = {}
+        todo: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[tuple[str, tuple[str, str]]] = queue.SimpleQueue()
+        for host, command in commands.items():
+            self._stuck = {name: thread for name, thread in self._stuck.items() if thread.is_alive()}
+            if host in self._stuck:
+                found[host] = ("", "the last look at it still hangs")
+                continue
+            try:
+                self._connection(host)
+            except Exception as exc:  # a host whose variables are broken is silent; the others are not
+                found[host] = ("", f"no connection: {exc}")
+                continue
+            todo.put((host, command))
+        return {**found, **self._gather(todo, answers)}
+
+    def _gather(
+        self, todo: queue.SimpleQueue[tuple[str, str]], answers: queue.SimpleQueue[tuple[str, tuple[str, str]]]
+    ) -> dict[str, tuple[str, str]]:
+        """Some at a time, each with its own end. The threads are daemons: one that hangs must not keep the worker."""
+        found: dict[str, tuple[str, str]] = {}
+        running: dict[str, tuple[threading.Thread, float]] = {}
+        while running or not todo.empty():
+            while len(running) < _THREADS and not todo.empty():
+                host, command = todo.get()
+                thread = threading.Thread(target=self._one, args=(host, command, answers.put), daemon=True)
+                thread.start()
+                running[host] = (thread, time.monotonic() + self._timeout)
+            soonest = min(end for _thread, end in running.values())
+            try:
+                host, answer = answers.get(timeout=max(0.0, soonest - time.monotonic()))
+            except queue.Empty:
+                self._give_up(running, found)
+                continue
+            if host in running:
+                found[host] = answer
+                del running[host]
+        return found
+
+    def _give_up(self, running: dict[str, tuple[threading.Thread, float]], found: dict[str, tuple[str, str]]) -> None:
+        now = time.monotonic()
+        for host in [host for host, (_thread, end) in running.items() if end <= now]:
+            thread, _end = running.pop(host)
+            self._stuck[host] = thread
+            # The next look gets a connection of its own; this one is left to the thread that hangs in it.
+            stale = self._connections.pop(host)
+            threading.Thread(target=_quietly, args=(stale.reset,), daemon=True).start()
+            found[host] = ("", f"it did not answer within {self._timeout:g} s")
+
+    def _one(self, host: str, command: str, put: Callable[[tuple[str, tuple[str, str]]], None]) -> None:
+        connection = self._connections[host]
+        try:
+            rc, out, err = connection.exec_command(self._wrapped(connection, command), in_data=None, sudoable=True)
+        except Exception as exc:  # whatever a connection plugin raises, the node did not answer
+            put((host, ("", str(exc)[:300] or type(exc).__name__)))
+            return
+        text = out.decode("utf-8", "replace").replace("\r\n", "\n")
+        problem = "" if rc == 0 else f"rc {rc}: {err.decode('utf-8', 'replace').strip()[-300:]}"
+        put((host, (text, problem)))
+
+    def _wrapped(self, connection: Any, command: str) -> str:
+        """As the base class of all actions wraps a command."""
+        if connection.become is not None:
+            command = connection.become.build_become_command(command, connection._shell)
+        if connection.allow_executable:
+            executable = connection._play_context.executable or connection._shell.executable or "/bin/sh"
+            command = f"{executable} -c {shlex.quote(command)}"
+        return command
+
+    def _connection(self, host: str) -> Any:
+        if host not in self._connections:
+            self._connections[host] = self._made(host)
+        return self._connections[host]
+
+    def _made(self, host: str) -> Any:
+        known = _Variables(self._hostvars[host], self._of_task)
+        context = self._action._play_context.copy()
+        context.remote_addr = str(known.get("ansible_host") or host)
+        name = str(known.get("ansible_connection") or self._task.connection or C.DEFAULT_TRANSPORT)
+        connection = connection_loader.get("ssh" if name == "smart" else name, context)
+        if connection is None:
+            raise ValueError(f"the connection plugin {name!r} was not found")
+        connection.set_become_plugin(self._become(known))
+        keys = {**self._task.dump_attrs(), "timeout": context.timeout}
+        del keys["retries"]
+        if context.password:
+            keys["password"] = context.password
+        _configure(connection, "connection", known, keys)
+        _configure(connection._shell, "shell", known, keys)
+        if connection.become is not None:
+            if context.become_pass:
+                keys["become_pass"] = context.become_pass
+            _configure(connection.become, "become", known, keys)
+        return connection
+
+    def _become(self, known: _Variables) -> Any:
+        said = known.get("ansible_become")
+        if not (self._task.become if said is None else boolean(said)):
+            return None
+        method = str(known.get("ansible_become_method") or self._task.become_method)
+        plugin = become_loader.get(method)
+        if plugin is None:
+            raise ValueError(f"the become plugin {method!r} was not found")
+        return plugin
+
+
+class _Variables:
+    """A host's variables, over which those of the task and its block go."""
+
+    def __init__(self, of_host: Any, of_task: Mapping[str, Any]) -> None:
+        self._host = of_host
+        self._task = of_task
+
+    def get(self, name: str) -> Any:
+        return self._task[name] if name in self._task else self._host.get(name)
+
+
+def _configure(plugin: Any, kind: str, known: _Variables, keys: Mapping[str, Any]) -> None:
+    names: Sequence[str] = C.config.get_plugin_vars(kind, plugin._load_name)
+    values = {name: known.get(name) for name in names}
+    plugin.set_options(
+        task_keys=dict(keys), var_options={name: value for name, value in values.items() if value is not None}
+    )
+
+
+def _quietly(function: Callable[[], Any]) -> None:
+    try:
+        function()
+    except Exception:  # it was hanging anyway
+        return

@@ -1,0 +1,319 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gates that go on by themselves: started on each node, watched by one task, collected by each host."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+
+pytestmark = pytest.mark.slow
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+CALLBACKS = Path(__file__).with_name("callback")
+BOOT_ID = "3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51"
+HEALTHY = made.text(made.dcgm4())
+
+
+class Site:
+    """Local hosts, each with a dcgmi, a boot id and a folder for jobs of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hosts: dict[str, dict[str, Any]] = {}
+
+    def host(self, name: str, body: str = "", output: str = HEALTHY, **variables: Any) -> Path:
+        home = self.folder / name
+        home.mkdir()
+        (home / "boot_id").write_text(f"{BOOT_ID}\n", encoding="ascii")
+        run = f'if [ "$1" = diag ]; then echo $$ > {home}/diag.pid; {body or ":"}; fi'
+        self.hosts[name] = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "gpufleet_serial": name,
+            "gpufleet_sku": "test-sku",
+            "home": str(home),
+            "dcgmi": made.dcgmi(home, output, body=run),
+            **variables,
+        }
+        return home
+
+    def begin(self, *tasks: Mapping[str, Any], flags: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        (self.folder / "profiles").mkdir(exist_ok=True)
+        (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
+        play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": list(tasks)}
+        shared = {"gpufleet_ledger_url": f"sqlite:///{self.folder / 'ledger.sqlite'}"}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+        (self.folder / "hosts.yml").write_text(
+            yaml.safe_dump({"all": {"hosts": self.hosts, "vars": shared}}), encoding="utf-8"
+        )
+        environment = {
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(made.CHECKOUT / "build" / "collections"),
+            "ANSIBLE_STDOUT_CALLBACK": "gate_results",
+            "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+            "GATE_RESULTS": str(self.folder / "results"),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
+            "ANSIBLE_REMOTE_TEMP": str(self.folder / "remote"),
+            "GPUFLEET_PROFILE_PATH": str(self.folder / "profiles"),
+        }
+        (self.folder / "results").unlink(missing_ok=True)
+        return subprocess.Popen(
+            [str(PLAYBOOK), "-i", "hosts.yml", "play.yml", *flags],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def play(self, *tasks: Mapping[str, Any], flags: tuple[str, ...] = ()) -> dict[str, list[dict[str, Any]]]:
+        """The results of each host, in the order of the tasks."""
+        running = self.begin(*tasks, flags=flags)
+        self.output, _none = running.communicate(timeout=120)
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in self.hosts}
+        assert (self.folder / "results").exists(), self.output
+        for line in (self.folder / "results").read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            found[one["host"]].append(one["result"])
+        return found
+
+    def diagnoses(self, name: str) -> int:
+        """How often dcgmi was asked for a diagnosis."""
+        path = self.folder / name / "dcgmi.calls"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return sum(1 for line in lines if line.startswith("diag"))
+
+    def verdicts(self, name: str) -> list[dict[str, Any]]:
+        """The verdict events of a host in the ledger."""
+        import sqlite3
+
+        with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:
+            rows = ledger.execute(
+                "SELECT e.data FROM events e JOIN nodes n USING (node_id)"
+                " WHERE n.name = ? AND e.kind = 'verdict' AND e.name = 'dcgm_gate' ORDER BY e.id",
+                (name,),
+            ).fetchall()
+        return [json.loads(data) for (data,) in rows]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+VALIDATING = {"gpufleet.baremetal.ledger_event": {"state": "validating", "force_reason": "a test"}}
+START: dict[str, Any] = {
+    "gpufleet.baremetal.dcgm_gate": {
+        "dcgmi": "{{ dcgmi }}",
+        "level": 2,
+        "detached": True,
+        "state_dir": "{{ home }}/jobs",
+        "boot_id_path": "{{ home }}/boot_id",
+        "timeout": 60,
+        "busy_timeout": 0,
+        "force_reason": "a test of the test",
+    },
+    "register": "started",
+}
+WAIT: dict[str, Any] = {
+    "gpufleet.baremetal.gate_wait": {"after": "started", "interval": 0.3, "grace": 2},
+    "run_once": True,
+    "register": "diagnosed",
+}
+COLLECT = {"gpufleet.baremetal.dcgm_gate": {"collect": "diagnosed"}, "ignore_errors": True}
+ALL = (VALIDATING, START, WAIT, COLLECT)
+
+
+def start(**options: Any) -> dict[str, Any]:
+    return {**START, "gpufleet.baremetal.dcgm_gate": {**START["gpufleet.baremetal.dcgm_gate"], **options}}
+
+
+def wait(**options: Any) -> dict[str, Any]:
+    return {**WAIT, "gpufleet.baremetal.gate_wait": {**WAIT["gpufleet.baremetal.gate_wait"], **options}}
+
+
+def shell(command: str) -> dict[str, Any]:
+    return {"ansible.builtin.shell": command}
+
+
+def until(condition: Any, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_one_task_watches_five_nodes_and_each_gets_its_verdict(site: Site) -> None:
+    for number in range(4):
+        site.host(f"node{number}", body="sleep 2")
+    site.host("seven", output=made.text(made.dcgm4(gpus=7)))
+    found = site.play(*ALL)
+    for name in ("node0", "node1", "node2", "node3"):
+        begun, last = found[name][1], found[name][-1]
+        assert "verdict" not in begun and not begun["changed"] and not begun["joined"], begun
+        assert last["verdict"] == "pass" and not last.get("failed"), last
+        assert [one["verdict"] for one in site.verdicts(name)] == ["pass"]
+        assert {key: last[key] for key in site.verdicts(name)[0]} == site.verdicts(name)[0]
+        assert site.diagnoses(name) == 1
+    bad = found["seven"][-1]
+    assert bad["failed"] and bad["verdict"] == "fail" and bad["remedy"] != "none" and bad["findings"], bad
+    assert "7 of 8 GPUs" in bad["msg"]
+    (watched,) = [one for results in found.values() for one in results if "verdicts" in one]
+    assert {name: one["ok"] for name, one in watched["verdicts"].items()} == {
+        name: name != "seven" for name in site.hosts
+    }
+    assert all(one["event"] > 0 for one in watched["verdicts"].values())
+    assert max(one["seconds"] for one in watched["verdicts"].values()) < 8, "together, not one after another"
+    folder = site.folder / "node0" / "jobs"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+
+
+def test_what_a_detached_gate_says_is_what_an_attached_one_says(site: Site) -> None:
+    site.host("node")
+    attached = {key: value for key, value in START["gpufleet.baremetal.dcgm_gate"].items() if key != "detached"}
+    site.play({"gpufleet.baremetal.dcgm_gate": attached}, *ALL)
+    first, second = site.verdicts("node")
+    for one in (first, second):
+        assert one.pop("started") <= one.pop("ended")
+    assert first == second
+
+
+FATES: Mapping[str, tuple[str, str]] = {
+    "killed": ("kill -9 $(sed 's/.*\"pid\": \\([0-9]*\\).*/\\1/' {{ home }}/jobs/*.job)", "crashed"),
+    "rebooted": ("echo another > {{ home }}/boot_id", "rebooted"),
+    "tampered": ('sleep 3; sed -i \'s/"fail"/"pass"/\' {{ home }}/jobs/*.json', "unreadable"),
+    "cut": ("sleep 3; truncate -s 100 {{ home }}/jobs/*.json", "unreadable"),
+    "exchanged": ('sleep 3; sed -i \'s/"job": "dcgm/"job": "dcgx/\' {{ home }}/jobs/*.json', "unreadable"),
+    "lost": ("rm -r {{ home }}/jobs; kill -9 {{ started.pid }}", "crashed"),
+}
+
+
+def test_whatever_befalls_a_job_it_is_no_pass(site: Site) -> None:
+    bad = made.failing(made.dcgm4(), "memory", 3, made.fault("GPU 3 has a row remap failure", 80))
+    for name, (act, _id) in FATES.items():
+        late = act.startswith("sleep")
+        site.host(
+            name, body="sleep 1" if late else "sleep 20", output=made.text(bad) if name == "tampered" else HEALTHY
+        )
+        site.hosts[name]["act"] = act
+    site.host("untouched", act="true")
+    found = site.play(VALIDATING, START, shell("{{ act }}"), WAIT, COLLECT)
+    for name, (_act, id) in FATES.items():
+        last = found[name][-1]
+        assert last["failed"] and last["verdict"] == "inconclusive", (name, last)
+        assert last["findings"][0]["id"] == id, (name, last["findings"])
+        assert [one["verdict"] for one in site.verdicts(name)] == ["inconclusive"]
+    assert found["untouched"][-1]["verdict"] == "pass"
+    until(lambda: not _lives(site.folder / "killed" / "diag.pid"), 10)
+
+
+def _lives(pid_file: Path) -> bool:
+    stat = Path(f"/proc/{int(pid_file.read_text())}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_a_diagnosis_that_hangs_ends_at_its_own_limit_and_a_late_one_at_the_waits(site: Site) -> None:
+    site.host("hangs", body="sleep 600")
+    site.host("late", body="sleep 20", limit=60)
+    found = site.play(VALIDATING, start(timeout="{{ limit | default(2) }}"), wait(timeout=8), COLLECT)
+    assert found["hangs"][-1]["verdict"] == "inconclusive"
+    assert found["hangs"][-1]["findings"][0]["id"] != "late"
+    assert found["late"][-1]["findings"][0]["id"] == "late"
+    assert not _lives(site.folder / "hangs" / "diag.pid")
+    os.kill(found["late"][1]["pid"], signal.SIGKILL)
+
+
+def test_a_second_start_joins_and_an_ended_job_is_not_run_again(site: Site) -> None:
+    site.host("node", body="sleep 2")
+    first = site.play(VALIDATING, START)["node"][1]
+    second, watched, last = site.play(START, WAIT, COLLECT)["node"]
+    assert second["joined"] and not first["joined"]
+    assert {key: second[key] for key in ("job", "pid", "pid_start")} == {
+        key: first[key] for key in ("job", "pid", "pid_start")
+    }
+    assert watched["verdicts"]["node"]["ok"] and last["verdict"] == "pass"
+    third = site.play(START, WAIT, COLLECT)["node"]
+    assert third[0]["joined"] and third[-1]["verdict"] == "pass"
+    assert site.diagnoses("node") == 1
+    # Another question, and another validation, are other jobs.
+    assert not site.play(start(tests=["memory"]), WAIT)["node"][0]["joined"]
+    again = {"gpufleet.baremetal.ledger_event": {"state": "quarantined", "reason": "x", "remedy": "retest"}}
+    assert not site.play(again, VALIDATING, START, WAIT)["node"][2]["joined"]
+    assert site.diagnoses("node") == 3
+    # An answer of yesterday says little of today.
+    for path in (site.folder / "node" / "jobs").glob("*.json"):
+        os.utime(path, (time.time() - 90000, time.time() - 90000))
+    assert not site.play(START, WAIT)["node"][0]["joined"]
+
+
+def test_a_killed_controller_goes_on_with_the_same_diagnosis(site: Site) -> None:
+    site.host("node", body="sleep 5")
+    run = site.begin(*ALL)
+    until(lambda: site.diagnoses("node") == 1)
+    time.sleep(1)  # into the wait
+    run.kill()
+    run.communicate(timeout=60)
+    begun, watched, last = site.play(START, WAIT, COLLECT)["node"]
+    assert begun["joined"] and watched["verdicts"]["node"]["ok"] and last["verdict"] == "pass"
+    assert site.diagnoses("node") == 1
+    assert [one["verdict"] for one in site.verdicts("node")] == ["pass"]
+
+
+def test_a_node_that_falls_silent_is_inconclusive_and_the_others_go_on(site: Site) -> None:
+    site.host("well", body="sleep 1")
+    site.host("dead", body="sleep 1")
+    # From here on the node's shell says nothing, as one that hangs, or one that is gone.
+    site.hosts["dead"]["ansible_shell_executable"] = "/bin/sh"
+    gone = {"ansible.builtin.set_fact": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}}
+    found = site.play(VALIDATING, START, {**gone, "when": "inventory_hostname == 'dead'"}, WAIT, COLLECT)
+    assert found["well"][-1]["verdict"] == "pass"
+    last = found["dead"][-1]
+    assert last["failed"] and last["findings"][0]["id"] == "unreachable" and "port 1" in last["msg"], last
+    assert [one["verdict"] for one in site.verdicts("dead")] == ["inconclusive"]
+
+
+def test_without_evidence_nothing_is_started(site: Site) -> None:
+    site.host("node")
+    task = {**START["gpufleet.baremetal.dcgm_gate"]}
+    del task["force_reason"]
+    refused = site.play(VALIDATING, {**START, "gpufleet.baremetal.dcgm_gate": task})["node"][-1]
+    assert refused["error"]["kind"] == "evidence_missing"
+    assert site.diagnoses("node") == 0 and not (site.folder / "node" / "jobs").exists()
+
+
+def test_a_folder_that_others_can_write_to_is_refused(site: Site) -> None:
+    home = site.host("node")
+    (home / "jobs").mkdir()
+    (home / "jobs").chmod(0o777)
+    refused = site.play(VALIDATING, START)["node"][-1]
+    assert refused["failed"] and refused["verdict"] == "inconclusive" and "not ours alone" in refused["msg"]
+    assert site.diagnoses("node") == 0
+
+
+def test_check_mode_starts_nothing_and_fails_nobody(site: Site) -> None:
+    home = site.host("node")
+    found = site.play(*ALL, flags=("--check", "--diff"))["node"]
+    assert len(found) == 4 and not any(one.get("failed") for one in found), found
+    assert found[-1]["verdict"] == "inconclusive"
+    assert not (home / "jobs").exists() and site.diagnoses("node") == 0
+    assert not (site.folder / "ledger.sqlite").exists() or site.verdicts("node") == []
+
+
+def test_a_job_needs_something_to_belong_to(site: Site) -> None:
+    site.host("node")
+    assert "validating" in site.play(START)["node"][-1]["msg"]
+    assert site.play(start(job="by-hand"), WAIT, COLLECT)["node"][-1]["verdict"] == "pass"
+    assert (site.folder / "node" / "jobs" / "by-hand.json").exists()
