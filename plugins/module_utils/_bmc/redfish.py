@@ -41,6 +41,7 @@ _RESET_TYPES = {
 }
 #: How often, and how long, a write is offered again to a BMC that says "not now".
 _AGAIN_SECONDS = 5.0
+_SETTLE_SECONDS = 10.0
 _AGAIN_TIMEOUT = 180.0
 _ROOT = "/redfish/v1/"
 
@@ -275,7 +276,7 @@ class RedfishBmc(c.Bmc):
         return answer
 
     def _offered_again(self, attempt: Callable[[], Any], first: FleetError, limit: float) -> Any:
-        pause = max(_AGAIN_SECONDS, first.after if isinstance(first, c.NotNow) else 10.0)
+        pause = max(_AGAIN_SECONDS, first.after if isinstance(first, c.NotNow) else _SETTLE_SECONDS)
         problems: list[FleetError] = []
 
         def next_turn() -> Any:

@@ -60,7 +60,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
         (power, "_RESET_PACE", 0.05), (power, "_REFUSED_SECONDS", 0.5), (power, "_PROBE_EVERY", 2),
         (boot, "_READBACK_SECONDS", 1.0), (boot, "_READBACK_PACE", 0.05), (boot, "_BOOT_PACE", 0.05),
-        (redfish, "_AGAIN_SECONDS", 0.1), (redfish_link, "RETRY_SECONDS", 0.1), (redfish_link, "PATIENCE_BROKEN", 1.0),
+        (redfish, "_AGAIN_SECONDS", 0.1), (redfish, "_SETTLE_SECONDS", 0.2),
+        (redfish_link, "RETRY_SECONDS", 0.1), (redfish_link, "PATIENCE_BROKEN", 1.0),
         (redfish_task, "POLL_SECONDS", 0.05), (ipmi, "_AGAIN_SECONDS", 0.2),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
@@ -228,7 +229,7 @@ def shared_emulator(tmp_path_factory: pytest.TempPathFactory, authority: Authori
         yield running
 
 
-@pytest.fixture(params=["redfish", "emulator", "ipmi_sim"])
+@pytest.fixture(params=["redfish", *(pytest.param(name, marks=pytest.mark.slow) for name in ("emulator", "ipmi_sim"))])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     """Each BMC in turn, its machine off."""
     if request.param == "redfish":

@@ -111,6 +111,7 @@ def test_addresses_that_are_none(address: str) -> None:
         ipmi_link.host_and_port(address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [b"", b"\x06\x00\xff\x07", b"\x06\x00\xff\x07" + bytes(40), bytes(range(64))],

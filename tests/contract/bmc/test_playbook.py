@@ -109,6 +109,7 @@ def test_the_three_verbs_in_the_worker(play: Play) -> None:
     assert ("note", "forced") in kinds and kinds[-1] == ("outcome", "redfish_power")
 
 
+@pytest.mark.slow
 def test_no_password_anywhere(play: Play) -> None:
     play.run(
         task("pxe_boot", power="on"), task("redfish_power", state="off"), task("bmc_info"), flags=("-vvvv", "--diff")
@@ -119,6 +120,7 @@ def test_no_password_anywhere(play: Play) -> None:
         assert PASSWORD not in text
 
 
+@pytest.mark.slow
 def test_a_wrong_password_is_tried_once_and_not_shown(play: Play) -> None:
     found = play.run(task("redfish_power", state="on"), flags=("-vvvv",), gpufleet_bmc_password="wrong-horse")
     assert found["r0"]["error"]["kind"] == "auth" and "gpufleet_bmc_password" in found["r0"]["msg"]
@@ -126,17 +128,17 @@ def test_a_wrong_password_is_tried_once_and_not_shown(play: Play) -> None:
     assert "wrong-horse" not in play.output
 
 
+@pytest.mark.slow
 def test_check_mode_writes_nothing(play: Play) -> None:
     found = play.run(
         task("pxe_boot", power="restart"), task("redfish_power", state="cycle"), flags=("--check", "--diff")
     )
-    assert (
-        found["r0"]["changed"] and found["r0"]["after"]["power"] == "on" and found["r0"]["verdict"] == "inconclusive"
-    )
+    assert found["r0"]["changed"] and found["r0"]["after"]["power"] == "on" and found["r0"]["verdict"] == "inconclusive"
     assert found["r1"]["after"] == {"power": "on"}
     assert play.rig.writes() == 0 and not play.ledger.exists()
 
 
+@pytest.mark.slow
 def test_past_the_provisioner_only_under_its_maintenance(play: Play) -> None:
     found = play.run(
         task("redfish_power", state="on"), task("pxe_boot"), task("bmc_info"), gpufleet_provisioner="ironic"
@@ -146,6 +148,7 @@ def test_past_the_provisioner_only_under_its_maintenance(play: Play) -> None:
     assert found["r2"]["power"] == "off" and play.rig.writes() == 0
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_named(play: Play) -> None:
     found = play.run(
         task("redfish_power", state="on"), task("redfish_power", state="sideways"), gpufleet_bmc_address=""

@@ -167,6 +167,7 @@ def test_a_disk_boot_is_no_network_boot(rig: Rig) -> None:
     assert "booted from a disk" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_old_boot_is_no_new_one(rig: Rig) -> None:
     old = {"boot_id": "the-old-one", "cmdline": "BOOTIF=01-52-54-00-00-00-01", "uptime": "86400"}
     for start in ("Off", "On"):

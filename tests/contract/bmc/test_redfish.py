@@ -55,6 +55,7 @@ def test_every_maker_boots_from_the_network_once(fake: Make, name: str) -> None:
     assert rig.bmc.machine.boots == ["Pxe", "disk"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(VENDORS) - {"chassis", "blades"}))
 def test_every_maker_through_all_states_of_power(fake: Make, name: str) -> None:
     rig = fake(name, lag=0.3)
