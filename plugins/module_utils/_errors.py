@@ -26,6 +26,7 @@ Raise deep, catch once, in ``main()`` or in the action's base class. PRIVATE to 
 
 from __future__ import annotations
 
+import sys
 import traceback
 from typing import Any
 
@@ -107,7 +108,8 @@ class MissingLibrary(ConfigError):
     def __init__(self, library: str, *, why: str = "", cause: str | None = None) -> None:
         super().__init__(
             f"the Python library {library} is not installed" + (f" ({why})" if why else ""),
-            do=f"install it beside ansible-core: pip install {library}"
+            # Which Python that is, the controller's or a jump host's, is known here alone.
+            do=f"on the machine that runs this: {sys.executable or 'python3'} -m pip install {library}"
             " (execution environments: meta/ee-requirements.txt lists it)",
             details={"exception": cause} if cause else None,
         )

@@ -94,6 +94,7 @@ class VerbAction(ActionBase):
         self._host = str(self._vars.get("inventory_hostname", "localhost"))
         self._ledger: Ledger | None = None
         self._ids: dict[str, str] = {}
+        self._intended = ""
         self._secrets: frozenset[str] = frozenset()
         result: dict[str, Any]
         try:
@@ -146,7 +147,9 @@ class VerbAction(ActionBase):
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         evidence = None
         if not self._task.check_mode and self.writes(params):
-            evidence = self._line.before_write(f"{self.NAME} on {self._where()}", destructive=self.destructive(params))
+            intended = f"{self.NAME} on {self._where()}"
+            evidence = self._line.before_write(intended, destructive=self.destructive(params))
+            self._intended = intended
         # The ledger's address, which can hold a password, stays here: FLEET is the controller's alone.
         with kept_alive(self._line.beat):
             result: dict[str, Any] = self._execute_module(
@@ -157,7 +160,7 @@ class VerbAction(ActionBase):
         result.pop("invocation", None)
         if evidence:
             result["evidence"] = evidence
-        return result
+        return _located(result, self._host)
 
     # -- options -----------------------------------------------------------------------------------------------
 
@@ -262,7 +265,12 @@ class VerbAction(ActionBase):
         ]
         if self._task.check_mode:
             return
-        if result.get("asked"):
+        # A module is shipped after its intent is written, whatever it then finds to do; each intent has its outcome.
+        if self._intended and result.get("failed"):
+            kind = (result.get("error") or {}).get("kind", "error")
+            failed = {"asked": [self._intended], "error": str(result.get("msg", "")), "kind": kind}
+            events.append(Event("outcome", self.NAME, failed))
+        elif result.get("asked") or self._intended:
             kept = ("changed", "before", "after", "asked", "evidence", "msg")
             events.append(Event("outcome", self.NAME, {key: result[key] for key in kept if key in result}))
         ids = self._append(events)
@@ -274,6 +282,15 @@ class VerbAction(ActionBase):
             return []
         pairs = [(self.node_id(event.node), event) for event in events]
         return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
+
+
+def _located(result: dict[str, Any], node: str) -> dict[str, Any]:
+    """A failure that a module tells of names the node: the module itself did not know for whom it ran."""
+    error = result.get("error")
+    if result.get("failed") and isinstance(error, Mapping) and error.get("what") and not error.get("node"):
+        told = {key: str(error.get(key) or "") for key in ("what", "address", "wanted", "seen", "do")}
+        result.update(msg=str(FleetError(**told, node=node)), error={**error, "node": node})
+    return result
 
 
 def _small(params: Mapping[str, Any]) -> dict[str, Any]:
