@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -90,7 +91,7 @@ class Fleet:
 
     def count(self) -> dict[str, int]:
         tables = ("nodes", "aliases", "events")
-        with sqlite3.connect(self.ledger) as ledger:
+        with contextlib.closing(sqlite3.connect(self.ledger)) as ledger:
             return {name: ledger.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
 
 
