@@ -43,6 +43,14 @@ class Run:
         last: dict[str, Any] = found[-1]
         return last
 
+    def refusal(self, host: str) -> dict[str, Any]:
+        """The verdict that a host failed on."""
+        failed = [line["result"] for line in self.results if line["host"] == host and line["result"].get("failed")]
+        judged = [result for result in failed if "verdict" in result]
+        assert judged, f"no verdict failed {host}\n{self.tail()}"
+        last: dict[str, Any] = judged[-1]
+        return last
+
     def failure(self, host: str) -> str:
         """What a host's first failed task said."""
         lines = [line["result"] for line in self.results if line["host"] == host]
@@ -141,6 +149,7 @@ def verbs(
         {
             "name": f"call {number}",
             f"gpufleet.baremetal.{module}": args,
+            "register": f"call{number}",
             "ignore_errors": True,
             "ignore_unreachable": True,
         }

@@ -108,7 +108,7 @@ ROUNDS = {
     "second": ({"gpu003": "dcgm_all_skip", "gpu004": "dcgm_hang"}, NEW_IMAGE),
     "third": ({"gpu001": "sxid", "gpu002": "dcgm_exit0_failing"}, ()),
 }
-STAGE = {"sxid": "Read the kernel log since the node was imaged"}
+GATE = {"sxid": "kernel_log_gate"}
 WORDS = {
     "dcgm_killed": "signal",
     "dcgm_noise": "no diagnosis",
@@ -134,8 +134,9 @@ def test_a_broken_diagnosis_never_admits(validated: Validated) -> None:
     faults, run, _image = validated
     assert run.rc == 2, run.tail()
     for node, name in faults.items():
-        verdict = run.of(node, STAGE.get(name, "Run the DCGM diagnostics"))
-        assert verdict.get("verdict") in ("fail", "inconclusive") and verdict["failed"], verdict
+        verdict = run.refusal(node)
+        assert verdict["verdict"] in ("fail", "inconclusive"), verdict
+        assert verdict["gate"] == GATE.get(name, "dcgm_gate"), verdict
         assert WORDS[name] in not_admitted(node), (name, not_admitted(node))
 
 

@@ -103,6 +103,9 @@ def test_check_mode_of_every_playbook_sends_no_write(day0: lab.Run, playbook: st
 def test_check_mode_of_every_verb_sends_no_write(day0: lab.Run) -> None:
     before = world()
     calls = [
+        ("dcgm_gate", {"level": 3, "detached": True}),
+        ("gate_wait", {"after": "call0"}),
+        ("dcgm_gate", {"collect": "call1"}),
         ("bmc_info", {}),
         *POWER_VERBS,
         ("redfish_power", {"state": "on"}),
@@ -252,7 +255,7 @@ def job_on(node: str) -> str:
     return number
 
 
-HIT_WORK = [*POWER_VERBS, ("dcgm_gate", {"level": 3})]
+HIT_WORK = [*POWER_VERBS, ("dcgm_gate", {"level": 3}), ("dcgm_gate", {"level": 3, "detached": True})]
 
 
 def none_hits_work(node: str, seen: str) -> None:
