@@ -16,6 +16,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -103,6 +104,8 @@ def sshd(folder: Path) -> Iterator[dict[str, Any]]:
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # sshd's own place to lock itself in
+    # The path of a socket may have 107 bytes, which pytest's own folders come close to.
+    sockets = tempfile.mkdtemp(prefix="gpufleet-ssh-", dir="/tmp")
     daemon = subprocess.Popen([str(SSHD), "-D", "-e", "-f", str(folder / "config")], stderr=subprocess.DEVNULL)
     try:
         _wait_for_port(port)
@@ -110,13 +113,14 @@ def sshd(folder: Path) -> Iterator[dict[str, Any]]:
             "ansible_connection": "ssh", "ansible_host": ADDRESS, "ansible_port": port,
             "ansible_ssh_private_key_file": str(folder / "user"),
             "ansible_ssh_common_args": (
-                f"-F none -o UserKnownHostsFile={folder}/known -o StrictHostKeyChecking=yes -o ControlMaster=no"
-                " -o ControlPath=none -o IdentitiesOnly=yes"
+                f"-F none -o UserKnownHostsFile={folder}/known -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
+                f" -o ControlMaster=auto -o ControlPersist=5 -o ControlPath={sockets}/%C"
             ),
         }  # fmt: skip
     finally:
         daemon.terminate()
         daemon.wait(timeout=20)
+        shutil.rmtree(sockets, ignore_errors=True)
 
 
 def _wait_for_port(port: int) -> None:
