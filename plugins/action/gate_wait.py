@@ -30,8 +30,7 @@ class ActionModule(BatchAction):
             raise ConfigError("nobody said which jobs to wait for", do="give the option after")
         params = super().prepare(params)
         if not self._task.check_mode:
-            for node in params["nodes"]:
-                self._lease(node)
+            self._lease(params["nodes"])
         looks = Looks(self, self._vars, timeout=params["look_timeout"])
 
         def look(nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
@@ -39,12 +38,18 @@ class ActionModule(BatchAction):
 
         return {**params, "look": look}
 
-    def _lease(self, node: dict[str, Any]) -> None:
-        """Take the lease, so that the wait renews it; a node on which another run works is refused alone."""
+    def _lease(self, nodes: Sequence[dict[str, Any]]) -> None:
+        """Take the leases, so that the wait renews them; a node on which another run works is refused alone."""
         try:
-            self._line.hold([str(node["host"])])
-        except (ConfigError, LeaseHeld) as exc:
-            node["refused"] = str(exc.located(node=str(node["host"])))
+            self._line.hold([str(node["host"]) for node in nodes])
+            return
+        except (ConfigError, LeaseHeld):
+            pass  # one of them: which one is found by asking for each
+        for node in nodes:
+            try:
+                self._line.hold([str(node["host"])])
+            except (ConfigError, LeaseHeld) as exc:
+                node["refused"] = str(exc.located(node=str(node["host"])))
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         return self._once(params, self._watched)

@@ -323,3 +323,22 @@ def test_a_job_needs_something_to_belong_to(site: Site) -> None:
     assert "validating" in site.play(START)["node"][-1]["msg"]
     assert site.play(start(job="by-hand"), WAIT, COLLECT)["node"][-1]["verdict"] == "pass"
     assert (site.folder / "node" / "jobs" / "by-hand.json").exists()
+
+
+def test_a_node_on_which_another_run_works_is_left_to_it(site: Site) -> None:
+    """Between the start and the wait its lease went to a run that is alive, on another machine."""
+    for name in ("ours", "theirs"):
+        site.host(name)
+    site.play(VALIDATING)
+    taken = (
+        "UPDATE leases SET run_id = 'theirs', host = 'elsewhere', boot_id = 'x', fencing = fencing + 1,"
+        " expires = strftime('%s', 'now') + 600 WHERE node_id = (SELECT node_id FROM nodes WHERE name = 'theirs')"
+    )
+    path = str(site.folder / "ledger.sqlite")
+    code = f"import sqlite3; c = sqlite3.connect({path!r}); c.execute({taken!r}); c.commit()"
+    steal = {"ansible.builtin.command": {"argv": [sys.executable, "-c", code]}, "run_once": True}
+    found = site.play(START, steal, WAIT, COLLECT)
+    assert found["ours"][-1]["verdict"] == "pass"
+    assert found["theirs"][-1]["failed"] and "verdict" not in found["theirs"][-1], found["theirs"][-1]
+    assert found["theirs"][-1]["error"]["kind"] == "not_ours"
+    assert site.verdicts("theirs") == []
