@@ -220,14 +220,14 @@ gate:
   sample: dcgm_gate
 gpus:
   description: The GPUs that DCGM listed, with number, device id and serial; empty where it lists none.
-  returned: when dcgmi ran
+  returned: when dcgmi ran, without O(detached) and O(collect)
   type: list
   elements: dict
   sample:
     - {gpu: 0, device_id: "2330", serial: "1650524000001"}
 evidence_path:
   description: Where the raw outputs lie; empty without O(evidence_path).
-  returned: when dcgmi ran
+  returned: when dcgmi ran, without O(detached) and O(collect)
   type: str
   sample: /var/log/gpufleet/dcgm.json
 """

@@ -90,11 +90,11 @@ def _started(params: Mapping[str, Any], session: _Session, started: str, wanted:
 
     def work() -> dict[str, Any]:
         try:
-            verdict, more = _measured(session, Context(), started, wanted)
+            verdict, _more = _measured(session, Context(), started, wanted)
         except BaseException as exc:  # a job that breaks says so, or its silence would be taken for a kill
             text = f"the gate broke: {type(exc).__name__}: {str(exc)[:300]}"
-            return {"verdict": inconclusive(GATE, text, id="crashed", started=started, profile=wanted.reference())}
-        return {"verdict": verdict, "more": more}
+            verdict = inconclusive(GATE, text, id="crashed", started=started, profile=wanted.reference())
+        return verdict
 
     found = job.start(GATE, params, work, limit=session.limit, profile=wanted.reference())
     places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}

@@ -48,7 +48,7 @@ def start(
 ) -> dict[str, Any]:
     """Start the job, or join the one of this name, running or ended.
 
-    :param work: gives ``{"verdict": ..., "more": ...}``; whatever it raises must already be part of that.
+    :param work: gives the verdict; whatever goes wrong in it must be part of that.
     :param limit: seconds after which the work ends by itself.
     :returns: what the job's file says, with ``joined``.
     :raises ConfigError: where the folder is not ours alone.
@@ -192,9 +192,9 @@ def _worker(
     pid = os.getpid()
     _write(_record(folder, about["job"]), {**about, "pid": pid, "pid_start": process_start(pid)})
     say(b"ok")
-    done = work()
+    verdict = work()
     head = {key: about[key] for key in ("schema", "gate", "job", "boot_id")}
-    _write(_answer(folder, about["job"]), {**head, **done})
+    _write(_answer(folder, about["job"]), {**head, "verdict": verdict})
 
 
 def _detach(body: Callable[[Callable[[bytes], None]], None]) -> None:

@@ -219,6 +219,9 @@ def test_whatever_befalls_a_job_it_is_no_pass(site: Site) -> None:
         assert [one["verdict"] for one in site.verdicts(name)] == ["inconclusive"]
     assert found["untouched"][-1]["verdict"] == "pass"
     until(lambda: not _lives(site.folder / "killed" / "diag.pid"), 10)
+    again = site.play(START, WAIT, COLLECT)
+    for name in ("killed", "rebooted", "tampered"):
+        assert again[name][0]["joined"] and again[name][-1]["verdict"] == "inconclusive", "to run again is no way out"
 
 
 def _lives(pid_file: Path) -> bool:
