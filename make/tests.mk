@@ -27,8 +27,9 @@ fast-2.19 fast-2.21: fast-%: setup-%
 	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack and not slow" $(WITHOUT_RACK)
 
 units: $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) ## Unit and contract tests, on each ansible-core
+# The slow ones, against real services, run on the main pair alone
 units-2.19 units-2.21: units-%: setup-%
-	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack" $(WITHOUT_RACK)
+	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack$(if $(filter $(MAIN),$*),, and not slow)" $(WITHOUT_RACK)
 
 # The same unit tests as ansible-test runs them: in the collection's own name space, with its own pytest settings
 ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-%

@@ -41,8 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if starts_services(item):
             item.add_marker("slow")
         if CONTRACT in item.path.parents:
-            # One worker a suite: its services have fixed addresses.
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(CONTRACT).parts[0]))
+            # One worker a file: what its session fixtures start is started once.
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 def starts_services(item: pytest.Item) -> bool:
