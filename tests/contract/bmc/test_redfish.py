@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     NotProven,
     Refused,
+    Unreachable,
     Unsupported,
 )
 from fake_bmc.vendors import VENDORS
@@ -312,3 +313,71 @@ def test_a_quirk_is_never_a_proof(fake: Make, prove: str, proof: str) -> None:
     change_by_hand.override["enabled"] = "Disabled"
     with pytest.raises(FleetError):
         boot(rig, power="restart", prove=prove, ctx=Ctx(boot_probe=rig.probe), timeout=1.0)
+
+
+# -- login and TLS ---------------------------------------------------------------------------------------------
+
+
+def test_one_login_is_tried(fake: Make) -> None:
+    rig = fake("plain")
+    with pytest.raises(AuthFailed) as caught:
+        change(rig, "on", bmc_password="wrong-horse")
+    assert rig.bmc.failed_logins == 1 and len(rig.bmc.paths) == 1
+    assert "wrong-horse" not in str(caught.value.as_result())
+
+
+def test_the_environment_decides_nothing(fake: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    (tmp_path / "empty.pem").write_text("")
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "empty.pem"))
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login thief password thief\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    rig = fake("plain")
+    assert change(rig, "on")["changed"]
+    assert change(rig, "off", bmc_ca_path=None, bmc_verify_tls=False)["changed"]
+    assert rig.bmc.failed_logins == 0
+
+
+def test_an_unknown_authority_is_not_trusted(fake: Make) -> None:
+    rig = fake("plain")
+    with pytest.raises(Unreachable, match="no trusted TLS"):
+        change(rig, "on", bmc_ca_path=None)
+    with pytest.raises(Unreachable, match="no trusted TLS"):
+        change(rig, "on", bmc_address=rig.bmc.url.replace("127.0.0.1", "localhost"))
+    assert not rig.bmc.paths
+
+
+@pytest.mark.parametrize("path", ["/nowhere/ca.pem", __file__])
+def test_a_ca_file_that_is_none(fake: Make, path: str) -> None:
+    with pytest.raises(ConfigError, match="certificate authorities"):
+        change(fake("plain"), "on", bmc_ca_path=path)
+
+
+@pytest.mark.parametrize("address", ["https://admin:secret@127.0.0.1", "ftp://127.0.0.1", "https://"])
+def test_an_address_that_is_none(fake: Make, address: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        change(fake("plain"), "on", bmc_address=address)
+    assert "secret" not in str(caught.value)
+
+
+def test_connections_are_kept(fake: Make) -> None:
+    rig = fake("plain", lag=0.1)
+    seen: set[Any] = set()
+    original = rig.bmc.get
+    rig.bmc.get = lambda path: seen.add(threading.get_ident()) or original(path)  # type: ignore[func-returns-value]
+    boot(rig, power="on")
+    assert len(seen) == 1
+
+
+def test_sushys_own_objects_work_on_the_link(fake: Make) -> None:
+    sushy = pytest.importorskip("sushy")
+    auth = pytest.importorskip("sushy.auth")
+    from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
+
+    rig = fake("plain", power="On")
+    with RedfishBmc({**rig.params, "timeout": 5.0}, Ctx()) as bmc:
+        root = sushy.Sushy(bmc.address, auth=auth.BasicAuth("a", "b"), connector=bmc.link)
+        assert root.get_system().power_state == sushy.PowerState.ON
+    assert rig.bmc.failed_logins == 0
