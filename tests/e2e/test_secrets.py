@@ -19,7 +19,7 @@ from typing import Any
 import lab
 import pytest
 
-WRONG = "Wr0ng-horse-battery-17"
+WRONG = "Wr0ng-battery-17"  # IPMI knows 20 bytes at most
 LOUD = ("-vvv", "--diff")
 NODES = ("gpu001", "gpu004")  # one Redfish BMC, one IPMI BMC
 LIMIT = ("--limit", ",".join(NODES))
