@@ -288,7 +288,7 @@ def _located(result: dict[str, Any], node: str) -> dict[str, Any]:
     """A failure that a module tells of names the node: the module itself did not know for whom it ran."""
     error = result.get("error")
     if result.get("failed") and isinstance(error, Mapping) and error.get("what") and not error.get("node"):
-        told = {key: str(error.get(key) or "") for key in ("what", "address", "wanted", "seen", "do")}
+        told: dict[str, Any] = {key: str(error.get(key) or "") for key in ("what", "address", "wanted", "seen", "do")}
         result.update(msg=str(FleetError(**told, node=node)), error={**error, "node": node})
     return result
 

@@ -39,11 +39,7 @@ def _images(event: Mapping[str, Any]) -> bool:
     if event["kind"] == "state":
         return event["name"] in _IMAGING
     options = event["data"].get("options") or {}
-    return (
-        event["kind"] == "intent"
-        and event["name"] == "provisioner_node"
-        and options.get("state") in _REPLACES_IMAGE
-    )
+    return event["kind"] == "intent" and event["name"] == "provisioner_node" and options.get("state") in _REPLACES_IMAGE
 
 
 def _last(events: Sequence[Mapping[str, Any]], fits: Any) -> Mapping[str, Any] | None:

@@ -171,9 +171,7 @@ def _header(row: tuple[int, Sequence[str]], complaints: _Complaints) -> list[str
     return names
 
 
-def _row(
-    line: int, cells: Sequence[str], header: Sequence[str], complaints: _Complaints
-) -> dict[str, _Cell]:
+def _row(line: int, cells: Sequence[str], header: Sequence[str], complaints: _Complaints) -> dict[str, _Cell]:
     if len(cells) != len(header):
         extra = [cell for cell in cells[len(header) :] if cell.strip()]
         if len(cells) < len(header) or extra:
