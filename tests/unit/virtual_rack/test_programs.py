@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -181,9 +182,17 @@ needs_rack_python = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """gpg's agent has a socket in its home, and the name of a socket is at most 107 characters long."""
+    with tempfile.TemporaryDirectory(prefix="gf") as folder:
+        yield Path(folder)
+
+
 @needs_rack_python
 @pytest.mark.slow
-def test_keys_and_signed_images(tmp_path: Path) -> None:
+def test_keys_and_signed_images(short_path: Path) -> None:
+    tmp_path = short_path
     keys = ["--rack", str(tmp_path), "--ironic-user", "admin"]
     keys += ["--bmc-address", "127.77.0.11", "--bmc-address", "127.0.0.1"]
     assert run_rack_program("keys.py", *keys)["changed"]
