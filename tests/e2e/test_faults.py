@@ -300,6 +300,8 @@ def readmit_refused(*words: str, more: tuple[str, ...] = ()) -> None:
 
 
 def test_an_expired_passport_is_refused(revalidated: lab.Run) -> None:
+    [(expires,)] = lab.ledger_rows("SELECT max(expires) FROM passports WHERE expires - issued < 60")
+    lab.wait_for(lambda: time.time() > expires, 10, "the passport has expired")
     readmit_refused("expired")
 
 
