@@ -18,6 +18,9 @@ import pytest
 import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+# In a checkout the link that 'make setup' makes; under ansible-test the tree that it works in.
+LINKED = CHECKOUT / "build" / "collections"
+COLLECTIONS = LINKED if LINKED.is_dir() else CHECKOUT.parents[2]
 PLUGIN = "gpufleet.baremetal.fleet"
 
 
@@ -74,7 +77,7 @@ class Site:
         path = Path(python or sys.executable).with_name(program)
         env = {key: value for key, value in os.environ.items() if not key.startswith(("GPUFLEET_", "ANSIBLE_"))}
         env.update(
-            ANSIBLE_COLLECTIONS_PATH=str(CHECKOUT / "build" / "collections"),
+            ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS),
             ANSIBLE_INVENTORY_UNPARSED_FAILED="True",
             ANSIBLE_HOME=str(self.folder / "home"),
             ANSIBLE_NOCOLOR="1",
