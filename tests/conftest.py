@@ -24,6 +24,8 @@ MARKERS = {
 # One of these tests takes a second or more, so they are no part of what runs before each commit.
 REAL_SERVICES = {"cluster", "slurm", "ironic_site", "postgresql"}
 REAL_PARAMETERS = {"emulator", "ipmi_sim", "ironic", "postgresql"}
+# Files whose tests run ansible-playbook for each verb, by both doors or through a jump host
+WHOLE_RUNS = {"test_doors.py", "test_playbook.py", "test_jump_host.py", "test_election.py"}
 CONTRACT = Path(__file__).resolve().parent / "contract"
 
 
@@ -48,6 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def starts_services(item: pytest.Item) -> bool:
     values = getattr(getattr(item, "callspec", None), "params", {}).values()
     parameters = {value for value in values if isinstance(value, str)}
+    if item.path.name in WHOLE_RUNS:
+        return True
     return bool(REAL_SERVICES & set(getattr(item, "fixturenames", ())) or REAL_PARAMETERS & parameters)
 
 
