@@ -131,6 +131,12 @@ options:
     description: Seconds until a new passport expires.
     type: int
     default: 2592000
+  valid_for:
+    description:
+      - Seconds that the passport must still live. With V(verified), so that it does not expire while the node is being
+        admitted; with V(issued), one that is about to expire is not kept but issued anew.
+    type: int
+    default: 0
   firmware:
     description: The node's firmware inventory, to be signed with the rest.
     type: list

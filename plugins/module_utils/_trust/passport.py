@@ -107,6 +107,7 @@ def _examined(
         machine=machine,
         image=params.get("image"),
         skew=params["max_clock_skew"],
+        valid_for=params["valid_for"],
     )
     if not reasons or all(not item.startswith(("type:", "predicate:", "subject: not")) for item in reasons):
         return _summary(envelope, statement, key), reasons + _since(statement, evidence)

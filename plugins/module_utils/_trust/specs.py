@@ -71,6 +71,7 @@ NODE_PASSPORT = spec(
     image={"type": "dict", "options": IMAGE_OPTIONS},
     policy={"type": "dict", "options": POLICY_OPTIONS, "apply_defaults": True},
     lifetime={"type": "int", "default": 2592000},
+    valid_for={"type": "int", "default": 0},
     firmware={"type": "list", "elements": "dict"},
     attestation={"type": "dict"},
     path={"type": "path"},

@@ -103,11 +103,13 @@ def judge(
     machine: Mapping[str, Any] | None,
     image: Mapping[str, Any] | None,
     skew: float,
+    valid_for: int = 0,
 ) -> list[str]:
     """Why this statement admits nothing; empty where it does.
 
     :param machine: this machine's identity; None where only the document is looked at.
     :param image: the image that is wanted; None for any.
+    :param valid_for: seconds that it must still live.
     """
     if statement.get("_type") != STATEMENT_TYPE or statement.get("predicateType") != PREDICATE_TYPE:
         return [f"type: not a statement of type {PREDICATE_TYPE}"]
@@ -123,7 +125,7 @@ def judge(
     times, told = _times(predicate)
     reasons += told
     if times:
-        reasons += _in_time(times, now, policy, skew)
+        reasons += _in_time(times, now, policy, skew, valid_for)
         reasons += _gates(predicate, times[0], policy)
     return reasons + _image(predicate.get("image"), image)
 
@@ -135,11 +137,15 @@ def _times(predicate: Mapping[str, Any]) -> tuple[tuple[float, float] | None, li
         return None, ["predicate: issued or expires cannot be read"]
 
 
-def _in_time(times: tuple[float, float], now: float, policy: Mapping[str, Any], skew: float) -> list[str]:
+def _in_time(
+    times: tuple[float, float], now: float, policy: Mapping[str, Any], skew: float, valid_for: int
+) -> list[str]:
     issued, expires = times
     reasons = []
     if now >= expires:
         reasons.append(f"expired: it was good until {utc(expires)}")
+    elif expires - now < valid_for:
+        reasons.append(f"expired: it is good until {utc(expires)}, and {valid_for} s more were asked for")
     if issued > now + skew:
         reasons.append(f"future: it was issued at {utc(issued)}, which is {issued - now:.0f} s from now")
     if expires - issued > policy["max_lifetime"]:

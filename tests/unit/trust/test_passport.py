@@ -205,3 +205,10 @@ def test_without_the_ledger_nothing_is_issued(key: str) -> None:
         run(state="issued", key_path=key, evidence=None)
     with pytest.raises(ConfigError, match="missing: key_path"):
         run(state="issued", evidence=evidence())
+
+
+def test_one_that_is_about_to_expire_is_issued_anew(key: str) -> None:
+    first = issue(key, lifetime=100)
+    found = evidence(stored=stored(first))
+    assert not issue(key, evidence=found, lifetime=100, valid_for=50)["changed"]
+    assert issue(key, evidence=found, lifetime=100, valid_for=200)["changed"]

@@ -87,6 +87,12 @@ def test_out_of_its_time(good: dict[str, Any], issued: float, expires: float, to
     assert told in reasons(evidence=resigned(good, times(issued, expires)))
 
 
+def test_it_must_still_live_as_long_as_is_asked_for(good: dict[str, Any]) -> None:
+    found = resigned(good, times(-10, 100))
+    assert run(evidence=found, valid_for=50)["valid"]
+    assert "200 s more" in reasons(evidence=found, valid_for=200)
+
+
 def test_a_little_future_is_skew(good: dict[str, Any]) -> None:
     def change(statement: dict[str, Any]) -> None:
         statement["predicate"]["issued"] = utc(time.time() + 1.0)
