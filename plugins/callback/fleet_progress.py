@@ -307,7 +307,8 @@ class CallbackModule(CallbackBase):
         self.say(f"{'host':<{wide}}  {'result':<11} {'ok':>4} {'changed':>7} {'failed':>6}  last stage", indent=2)
         for host in hosts:
             self.host_line(host, wide, stats.summarize(host))
-        self.say(f"{len(hosts)} host{'s' if len(hosts) != 1 else ''} in {duration_text(time.monotonic() - self.started)}", indent=2)
+        number = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}"
+        self.say(f"{number} in {duration_text(time.monotonic() - self.started)}", indent=2)
 
     def host_line(self, host: str, wide: int, sums: t.Mapping[str, int]) -> None:
         bad = sums["failures"] + sums["unreachable"]
