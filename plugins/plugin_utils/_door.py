@@ -20,6 +20,7 @@ the verb's events into the ledger.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -29,7 +30,12 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, FROM_HOST_VARS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, unexpected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    Fenced,
+    FleetError,
+    unexpected,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import mask, redact
@@ -108,7 +114,7 @@ class VerbAction(ActionBase):
 
     def _guarded(self, params: dict[str, Any]) -> dict[str, Any]:
         self._params = params
-        self._run_as: Holder = this_run(os.getppid())
+        self._run_as: Holder = this_run(main_process())
         self._line = self._lifeline(params)
         try:
             params = self.prepare(params)
@@ -254,6 +260,7 @@ class VerbAction(ActionBase):
             default_node=self._host,
             force_reason=str(params.get("force_reason") or ""),
             secrets=self._secrets,
+            parent=self._run_as.pid,
             managed_by=str(self.host_var("gpufleet_provisioner") or "") if self.PAST_PROVISIONER else "",
         )
 
@@ -282,6 +289,25 @@ class VerbAction(ActionBase):
             return []
         pairs = [(self.node_id(event.node), event) for event in events]
         return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
+
+
+def main_process() -> int:
+    """The pid of the run that this worker was forked from, as it was at the fork.
+
+    An orphan's parent is another process, for instance pid 1: taken for the run, it would hold leases that never end.
+
+    :raises Fenced: in an orphan.
+    """
+    parent = multiprocessing.parent_process()
+    pid = os.getppid()
+    if parent is not None and parent.pid != pid:
+        raise Fenced(
+            "the run that this worker belongs to is gone",
+            wanted=f"process {parent.pid} as parent",
+            seen=f"process {pid}",
+            do="run again: nothing is written by this worker",
+        )
+    return pid
 
 
 def _located(result: dict[str, Any], node: str) -> dict[str, Any]:

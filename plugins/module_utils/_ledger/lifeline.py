@@ -40,6 +40,7 @@ class LedgerLifeline(Lifeline):
 
     :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
     :param identify: gives the node id of a name.
+    :param parent: the pid that must be this process's parent to the end; the present one without it.
     :param managed_by: the provisioner that owns power and boot of this node, for a verb that goes past it to the BMC:
         such a write needs the provisioner's maintenance under our token.
     """
@@ -56,6 +57,7 @@ class LedgerLifeline(Lifeline):
         force_reason: str = "",
         secrets: frozenset[str] = frozenset(),
         managed_by: str = "",
+        parent: int = 0,
     ) -> None:
         self._open = open_ledger
         self._holder = holder
@@ -70,7 +72,7 @@ class LedgerLifeline(Lifeline):
         self._evidence: dict[str, str] = {}
         self._intended: set[str] = set()
         self._checked = 0.0
-        self._parent = os.getppid()
+        self._parent = parent or os.getppid()
 
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         self.parent_lives()
