@@ -4,7 +4,7 @@
 
 # Tests. What needs the rack is marked so; everything else runs anywhere, as anybody.
 PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_HOME=$(BUILD)/home-$*/.ansible \
-	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python -m pytest --junit-xml=build/junit/$@.xml
+	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python make/pytest_twice.py build/junit/$@.xml
 WITHOUT_RACK := tests/unit tests/contract tests/tree
 JOBS ?= 2
 
