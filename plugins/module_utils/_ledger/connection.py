@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 try:
     import sqlite3  # noqa: F401  # pylint: disable=unused-import
@@ -40,6 +41,8 @@ else:
 
 
 Self = TypeVar("Self", bound="Connection")
+#: Seconds that another process may hold the file.
+_LOCKED_SECONDS = 30.0
 _DIALECTS = ("sqlite", "postgresql")
 
 
@@ -61,7 +64,7 @@ def _sqlite_engine() -> Any:
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, args: Any, options: Any) -> Any:
         names, settings = _opening.arguments
-        return dialect.connect(*names, **{**settings, "timeout": 30, "isolation_level": None})
+        return dialect.connect(*names, **{**settings, "timeout": _LOCKED_SECONDS, "isolation_level": None})
 
     @sa.event.listens_for(engine, "connect")
     def tune(connection: Any, record: Any) -> None:
@@ -97,8 +100,25 @@ class Connection:
         self._engine = self._make_engine(parsed)
         self._writing = False
         with self._errors():
-            self._conn = self._engine.connect()
+            self._conn = wait_until(
+                self._connected,
+                lambda connection: connection is not None,
+                timeout=_LOCKED_SECONDS,
+                interval=0.05,
+                wanted="the ledger open",
+                seen=lambda connection: "locked by another process",
+                do=f"look for a process that holds {self.shown_url}",
+            )
             self._migrate()
+
+    def _connected(self) -> Any:
+        """A connection; None while another process sets a new file up, which SQLite's own time limit does not cover."""
+        try:
+            return self._engine.connect()
+        except sa.exc.OperationalError as exc:
+            if self.dialect == "sqlite" and "locked" in str(exc.orig):
+                return None
+            raise
 
     def _make_engine(self, url: Any) -> Any:
         if self.dialect != "sqlite":
