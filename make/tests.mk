@@ -33,7 +33,9 @@ units-2.19 units-2.21: units-%: setup-%
 
 # The same unit tests as ansible-test runs them: in the collection's own name space, with its own pytest settings
 ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-%
-	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
+	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS) || { \
+		echo "once more, one after another"; \
+		build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers 1; }
 
 # On the rack, which must be up: make rack-up
 test-rack: rack-on-$(MAIN) ## Tests on the built-in rack
