@@ -119,6 +119,22 @@ class Cluster:
     def stop(self) -> None:
         for name in (*(f"slurmd.{node}" for node in NODES), "slurmctld", "munged"):
             self._end(name)
+        for pid in self._step_daemons():
+            os.kill(pid, signal.SIGKILL)
+
+    def _step_daemons(self) -> list[int]:
+        """Those of this cluster's jobs: they outlive the slurmd that started them."""
+        ours = f"SLURM_CONF={self.conf}".encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                if (path / "comm").read_text().startswith("slurmstepd") and ours in (
+                    path / "environ"
+                ).read_bytes().split(b"\0"):
+                    found.append(int(path.name))
+            except OSError:
+                continue
+        return found
 
     def boot(self, node: str, *, again: bool = False) -> None:
         """Start a node's slurmd; ``again`` makes it report a new boot."""
