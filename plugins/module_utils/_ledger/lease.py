@@ -106,10 +106,15 @@ def verify(ledger: Ledger, leases: Sequence[Lease], holder: Holder, *, renew: bo
             _renew(conn, [lease.node_id for lease in leases], holder, now)
 
 
+def holders(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Who holds each node's lease now, expired or not, in one query; a node that nobody ever held is left out."""
+    rows = ledger._many("SELECT * FROM leases WHERE node_id IN :nodes", "nodes", list(node_ids) or [""], {})
+    return {row["node_id"]: row for row in rows}
+
+
 def holder_of(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
-    """Who holds a node's lease now, expired or not; None where nobody ever did."""
-    rows = ledger._rows("SELECT * FROM leases WHERE node_id = :node", {"node": node_id})
-    return rows[0] if rows else None
+    """The same of one node; None where nobody ever did."""
+    return holders(ledger, [node_id]).get(node_id)
 
 
 def _now(conn: Any, ledger: Ledger) -> float:

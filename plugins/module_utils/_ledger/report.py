@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holder_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 SPEC = spec(
@@ -48,9 +48,12 @@ def status(ledger: Ledger, nodes: Mapping[str, str], run_id: str = "") -> dict[s
     imaging = ledger.latest(ids, "state", ["imaging"])
     holds = ledger.latest(ids, "hold")
     stopped = ledger.latest(ids, "note", ["stopped"])
+    ends, leases = ledger.passport_ends(ids), holders(ledger, ids)
     found = {}
     for host, node_id in nodes.items():
-        one = _one(ledger, host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
+        one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
+        one["passport_expires"] = utc(ends[node_id]) if node_id in ends else ""
+        one["lease"] = _live(leases.get(node_id))
         one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
         if one["stopped"]:
             one["next"] = one["next"] or _AGAIN.format(playbook="day2_recycle", host=host)
@@ -73,8 +76,12 @@ def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, ru
     return str(note["data"].get("reason") or "")
 
 
+def _live(lease: Mapping[str, Any] | None) -> str:
+    """The run that holds a lease now."""
+    return str(lease["run_id"]) if lease and lease["expires"] > time.time() else ""
+
+
 def _one(
-    ledger: Ledger,
     host: str,
     node_id: str,
     event: Mapping[str, Any] | None,
@@ -83,8 +90,6 @@ def _one(
 ) -> dict[str, Any]:
     state = event["name"] if event else "discovered"
     data = event["data"] if event else {}
-    passport = ledger.passport(node_id) if node_id else None
-    lease = holder_of(ledger, node_id) if node_id else None
     return {
         "node_id": node_id,
         "state": state,
@@ -95,8 +100,6 @@ def _one(
         "remedy": str(data.get("remedy") or ""),
         "admitted_before": admitted_before,
         "hold": str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else "",
-        "passport_expires": utc(passport["expires"]) if passport else "",
-        "lease": lease["run_id"] if lease and lease["expires"] > time.time() else "",
         "next": next_command(host, state, admitted_before),
     }
 
