@@ -229,7 +229,12 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sour
     beside,
     check_source,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import Lookup, plain
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import (
+    Lookup,
+    for_a_run,
+    for_an_export,
+    is_an_export,
+)
 
 _SUFFIXES = (".fleet.yml", ".fleet.yaml")
 _NAMES = ("fleet.yml", "fleet.yaml")
@@ -371,18 +376,25 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _add(self, name: str, variables: dict[str, Any]) -> None:
         self.inventory.add_host(name)
         for key, value in variables.items():
-            # Only a lookup that this collection wrote itself is a template; text of a source never is.
-            trusted = trust_as_template(str(value)) if isinstance(value, Lookup) else plain(value)
-            self.inventory.set_variable(name, key, trusted)
+            self.inventory.set_variable(name, key, for_a_run(value))
         host = self.inventory.get_host(name)
         strict = self.get_option("strict")
         self._set_composite_vars(self.get_option("compose"), host.get_vars(), name, strict=strict)
-        for key in self.get_option("compose") or {}:
-            if key in host.vars:
-                self.inventory.set_variable(name, key, plain(host.vars[key]))
         known = host.get_vars()
         self._add_host_to_composed_groups(self.get_option("groups"), known, name, strict=strict)
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), known, name, strict=strict)
+        self._settle(name, variables)
+
+    def _settle(self, name: str, variables: dict[str, Any]) -> None:
+        """Last, when nothing is evaluated any more: also what an expression has made of a source's text is text."""
+        host = self.inventory.get_host(name)
+        composed = [key for key in self.get_option("compose") or {} if key in host.vars]
+        for key in composed:
+            self.inventory.set_variable(name, key, for_a_run(host.vars[key]))
+        if is_an_export():
+            for key in {**variables, **dict.fromkeys(composed)}:
+                if not isinstance(variables.get(key), Lookup) or key in composed:
+                    self.inventory.set_variable(name, key, for_an_export(host.vars[key]))
 
 
 def _of_source(found: re.Match[str]) -> str:

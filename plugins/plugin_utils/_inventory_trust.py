@@ -1,31 +1,65 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which strings may be templates. PRIVATE to the collection.
+"""Text of a source is data and never a template. PRIVATE to the collection.
 
-Since ansible-core 2.19 each string that an inventory plugin sets is untrusted. Such a string is never templated,
-which is right, and it is exported as a dictionary (``{"__ansible_unsafe": ...}``), which an automation controller then
-stores in place of the string. A string that holds nothing of a template may be called trusted without any effect but
-that it is exported as what it is.
+Two rules, since two programs read what an inventory plugin sets:
+
+* A run: no string of a source is trusted, whatever stands in it. ansible-core then never evaluates it.
+* ``ansible-inventory``, by which an automation controller stores an inventory: it writes an untrusted string as
+  ``{"__ansible_unsafe": ...}``, and a controller stores that dictionary in place of the string. There, and there
+  alone, a string that no reading can take for a template is marked, so that it is written as what it is. Every other
+  one keeps its wrapper, for a controller's job trusts each plain string that it is handed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ansible import context
 from ansible.template import trust_as_template
 
-
-def plain(value: Any) -> Any:
-    """The value, with those of its strings tagged that cannot be a template. Others stay untrusted."""
-    if isinstance(value, dict):
-        return {plain(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, str) and "{" not in value:  # each of Jinja's three opening marks begins with it
-        return trust_as_template(value)
-    return value
+#: All of Jinja's opening marks begin with the first. After the second a text may choose marks of its own.
+_SIGNS_OF_A_TEMPLATE = ("{", "#jinja2")
 
 
 class Lookup(str):
     """A template that this collection itself wrote out of checked parts: a lookup of a secret."""
+
+
+def for_a_run(value: Any) -> Any:
+    """The value as a run may see it: a lookup of ours as a template, and every other string as mere text.
+
+    Whatever trust a string may have picked up on its way here, out of a cache for instance, it loses.
+    """
+    if isinstance(value, Lookup):
+        return trust_as_template(_bare(value))
+    return _each(value, _bare)
+
+
+def for_an_export(value: Any) -> Any:
+    """The same for a program that writes variables down and evaluates none: harmless strings are written plainly."""
+    return _each(value, lambda text: trust_as_template(_bare(text)) if _harmless(text) else text)
+
+
+def is_an_export() -> bool:
+    """Is this ``ansible-inventory``? No other program of ansible-core has the option."""
+    return "export" in context.CLIARGS
+
+
+def _harmless(text: str) -> bool:
+    lower = text.lower()
+    return not any(sign in lower for sign in _SIGNS_OF_A_TEMPLATE)
+
+
+def _bare(text: str) -> str:
+    """A string without any of the tags that ansible-core attaches to its own subclass."""
+    return "".join((text, ""))
+
+
+def _each(value: Any, change: Any) -> Any:
+    if isinstance(value, dict):
+        return {_bare(key) if isinstance(key, str) else key: _each(item, change) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_each(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value

@@ -1,0 +1,208 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nothing that a source says is ever a template: not in a run, and not in an automation controller's job.
+
+Every field of every source carries every way to write a template. Each of them would leave a file behind. What is
+asked of them is asked of the real programs: a run over the fleet's file, and a run over the inventory that
+ansible-inventory wrote down, which is what an automation controller hands to its jobs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from tests.maas_server.config import Config, User
+from tests.maas_server.server import MaasServer
+from tests.maas_server.store import Machine
+
+OTHER_PAIR = Path(__file__).resolve().parents[3] / "build" / "venv" / "2.21" / "bin" / "python"
+PYTHONS = ["", pytest.param(str(OTHER_PAIR), marks=pytest.mark.skipif(not OTHER_PAIR.exists(), reason="no core 2.21"))]
+pytestmark = pytest.mark.slow
+KEY = "consumer1:token1:secret-of-maas"
+HEADER = "#jinja2:variable_start_string:'<<',variable_end_string:'>>'"
+#: MARK stands for a file's name; each of these makes the file if anything ever evaluates it.
+CALL = "lookup('ansible.builtin.pipe', 'touch MARK')"
+TEXTS = (
+    HEADER + "\n<< " + CALL + " >>",
+    HEADER.upper().replace("VARIABLE", "variable") + "\n<< " + CALL + " >>",
+    "#jinja2: block_start_string:'<%', block_end_string:'%>'\n<% set x = " + CALL + " %>y",
+    "#jinja2:line_statement_prefix:'%%'\n%% set x = " + CALL,
+    " " + HEADER + "\n<< " + CALL + " >>",
+    "{{ " + CALL + " }}",
+    "{{" + CALL + "}}{{" + CALL + "}}",
+    "{% set x = " + CALL + " %}x",
+    "{%- if " + CALL + " -%}x{%- endif -%}",
+    "a{{ query('ansible.builtin.pipe', 'touch MARK') | first }}b",
+    "{{ '{{ ' ~ \"" + CALL.replace("'", "\\'") + "\" ~ ' }}' }}",
+    "{# " + CALL + " #}{{ " + CALL + " }}",
+    "{{ {'a': [" + CALL + "]} }}",
+)
+SHOW_ALL = ("-m", "ansible.builtin.debug", "-a", "msg={{ hostvars[inventory_hostname] | to_json | b64encode }}")
+
+
+class Traps:
+    """Texts that leave a file behind when they are evaluated."""
+
+    def __init__(self, folder: Path, lines: bool) -> None:
+        self.folder = folder
+        texts = TEXTS if lines else [text.replace("\n", " ").strip() for text in TEXTS]
+        self.texts = [text.replace("MARK", str(folder / f"mark-{n}")) for n, text in enumerate(texts)]
+
+    def nested(self, number: int) -> dict[str, Any]:
+        text = self.texts[number]
+        return {"deep": [{text: [text, {"more": text}]}]}
+
+    def sprung(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("mark-*"))
+
+
+@pytest.fixture
+def maas() -> Iterator[Any]:
+    server = MaasServer(Config(users=(User("admin", KEY),)))
+    server.start()
+    yield server
+    server.close()
+
+
+def from_csv(site: Any, traps: Traps) -> int:
+    """Cells of columns without a meaning of their own; cells with line breaks are refused anyway."""
+    free = ("asset_tag", "model", "site", "rack", "note", "gpu_model")
+    lines = [f"name,serial,{','.join(free)}"]
+    for number, text in enumerate(traps.texts):
+        assert "\n" not in text
+        quoted = '"' + text.replace('"', '""') + '"'
+        lines.append(",".join([f"gpu{number:03}", f"ABC{number:04}", *[quoted] * len(free)]))
+    site.write("servers.csv", "\n".join(lines) + "\n")
+    site.configure({"type": "csv", "path": "servers.csv"}, **expressions("csv_note", "csv_rack"))
+    return len(free)
+
+
+def expressions(text: str, group: str) -> dict[str, Any]:
+    """What a site writes over such text must not wake it either, nor what it writes into a cache."""
+    return {
+        "compose": {"as_is": text, "joined": f"{text} ~ ''", "wrapped": f"[{text}, {{'k': {text}}}]"},
+        "groups": {"all_of_them": f"{text} != ''"},
+        "keyed_groups": [{"key": group, "prefix": "of"}],
+        "cache": True,
+        "cache_plugin": "ansible.builtin.jsonfile",
+        "cache_connection": "cache",
+    }
+
+
+def from_ironic(site: Any, ironic: Any, traps: Traps) -> int:
+    for number, text in enumerate(traps.texts):
+        ironic.add(
+            f"gpu{number:03}",
+            f"52:54:00:77:00:{number:02x}",
+            extra={"gpufleet_failure_domain": text, "nested": traps.nested(number)},
+            properties={"cpu_arch": text, "vendor": traps.nested(number)},
+            resource_class=text, conductor_group=text, owner=text,
+            provision_state=text, power_state=text,
+        )  # fmt: skip
+    site.env["IRONIC_PASSWORD"] = "s3cret-of-ironic"
+    source = {"type": "ironic", "url": ironic.url, "username": "admin", "password": "s3cret-of-ironic"}
+    site.configure(source, **expressions("ironic_owner", "ironic_resource_class"))
+    return 6
+
+
+def from_maas(site: Any, maas: Any, traps: Traps) -> int:
+    for number, text in enumerate(traps.texts):
+        maas.store.machines[f"abc{number}"] = Machine(
+            f"abc{number}", f"gpu{number:03}", macs=[f"52:54:00:77:01:{number:02x}"], status=6,
+            zone=text, pool=text, tags=[text, text], owner=text, architecture=text, osystem=text, distro_series=text,
+            power_type=text, hardware={"system_vendor": text, "system_product": text},
+            annotations={"gpufleet_failure_domain": text, "note": text},
+        )  # fmt: skip
+    site.env["GPUFLEET_MAAS_API_KEY"] = KEY
+    site.configure({"type": "maas", "url": maas.url}, **expressions("maas_owner", "maas_zone"))
+    return 8
+
+
+@pytest.fixture(params=["csv", "ironic", "maas"])
+def trapped(request: pytest.FixtureRequest, site: Any, tmp_path: Path) -> tuple[Any, Traps, int]:
+    """A fleet full of traps, the traps, and in how many fields each of them stands at the least."""
+    fill = {"csv": from_csv, "ironic": from_ironic, "maas": from_maas}[request.param]
+    peers = [] if request.param == "csv" else [request.getfixturevalue(request.param)]
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    traps = Traps(folder, lines=request.param != "csv")
+    return site, traps, fill(site, *peers, traps)
+
+
+def seen_by_a_run(answer: Any) -> dict[str, Any]:
+    found = re.findall(r'(gpu\d+) \| SUCCESS => \{\s*"msg": "([A-Za-z0-9+/=]+)"', answer.text)
+    return {name: json.loads(base64.b64decode(text)) for name, text in found}
+
+
+def times(value: Any, text: str) -> int:
+    """How often this very string stands in a value, however deep."""
+    if isinstance(value, dict):
+        return sum(times(item, text) for item in value.values())
+    if isinstance(value, list):
+        return sum(times(item, text) for item in value)
+    return int(value == text)
+
+
+def own(variables: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in variables.items() if key.startswith(("csv_", "ironic_", "maas_", "gpufleet_"))}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_s1_no_field_of_a_source_is_a_template(trapped: tuple[Any, Traps, int], python: str) -> None:
+    site, traps, fields = trapped
+    for cached in ("first", "out of the cache"):
+        seen = seen_by_a_run(site.ask("all", *SHOW_ALL, program="ansible", python=python))
+        assert traps.sprung() == [], cached
+        assert len(seen) == len(traps.texts)
+        for number, text in enumerate(traps.texts):
+            variables = seen[f"gpu{number:03}"]
+            # An Ironic without a text for a field would pass otherwise.
+            assert times(own(variables), text) >= fields, f"{text!r} arrives as it was written"
+            assert variables["as_is"] == variables["joined"] == variables["wrapped"][0] == text
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_s1_an_exported_inventory_wakes_nothing_in_a_job(
+    trapped: tuple[Any, Traps, int], python: str, tmp_path: Path
+) -> None:
+    """ansible-core trusts what an inventory script prints, and so a job trusts what a controller stored."""
+    site, traps, fields = trapped
+    exported = site.ask(python=python)
+    assert traps.sprung() == []
+    script = tmp_path / "stored"
+    document = json.dumps(exported.data).replace("'", "'\\''")
+    script.write_text(f"#!/bin/sh\nprintf '%s\\n' '{document}'\n", encoding="utf-8")
+    script.chmod(0o755)
+    seen = seen_by_a_run(site.ask("all", *SHOW_ALL, program="ansible", python=python, config=script))
+    assert traps.sprung() == [] and len(seen) == len(traps.texts)
+    for number, text in enumerate(traps.texts):
+        assert times(own(seen[f"gpu{number:03}"]), text) >= fields
+
+
+def test_s1_a_run_trusts_no_string_however_harmless(site: Any, tmp_path: Path) -> None:
+    """Only the export marks strings, and the lookup of a secret, which is ours, is the one template of a run."""
+    probe = tmp_path / "filter_plugins"
+    probe.mkdir()
+    (probe / "trusted.py").write_text(
+        "from ansible.template import is_trusted_as_template\n"
+        "class FilterModule:\n"
+        "    def filters(self):\n"
+        "        return {'trusted': lambda known: [k for k, v in known.items() if is_trusted_as_template(v)]}\n",
+        encoding="utf-8",
+    )
+    site.write("servers.csv", "name,serial,rack,bmc_password_ref\ngpu001,ABC0001,r1,env:BMC_PW\n")
+    site.configure({"type": "csv", "path": "servers.csv"}, compose={"where": "csv_rack"})
+    site.env.update(ANSIBLE_FILTER_PLUGINS=str(probe), BMC_PW="x")
+    asked = "{{ {'serial': gpufleet_serial, 'rack': csv_rack, 'where': where} | trusted }}"
+    said = site.ask("all", "-m", "ansible.builtin.debug", "-a", f"msg={asked}", program="ansible").text
+    assert '"msg": []' in said
