@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import dcgm_gate, stresses
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import answer, inconclusive, json_digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context

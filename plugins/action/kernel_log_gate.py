@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import KERNEL_LOG_GATE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, seconds_ago
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas_api import MaasApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record

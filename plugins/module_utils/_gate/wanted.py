@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_options import Version, canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import Version, canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import json_digest
 
 SCHEMA = 1

@@ -12,8 +12,8 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import IronicDriver
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import MaasDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.driver import MaasDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 DRIVERS: Mapping[str, Callable[[Mapping[str, Any], Context], Driver]] = {

@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.none import NoScheduler
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import Slurm
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.none.driver import NoScheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 
 DRIVERS: dict[str, type[Scheduler]] = {
     "slurm": Slurm,

@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import (
-    boot,
-    ipmi,
-    power,
-    redfish,
-    redfish_link,
-    redfish_task,
-    settle,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import boot, power, settle
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import driver as ipmi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import driver as redfish
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as redfish_link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as redfish_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from fake_bmc import emulator, ipmi_server
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc

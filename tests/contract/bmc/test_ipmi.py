@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import ipmi_link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import IpmiBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import link as ipmi_link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.driver import IpmiBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish_link import Answer, Link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.link import Answer, Link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Unsupported
 from recorded import recorded_dir
 

@@ -374,7 +374,7 @@ def test_connections_are_kept(fake: Make) -> None:
 def test_sushys_own_objects_work_on_the_link(fake: Make) -> None:
     sushy = pytest.importorskip("sushy")
     auth = pytest.importorskip("sushy.auth")
-    from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
+    from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
 
     rig = fake("plain", power="On")
     with RedfishBmc({**rig.params, "timeout": 5.0}, Ctx()) as bmc:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import ironic_server
 import sites
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     Refused,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
 from ironic_server import PASSWORD, USER
 from openstack.config import loader
 from suite import Killed, Line, await_all, deployed, lead, ready

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     TrustError,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
 from maas_server.answers import Answer
 from suite import await_all, deployed, lead, ready
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import requests
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas_api import authorization
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import authorization
 from maas_server import statuses
 from maas_server.config import Config, User
 from maas_server.server import MaasServer

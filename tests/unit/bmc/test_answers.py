@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_answers as answers
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_select as select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import QUIRKS, Quirk, matching
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish_link import Answer, Link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.link import Answer, Link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 

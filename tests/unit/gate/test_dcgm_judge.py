@@ -10,8 +10,8 @@ import json
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_json import read
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_judge import judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Sheet
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of

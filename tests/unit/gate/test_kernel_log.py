@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import klog_read
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import read as klog_read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 

@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_judge import judge
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_lines import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
     Names,
     incidents,
     iso_time,

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import (
-    dcgm_errors,
-    dcgm_exits,
-    profiles,
-    sxids,
-    xids,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import REMEDIES
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 

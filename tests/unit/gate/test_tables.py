@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import (
-    dcgm_errors,
-    dcgm_exits,
-    dcgm_options,
-    klog_lines,
-    sxids,
-    xids,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import options as dcgm_options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import lines as klog_lines
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import REMEDIES
 from recorded import recorded_dir
 

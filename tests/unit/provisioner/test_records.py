@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_record, maas_record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Image,
     Wanted,
@@ -18,7 +17,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     mac,
     own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas_api import authorization
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record as ironic_record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record as maas_record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import authorization
 from hypothesis import given
 from hypothesis import strategies as st
 from maas_server.config import User

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables, maas_tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DONE,
     GOALS,
@@ -18,6 +17,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     WAIT,
     resolve_cell,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import tables as ironic_tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables as maas_tables
 
 FACTS = {
     "ironic": ("inspected", "image_current", "same_deploy_interface"),

@@ -7,7 +7,11 @@ import contextlib
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hostlist import blocks, check_name, expand
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import (
+    blocks,
+    check_name,
+    expand,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

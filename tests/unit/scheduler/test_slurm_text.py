@@ -9,13 +9,13 @@ import re
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_tables import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import (
     BASE_STATES,
     ERRORS,
     FLAGS,
     SUFFIXES,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_text import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import (
     SlurmState,
     not_found,
     parse_jobs,

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_record as record
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OTHER,
     Driver,
@@ -20,7 +18,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     mac,
     own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 

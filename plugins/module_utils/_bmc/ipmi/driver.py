@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi_fru import fru_names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi_link import IpmiLink
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.fru import fru_names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.link import IpmiLink
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,

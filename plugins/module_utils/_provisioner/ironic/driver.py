@@ -14,8 +14,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_record as record
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ironic_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
@@ -23,7 +21,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     is_ours,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_find import IronicReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
 
 #: Why a node is in maintenance while its boot port is put right.
 _BOOT_PORT = "boot-port"

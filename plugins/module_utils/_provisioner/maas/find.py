@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_record as record
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     FAILED,
@@ -23,7 +21,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     mac,
     own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas_api import MaasApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: Machines a list request; one of them costs MAAS 40 ms and 49 kB.

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_link as links
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 _SYSTEM = {

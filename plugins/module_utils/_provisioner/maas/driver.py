@@ -14,8 +14,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotProven, Refused, TrustError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_record as record
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     Image,
@@ -23,7 +21,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Wanted,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas_find import SYSTEM_ID, MaasReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.find import SYSTEM_ID, MaasReader
 
 
 class MaasDriver(MaasReader):

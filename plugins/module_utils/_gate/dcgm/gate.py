@@ -17,11 +17,10 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import dcgm_exits as exits
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import dcgm_options as options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_json import Diagnosis, read
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_judge import WORDS, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     FAIL,

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import dcgm_exits as exits
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_errors import look_up
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_json import NODE, Cell, Diagnosis, Fault
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_options import DEPLOYMENT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import NODE, Cell, Diagnosis, Fault
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import look_up
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import DEPLOYMENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     FAIL,

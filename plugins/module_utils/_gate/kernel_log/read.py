@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_lines import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
     Line,
     iso_time,
     journal_line,

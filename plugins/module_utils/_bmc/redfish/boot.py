@@ -15,8 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_answers as answers
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_select as select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     FleetError,
@@ -25,7 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 
 if TYPE_CHECKING:
-    from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import RedfishBmc
+    from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
 
 ENABLED = "BootSourceOverrideEnabled"
 TARGET = "BootSourceOverrideTarget"

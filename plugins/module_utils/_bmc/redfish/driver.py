@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The Redfish driver. PRIVATE to the collection.
 
-sushy carries the requests (redfish_link.py), and its objects work on the same link. What is read and written here
+sushy carries the requests (link.py), and its objects work on the same link. What is read and written here
 is read as the documents it is: sushy's classes raise outside their own exceptions on recorded BMCs (a null root, a
 collection without members), drop what they do not know (a task behind 202, an error inside 200, a vendor's reset
 types), and assume that all is allowed where a list is missing.
@@ -16,12 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_answers as answers
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_boot as boot
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_link as links
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_select as select
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_task as tasks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching, names_fact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, boot, select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as tasks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic_tables import MICROVERSION
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import MICROVERSION
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 _MISSING: str | None = None

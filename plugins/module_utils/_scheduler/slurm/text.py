@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hostlist import expand
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_tables import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import expand
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import (
     BASE_STATES,
     FLAGS,
     OWN_REASONS,

@@ -12,10 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import klog_read as reader
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import save_evidence
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_judge import judge
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_lines import Incident, Names, incidents
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import save_evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import read as reader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
+    Incident,
+    Names,
+    incidents,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     FAIL,
     INCONCLUSIVE,

@@ -28,8 +28,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_answers as answers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     FleetError,

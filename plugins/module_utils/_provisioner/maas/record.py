@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import maas_tables as tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Image,
     Wanted,
     is_ours,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables
 
 MASK = "********"
 _IPMI_PORT = 623

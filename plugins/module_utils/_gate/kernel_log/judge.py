@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import sxids, xids
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.klog_lines import MESSAGES, Incident, Names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import MESSAGES, Incident, Names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     FAIL,
     INCONCLUSIVE,

@@ -23,9 +23,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hostlist import blocks, check_name
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_tables import ERRORS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm_text import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import blocks, check_name
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import ERRORS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import (
     Record,
     not_found,
     parse_jobs,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import redfish_answers as answers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Refused, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 

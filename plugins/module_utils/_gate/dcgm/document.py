@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm_options import canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
 
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 NODE = "node"
