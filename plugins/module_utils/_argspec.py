@@ -13,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names as bmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import names as gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioner
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as scheduler
 
 Spec = dict  # dict[str, dict[str, Any]]; spelled so for Python 3.9's type aliases
 
@@ -23,30 +27,15 @@ FLEET: Spec = {
     "force_reason": {"type": "str"},
 }
 
-BMC: Spec = {
-    "bmc_protocol": {"type": "str", "choices": ["redfish", "ipmi"]},
-    "bmc_address": {"type": "str"},
-    "bmc_system_id": {"type": "str"},
-    "bmc_username": {"type": "str"},
-    "bmc_password": {"type": "str", "no_log": True},
-    "bmc_ca_path": {"type": "path"},
-    "bmc_verify_tls": {"type": "bool"},
-}
+BMC: Spec = {bmc.OPTION: {"type": "str", "choices": list(bmc.DRIVERS)}, **bmc.OPTIONS}
 
-PROVISIONER: Spec = {
-    "provisioner": {"type": "str", "choices": ["ironic", "maas"]},
-    "provisioner_url": {"type": "str"},
-    "provisioner_username": {"type": "str"},
-    "provisioner_password": {"type": "str", "no_log": True},
-    "provisioner_api_key": {"type": "str", "no_log": True},
-    "provisioner_ca_path": {"type": "path"},
-    "provisioner_cloud": {"type": "str"},
-}
+PROVISIONER: Spec = {provisioner.OPTION: {"type": "str", "choices": list(provisioner.DRIVERS)}, **provisioner.OPTIONS}
 
-SCHEDULER: Spec = {
-    "scheduler": {"type": "str", "choices": ["slurm", "none"]},
-    "scheduler_conf": {"type": "path"},
-}
+SCHEDULER: Spec = {scheduler.OPTION: {"type": "str", "choices": list(scheduler.DRIVERS)}, **scheduler.OPTIONS}
+
+#: Which verdicts fail the host, and the gates that a passport asks for by itself.
+FAIL_ON: Spec = {"fail_on": {"type": "str", "choices": list(gate.FAIL_ON), "default": "inconclusive"}}
+GATES = tuple(gate.DRIVERS.values())
 
 #: Shared by the verbs that watch a whole batch from one task.
 BATCH: Spec = {

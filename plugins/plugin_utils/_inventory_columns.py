@@ -9,6 +9,10 @@ variable that each fills. A column without a variable of its own becomes ``csv_<
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names as bmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioner
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as scheduler
+
 #: Canonical name: (host variable or empty, other names).
 COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "name": ("", ("hostname", "host", "host_name", "server", "server_name", "device")),
@@ -63,9 +67,9 @@ MACS = frozenset({"bmc_mac", "boot_mac", "dpu_bmc_macs"})
 UNIQUE = ("name", "node_id", "serial", "system_uuid", "bmc_ip", "bmc_mac", "boot_mac", "primary_ip", "provisioner_id")
 #: Columns with few allowed words.
 CHOICES = {
-    "bmc_protocol": ("redfish", "ipmi"),
-    "provisioner": ("ironic", "maas"),
-    "scheduler": ("slurm", "none"),
+    "bmc_protocol": tuple(bmc.DRIVERS),
+    "provisioner": tuple(provisioner.DRIVERS),
+    "scheduler": tuple(scheduler.DRIVERS),
 }
 #: Parts of a column's name that say that its cells are secrets.
 SECRET_WORDS = ("password", "passwd", "passphrase", "secret", "token", "api_key", "pwd", "bmc_pass", "ipmi_pass")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import Bmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.driver import IpmiBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
@@ -19,7 +20,7 @@ DRIVERS: dict[str, Callable[[Mapping[str, Any], Context], Bmc]] = {
     "redfish": RedfishBmc,
     "ipmi": IpmiBmc,
 }
-DEFAULT_PROTOCOL = "redfish"
+DEFAULT_PROTOCOL = next(iter(names.DRIVERS))
 
 
 def connect(params: Mapping[str, Any], ctx: Context) -> Bmc:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 
 #: With these a BMC that serves several machines is asked for the right one, where bmc_system_id is not given.
 _WHO = {
@@ -17,7 +18,7 @@ POWER_SPEC = spec(
     FLEET,
     BMC,
     _WHO,
-    state={"type": "str", "required": True, "choices": ["on", "off", "force_off", "graceful", "cycle", "reset"]},
+    state={"type": "str", "required": True, "choices": list(names.POWER_STATES)},
     timeout={"type": "float", "default": 300.0},
     graceful_timeout={"type": "float", "default": 120.0},
 )
@@ -26,11 +27,11 @@ PXE_SPEC = spec(
     FLEET,
     BMC,
     _WHO,
-    target={"type": "str", "choices": ["pxe", "uefi_http"], "default": "pxe"},
-    mode={"type": "str", "choices": ["uefi", "legacy", "keep"], "default": "keep"},
+    target={"type": "str", "choices": list(names.BOOT_TARGETS), "default": "pxe"},
+    mode={"type": "str", "choices": list(names.BOOT_MODES), "default": "keep"},
     http_boot_uri={"type": "str"},
-    power={"type": "str", "choices": ["none", "on", "restart"], "default": "none"},
-    prove={"type": "str", "choices": ["auto", "readback", "boot"], "default": "auto"},
+    power={"type": "str", "choices": list(names.BOOT_POWER), "default": "none"},
+    prove={"type": "str", "choices": list(names.BOOT_PROOFS), "default": "auto"},
     accept_inconclusive={"type": "bool", "default": False},
     timeout={"type": "float", "default": 900.0},
 )

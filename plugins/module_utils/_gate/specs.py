@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FAIL_ON, FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import names
 
 GATE: dict[str, dict[str, Any]] = {
     "sku": {"type": "str"},
     "profile": {"type": "dict"},
     "profile_path": {"type": "list", "elements": "path"},
-    "fail_on": {"type": "str", "choices": ["fail", "inconclusive", "never"], "default": "inconclusive"},
+    **FAIL_ON,
     "evidence_path": {"type": "path"},
 }
 
 DCGM_GATE = spec(
     FLEET,
     GATE,
-    level={"type": "int", "choices": [1, 2, 3, 4], "default": 1},
+    level={"type": "int", "choices": list(names.DCGM_LEVELS), "default": 1},
     tests={"type": "list", "elements": "str"},
     timeout={"type": "int"},
     busy_timeout={"type": "int", "default": 60},
@@ -36,7 +37,7 @@ DCGM_GATE = spec(
 GATE_WAIT = spec(
     FLEET,
     BATCH,
-    gate={"type": "str", "choices": ["dcgm_gate"], "default": "dcgm_gate"},
+    gate={"type": "str", "choices": list(names.DETACHED), "default": "dcgm_gate"},
     timeout={"type": "int"},
     interval={"type": "float", "default": 15.0},
     grace={"type": "int", "default": 120},
@@ -46,7 +47,7 @@ GATE_WAIT = spec(
 KERNEL_LOG_GATE = spec(
     FLEET,
     GATE,
-    source={"type": "str", "choices": ["auto", "kmsg", "journal", "file"], "default": "auto"},
+    source={"type": "str", "choices": list(names.KERNEL_LOG_SOURCES), "default": "auto"},
     path={"type": "path"},
     since={"type": "str"},
     timeout={"type": "int", "default": 60},

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: What starts every hold of ours; anything else in its place is somebody else's.
@@ -28,7 +29,7 @@ DEPLOYED, RELEASING, CLEANING, FAILED = "deployed", "releasing", "cleaning", "fa
 OTHER, ABSENT = "other", "absent"
 
 #: Goals of the step tables.
-GOALS = (READY, DEPLOYED, "released")
+GOALS = names.GOALS
 
 # Steps that are no request: the goal is reached; the provisioner is at work; only a person can go on from here.
 DONE, WAIT, STOP = "done", "wait", "stop"
@@ -255,7 +256,7 @@ def resolve_cell(cell: Cell, facts: Any) -> str:
 def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
     """What the option ``driver`` says to this driver: its own part, or all of it where it has no parts."""
     given = params.get("driver") or {}
-    parts = {"ironic", "maas"} & set(given)
+    parts = names.DRIVERS.keys() & set(given)
     return dict((given.get(provisioner) or {}) if parts else given)
 
 

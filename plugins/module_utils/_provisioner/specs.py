@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, BMC, FLEET, PROVISIONER, spec
-
-STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 
 NODE_SPEC = spec(
     FLEET,
     PROVISIONER,
     BMC,
-    state={"type": "str", "required": True, "choices": list(STATES)},
+    state={"type": "str", "required": True, "choices": list(names.STATES)},
     provisioner_id={"type": "str"},
     name={"type": "str"},
     boot_mac={"type": "str"},
@@ -35,7 +34,7 @@ WAIT_SPEC = spec(
     FLEET,
     BATCH,
     PROVISIONER,
-    until={"type": "str", "required": True, "choices": ["ready", "deployed", "released"]},
+    until={"type": "str", "required": True, "choices": list(names.GOALS)},
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 10.0},
     driver={"type": "dict", "default": {}},

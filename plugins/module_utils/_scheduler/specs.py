@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, SCHEDULER, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 
 #: Filled by the action on the controller, from the run and from its ledger.
 OWNERSHIP = {
@@ -20,7 +21,7 @@ NODE = spec(
     OWNERSHIP,
     scheduler_node={"type": "str"},
     name={"type": "str"},
-    state={"type": "str", "choices": ["held", "resumed", "present"], "default": "present"},
+    state={"type": "str", "choices": list(names.STATES), "default": "present"},
     why={"type": "str", "default": "maintenance"},
     timeout={"type": "float", "default": 300.0},
     interval={"type": "float", "default": 2.0},
@@ -31,7 +32,7 @@ WAIT = spec(
     BATCH,
     SCHEDULER,
     after={"type": "str"},
-    until={"type": "str", "choices": ["drained", "idle"], "default": "drained"},
+    until={"type": "str", "choices": list(names.GOALS), "default": "drained"},
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 15.0},
     completing_timeout={"type": "float", "default": 120.0},

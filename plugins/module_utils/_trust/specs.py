@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FAIL_ON, FLEET, GATES, spec
 
 #: The golden image, as the host variable ``gpufleet_image`` declares it.
 IMAGE_OPTIONS: dict[str, dict[str, Any]] = {
@@ -26,6 +26,7 @@ IMAGE_OPTIONS: dict[str, dict[str, Any]] = {
 
 IMAGE_VERIFY = spec(
     FLEET,
+    FAIL_ON,
     mode={"type": "str", "choices": ["artifact", "node"], "default": "artifact"},
     image={"type": "dict", "options": IMAGE_OPTIONS},
     keyring={"type": "path"},
@@ -34,7 +35,6 @@ IMAGE_VERIFY = spec(
     deep={"type": "bool", "default": True},
     gpg={"type": "path", "default": "gpg"},
     timeout={"type": "int", "default": 60},
-    fail_on={"type": "str", "choices": ["fail", "inconclusive", "never"], "default": "inconclusive"},
     manifest_path={"type": "path", "default": "/etc/gpufleet/manifest.json"},
     driver_version_path={"type": "path", "default": "/proc/driver/nvidia/version"},
     nvidia_smi={"type": "path", "default": "nvidia-smi"},
@@ -52,7 +52,7 @@ POLICY_OPTIONS: dict[str, dict[str, Any]] = {
     "required_gates": {
         "type": "list",
         "elements": "str",
-        "default": ["image_verify", "dcgm_gate", "kernel_log_gate"],
+        "default": ["image_verify", *GATES],
     },
     "max_gate_age": {"type": "int", "default": 86400},
     "max_lifetime": {"type": "int", "default": 7776000},

@@ -1,0 +1,25 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words of the port that a user may say, in one place and as plain data. PRIVATE to the collection.
+
+Argument specs and the passport's defaults read them here; documentation, which must spell them out, is held against
+them by the rules in ``tests/tree``. Nothing is imported: whatever wants to know a name may read this.
+"""
+
+from __future__ import annotations
+
+#: Driver: the module that runs it, by whose name verdicts, events and passports know the gate.
+DRIVERS: dict[str, str] = {
+    "dcgm": "dcgm_gate",
+    "kernel_log": "kernel_log_gate",
+}
+
+#: Gates that may outlive their task, which ``gate_wait`` then watches.
+DETACHED = ("dcgm_gate",)
+#: Which verdicts fail the host.
+FAIL_ON = ("fail", "inconclusive", "never")
+#: DCGM's run levels.
+DCGM_LEVELS = (1, 2, 3, 4)
+#: Where a kernel log is read from.
+KERNEL_LOG_SOURCES = ("auto", "kmsg", "journal", "file")

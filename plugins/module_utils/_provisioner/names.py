@@ -1,0 +1,40 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words of the port that a user may say, in one place and as plain data. PRIVATE to the collection.
+
+Argument specs, inventory columns and drivers read them here; documentation, which must spell them out, is held
+against them by the rules in ``tests/tree``. Nothing is imported: whatever wants to know a name may read this.
+"""
+
+from __future__ import annotations
+
+#: The option that names the driver, and the host variable ``gpufleet_<option>``.
+OPTION = "provisioner"
+
+#: The connection's options, each also the host variable ``gpufleet_<option>``.
+OPTIONS: dict[str, dict[str, object]] = {
+    "provisioner_url": {"type": "str"},
+    "provisioner_username": {"type": "str"},
+    "provisioner_password": {"type": "str", "no_log": True},
+    "provisioner_api_key": {"type": "str", "no_log": True},
+    "provisioner_ca_path": {"type": "path"},
+    "provisioner_cloud": {"type": "str"},
+}
+
+#: Driver: the options of the connection that it reads.
+DRIVERS: dict[str, tuple[str, ...]] = {
+    "ironic": (
+        "provisioner_url",
+        "provisioner_username",
+        "provisioner_password",
+        "provisioner_ca_path",
+        "provisioner_cloud",
+    ),
+    "maas": ("provisioner_url", "provisioner_api_key", "provisioner_ca_path"),
+}
+
+#: What ``provisioner_node`` brings about.
+STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
+#: What ``provisioner_wait`` waits for: the goals of the drivers' step tables.
+GOALS = ("ready", "deployed", "released")

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words of the port that a user may say, in one place and as plain data. PRIVATE to the collection.
+
+Argument specs, inventory columns and drivers read them here; documentation, which must spell them out, is held
+against them by the rules in ``tests/tree``. Nothing is imported: whatever wants to know a name may read this.
+"""
+
+from __future__ import annotations
+
+#: The option that names the driver, and the host variable ``gpufleet_<option>``.
+OPTION = "scheduler"
+
+#: The connection's options, each also the host variable ``gpufleet_<option>``.
+OPTIONS: dict[str, dict[str, object]] = {
+    "scheduler_conf": {"type": "path"},
+}
+
+#: Driver: the options of the connection that it reads. ``none`` is for nodes that no scheduler knows.
+DRIVERS: dict[str, tuple[str, ...]] = {
+    "slurm": ("scheduler_conf",),
+    "none": (),
+}
+
+#: What ``scheduler_node`` brings about.
+STATES = ("held", "resumed", "present")
+#: What ``scheduler_wait`` waits for.
+GOALS = ("drained", "idle")
