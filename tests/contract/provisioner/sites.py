@@ -13,12 +13,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from contract.proxy import Proxy
 from ironic_server import PASSWORD, USER, IronicServer
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
 from maas_server.statuses import NAMES
 from maas_server.store import Machine
-from proxy import Proxy
 
 BMC_PASSWORD = "bmc-Sup3rSecret"
 _numbers = itertools.count(int(time.time()) % 100000 * 100)

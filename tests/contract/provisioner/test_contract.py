@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from proxy import DROP
+from contract.proxy import DROP
 from sites import BMC_PASSWORD
 from suite import Killed, Line, await_all, deployed, lead, ready
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
-from proxy import Proxy
+from contract.proxy import Proxy
 from suite import lead
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stands before a provisioner: counts what is asked of it, and fails on demand."""
+"""Stands before a web service: counts what is asked of it, and fails on demand."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional, Union
 from urllib.parse import urlsplit
 
-#: A fault's answer: drop the connection without a word, or (code, headers, body).
-DROP = "drop"
+#: A fault's answer: drop the connection without a word; pass the request on and drop the connection instead of the
+#: answer; or (code, headers, body).
+DROP, LOSE = "drop", "lose"
 Fault = Union[str, tuple[int, dict[str, str], bytes], None]
 
 
@@ -88,7 +89,9 @@ class Proxy:
                 proxy.asked.append(asked)
                 fault = proxy.fault(asked)
                 self.close_connection = True
-                if fault == DROP:
+                if fault == LOSE:
+                    proxy._pass_on(asked, self.path, self.headers)
+                if fault in (DROP, LOSE):
                     return
                 code, headers, content = (
                     fault if isinstance(fault, tuple) else proxy._pass_on(asked, self.path, self.headers)

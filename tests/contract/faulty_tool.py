@@ -1,0 +1,65 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stands before a command-line tool: notes each call, and ends it as the state file says.
+
+``faulty_tool.py FOLDER NAME REAL... -- ARGUMENT...``; :class:`contract.faults.ToolFaults` writes FOLDER.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+
+def main() -> None:
+    folder, name, *rest = sys.argv[1:]
+    at = rest.index("--")
+    real, argv = rest[:at], rest[at + 1 :]
+    way, lost = judged(folder, [name, *argv])
+    if way is not None:
+        sys.stdout.write(way["out"])
+        sys.stderr.write(way["err"])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        end(way["code"])
+    if lost:
+        subprocess.run([*real, *argv], capture_output=True, check=False)
+        end(-signal.SIGKILL)
+    os.execv(real[0], [*real, *argv])
+
+
+def judged(folder: str, argv: list[str]) -> tuple[dict | None, bool]:
+    """How this call ends, if not by the tool itself; and whether its answer is lost."""
+    state_path = os.path.join(folder, "faults.json")
+    with open(os.path.join(folder, "faults.lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with open(os.path.join(folder, "calls.jsonl"), "a", encoding="utf-8") as log:
+            log.write(json.dumps(argv) + "\n")
+        with open(state_path, encoding="utf-8") as file:
+            state = json.load(file)
+        is_write = any(re.search(pattern, " ".join(argv)) for pattern in state["writes"])
+        way = state.get("way") if state.get("left") is None or state["left"] > 0 else None
+        lost = is_write and state.get("lose") == 1
+        if way and state.get("left") is not None:
+            state["left"] -= 1
+        if is_write and state.get("lose"):
+            state["lose"] -= 1
+        with open(state_path, "w", encoding="utf-8") as file:
+            json.dump(state, file)
+    return way, lost
+
+
+def end(code: int) -> None:
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
