@@ -10,7 +10,6 @@ foreign, when to stop) is the same for all and lives in the verbs.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +17,13 @@ from typing import Any, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
+    clean_run,
+    has_form,
+    make_token,
+    run_of,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-
-#: What starts every hold of ours; anything else in its place is somebody else's.
-TOKEN_PREFIX = "gpufleet:"
 
 # Our names of the states; OTHER is what only the provisioner's own people understand.
 ENROLLED, INSPECTING, READY, DEPLOYING = "enrolled", "inspecting", "ready", "deploying"
@@ -112,7 +114,7 @@ class Wanted:
 
     def token(self, why: str) -> str:
         """What a hold of this run reads."""
-        return f"{TOKEN_PREFIX}{clean_run(self.run)}:{why}"
+        return make_token(self.run, why)
 
     def not_ours(self, node: NodeState) -> str:
         """Why the node is not ours to touch, in words; empty where it is.
@@ -122,7 +124,7 @@ class Wanted:
         """
         if node.foreign:
             return node.foreign
-        if self.runs is None or not is_ours(node.hold) or run_of(node.hold) in self.runs | {clean_run(self.run)}:
+        if self.runs is None or not has_form(node.hold) or run_of(node.hold) in self.runs | {clean_run(self.run)}:
             return ""
         return f"held by another controller of this kind: {node.hold}"
 
@@ -258,27 +260,6 @@ def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
     given = params.get("driver") or {}
     parts = names.DRIVERS.keys() & set(given)
     return dict((given.get(provisioner) or {}) if parts else given)
-
-
-def is_ours(token: str) -> bool:
-    """Has this hold the form that this collection's runs write?"""
-    return token.startswith(TOKEN_PREFIX)
-
-
-def clean_run(run: str) -> str:
-    """A run's id as it stands in a token: without blanks and colons, which end it there."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", run)
-
-
-def run_of(token: str) -> str:
-    """The run in a token; empty where there is none."""
-    return token[len(TOKEN_PREFIX) :].partition(":")[0] if is_ours(token) else ""
-
-
-def known_runs(options: Mapping[str, Any]) -> frozenset[str] | None:
-    """The option ``known_runs`` as it is compared with tokens."""
-    given = options.get("known_runs")
-    return None if given is None else frozenset(clean_run(str(run)) for run in given)
 
 
 def mac(text: str) -> str:

@@ -15,18 +15,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     DONE,
     READY,
     STOP,
-    TOKEN_PREFIX,
     WAIT,
     Changes,
     Driver,
     Image,
     NodeState,
     Wanted,
-    is_ours,
-    known_runs,
     own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import PREFIX, has_form, known_runs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 
@@ -112,7 +110,7 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
     after = before
     token = (
         before.hold
-        if before.maintenance and is_ours(before.hold)
+        if before.maintenance and has_form(before.hold)
         else wanted.token(str(params.get("why") or "maintenance"))
     )
     if token != before.hold or not before.maintenance:
@@ -127,7 +125,7 @@ def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
     before = _known(driver, wanted)
     leave_foreign_alone(before, wanted, ctx)
     after = before
-    if before.maintenance or is_ours(before.hold):
+    if before.maintenance or has_form(before.hold):
         driver.lift(before, wanted)
         after = _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
@@ -166,7 +164,7 @@ def leave_foreign_alone(node: NodeState, wanted: Wanted, ctx: Context) -> None:
         raise NotOurs(
             f"the provisioner's node is not ours to touch: {foreign}",
             node=wanted.host,
-            wanted=f"no hold, or one of ours ({TOKEN_PREFIX}...)",
+            wanted=f"no hold, or one of ours ({PREFIX}...)",
             seen=foreign,
             do="ask whoever holds it; nothing was changed",
             details={
@@ -192,7 +190,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
             do=f"bring it out of {node.native} with {driver.name}'s own tools, then run again",
             details={"provision_state": node.native, "state": node.state},
         )
-    if node.maintenance and is_ours(node.hold) and not driver.left_over(node):
+    if node.maintenance and has_form(node.hold) and not driver.left_over(node):
         raise Refused(
             "the node is in maintenance under our own token; the provisioner starts nothing meanwhile",
             node=wanted.host,

@@ -37,12 +37,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Image,
     NodeState,
     Wanted,
-    is_ours,
-    known_runs,
     own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import with_deploy_id
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, known_runs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 #: A provisioner may need this long to show that it has taken a step.
@@ -211,7 +210,7 @@ class _Batch:
             self._close(wanted.host, False, f"{node.native} needs a person: {node.last_error or 'no reason given'}")
         elif step == WAIT:
             return
-        elif node.maintenance and is_ours(node.hold) and not self._driver.left_over(node):
+        elif node.maintenance and has_form(node.hold) and not self._driver.left_over(node):
             self._close(wanted.host, False, f"in our own maintenance ({node.hold}): nothing goes on until it is lifted")
         elif self._ctx.check_mode:
             return

@@ -3,50 +3,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whose hold is it? PRIVATE to the collection.
 
-A token reads ``gpufleet:<run>:<why>`` and stands at the beginning of what the scheduler keeps as the reason;
-schedulers append to it. The form alone proves nothing: another site's controller writes the same form. A hold is
-ours when the run in it is one that our own ledger knows for this node. A scheduler that overwrites the reason with
-a finding of its own takes the token away; then the ledger's record that we took the hold stands for it.
+By its token (:mod:`.._token`), and by what our own ledger knows of the run in it. A scheduler that overwrites the
+reason with a finding of its own takes the token away; then the ledger's record that we took the hold stands for it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
-
-PREFIX = "gpufleet:"
-_TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s]+):(?P<why>.*)", re.S)
-_WHY_LENGTH = 500
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, run_of, runs_of
 
 FREE, OURS, SCHEDULER, FOREIGN = "free", "ours", "scheduler", "foreign"
-
-
-def clean_run(run: str) -> str:
-    """A run's id as it stands in a token: without blanks and colons, which end it there."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", run)
-
-
-def make_token(run: str, why: str) -> str:
-    """One line of plain text; a reason is shown on terminals and parsed by scripts."""
-    words = re.sub(r"[\x00-\x1f\x7f]+", " ", why).replace('"', "'").strip()
-    return f"{PREFIX}{clean_run(run)}:{words[:_WHY_LENGTH].rstrip()}"
-
-
-def run_of(reason: str) -> str:
-    """The run in a token; empty where there is none."""
-    found = _TOKEN.match(reason)
-    return found["run"] if found else ""
-
-
-def says(reason: str, why: str) -> bool:
-    """Does the token's own text say this? Schedulers append to it, so its beginning counts."""
-    found = _TOKEN.match(reason)
-    return found is not None and found["why"].startswith(make_token("x", why)[len("gpufleet:x:") :])
 
 
 @dataclass(frozen=True)
@@ -59,8 +30,7 @@ class Claim:
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
         token = str(params.get("known_token") or "")
-        runs: Iterable[str] = [*(params.get("known_runs") or []), str(params.get("run_id") or ""), run_of(token)]
-        return cls(token, frozenset(clean_run(run) for run in runs if run))
+        return cls(token, runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)]))
 
     def owner(self, view: NodeView) -> str:
         """``free`` (nobody's), ``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``."""
@@ -69,7 +39,7 @@ class Claim:
         run = run_of(view.reason)
         if run:
             return OURS if run in self.runs else FOREIGN
-        if view.reason.startswith(PREFIX):
+        if has_form(view.reason):
             return FOREIGN
         if view.by_scheduler:
             return OURS if self.token else SCHEDULER
@@ -77,7 +47,7 @@ class Claim:
 
 
 def not_ours(view: NodeView, *, wanted: str) -> NotOurs:
-    other_site = view.reason.startswith(PREFIX)
+    other_site = has_form(view.reason)
     return NotOurs(
         "held by another controller of this kind" if other_site else "held by somebody else",
         node=view.name,

@@ -19,12 +19,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold
     OURS,
     SCHEDULER,
     Claim,
-    make_token,
     not_ours,
-    run_of,
-    says,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 #: A scheduler shows a change of its own books at once; this only covers a slow answer.

@@ -119,7 +119,7 @@ def test_a_wrong_password_is_an_error_without_the_password(fleet: Any, ironic: A
 
 def test_nobody_listens(fleet: Any, ironic: Any) -> None:
     fleet.configure(ironic_source(ironic) | {"url": "http://127.0.0.1:9"})
-    assert "no answer from Ironic" in fleet.ask(ok=False).errors
+    assert "Ironic does not answer" in fleet.ask(ok=False).errors
 
 
 # -- cache -----------------------------------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Image,
     Wanted,
-    is_ours,
     mac,
     own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record as ironic_record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record as maas_record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import authorization
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from hypothesis import given
 from hypothesis import strategies as st
 from maas_server.config import User
@@ -60,7 +60,7 @@ def test_a_token_in_a_description(description: str, why: str) -> None:
     assert maas_record.token_in(written) == token
     lifted = maas_record.with_token(written, "")
     assert maas_record.token_in(lifted) == ""
-    kept = [line for line in description.splitlines() if not is_ours(line.strip())]
+    kept = [line for line in description.splitlines() if not has_form(line.strip())]
     assert lifted.splitlines() == kept, "what people wrote stays"
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import hold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import name_of
@@ -56,11 +57,11 @@ def test_a_foreign_drain_is_no_evidence() -> None:
 
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_a_token_is_one_line_and_says_what_it_was_made_of(run: str, why: str) -> None:
-    token = hold.make_token(run, why)
+    token = _token.make_token(run, why)
     assert "\n" not in token and '"' not in token and len(token) < 300 + 250
     if run:
-        assert hold.run_of(token) == hold.clean_run(run)
-        assert hold.says(token, why) and hold.says(token + " : Not responding", why)
+        assert _token.run_of(token) == _token.clean_run(run)
+        assert _token.says(token, why) and _token.says(token + " : Not responding", why)
         assert hold.Claim.of({"run_id": run}).owner(view(token)) == hold.OURS
 
 

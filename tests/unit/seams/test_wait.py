@@ -72,9 +72,7 @@ def test_a_beat_that_raises_ends_the_wait_before_the_next_look() -> None:
             raise Fenced("the run is gone")
 
     with pytest.raises(Fenced):
-        wait_until(
-            lambda: 0, bool, timeout=60, interval=1, wanted="x", beat=beat, clock=clock, pause=clock.pause
-        )
+        wait_until(lambda: 0, bool, timeout=60, interval=1, wanted="x", beat=beat, clock=clock, pause=clock.pause)
     assert len(clock.pauses) == 2
 
 

@@ -17,6 +17,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unsupported,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer
+
+BMC = Peer(
+    "the BMC",
+    reach="check gpufleet_bmc_address, the route to the out-of-band network, and that the BMC has power",
+    trust="set gpufleet_bmc_ca_path to the authority that signed the BMC's certificate, which must name this address",
+    login="check gpufleet_bmc_username and gpufleet_bmc_password",
+)
 
 # What a message id, or words of a message, stand for.
 NOT_READY = "not_ready"
@@ -154,8 +162,7 @@ def refusal(response: Any, method: str, where: str) -> FleetError | None:
     told: dict[str, Any] = {"address": where, "seen": said(response), "do": _HELP.get(sense, "")}
     details = {"status": status, "meaning": sense}
     if status == 401:
-        told["do"] = "check gpufleet_bmc_username and gpufleet_bmc_password; it was tried once and is not tried again"
-        return AuthFailed("the BMC refuses the login", details=details, **told)
+        return BMC.login_refused(where, seen=said(response), details=details)
     if sense == PASSWORD_CHANGE:
         return AuthFailed("the BMC wants this user's password changed first", details=details, **told)
     if sense in (UNLICENSED, LOCKED_DOWN):

@@ -34,7 +34,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     FleetError,
     MissingLibrary,
-    Unreachable,
 )
 
 SushyConnector: Any = object
@@ -249,7 +248,7 @@ class Link(SushyConnector):
             answer = self._once("GET", path, None, headers)
         except (HTTPError, OSError) as exc:
             if _untrusting(exc):
-                raise _untrusted(exc, where) from exc
+                raise _unreachable(exc, where) from exc
             return _unreachable(exc, where)
         problem = answers.refusal(answer, "GET", where)
         if isinstance(problem, NotNow):
@@ -322,21 +321,5 @@ def _cause(exc: BaseException) -> str:
 
 
 def _unreachable(exc: BaseException, where: str) -> FleetError:
-    if _untrusting(exc):
-        return _untrusted(exc, where)
-    return Unreachable(
-        "the BMC does not answer",
-        address=where,
-        seen=_cause(exc),
-        do="check gpufleet_bmc_address, the route to the out-of-band network, and that the BMC has power",
-    )
-
-
-def _untrusted(exc: BaseException, where: str) -> FleetError:
-    return Unreachable(
-        "no trusted TLS connection to the BMC",
-        address=where,
-        seen=_cause(exc),
-        do="set gpufleet_bmc_ca_path to the authority that signed the BMC's certificate, which must name this address",
-        details={"tls": True},
-    )
+    told = answers.BMC.untrusted if _untrusting(exc) else answers.BMC.silent
+    return told(where, _cause(exc))

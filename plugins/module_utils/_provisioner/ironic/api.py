@@ -16,15 +16,14 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    AuthFailed,
     BadAnswer,
     ConfigError,
     FleetError,
     MissingLibrary,
     Refused,
-    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import MICROVERSION
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 _MISSING: str | None = None
@@ -45,8 +44,12 @@ LOCK_INTERVAL = 1.0
 PAGE = 1000
 
 _AGAIN = frozenset({409, 503})
-#: Told by what stands before Ironic, or by an Ironic that is going up or down.
-_GATEWAY = frozenset({502, 503, 504})
+_PEER = Peer(
+    "Ironic",
+    reach="check gpufleet_provisioner_url, the network, and that Ironic runs",
+    trust="set gpufleet_provisioner_ca_path to the CA that vouches for it",
+    login="check gpufleet_provisioner_username and gpufleet_provisioner_password (or the cloud in clouds.yaml)",
+)
 
 
 class IronicApi:
@@ -119,7 +122,7 @@ class IronicApi:
         while True:
             page = self.get(path, limit=PAGE, marker=marker, **query)
             if not isinstance(page, dict) or not isinstance(page.get(key), list):
-                raise BadAnswer(f"GET {path} has no list {key!r}", address=self.address, seen=_short(page))
+                raise BadAnswer(f"GET {path} has no list {key!r}", address=self.address, seen=short(page))
             found.extend(page[key])
             if not page.get("next") or not page[key]:
                 return found
@@ -167,44 +170,22 @@ class IronicApi:
 
     def _no_answer(self, exc: Exception) -> FleetError:
         if isinstance(exc, ksa.Unauthorized):
-            return self._unauthorised()
-        if isinstance(exc, ksa.SSLError):
-            return Unreachable(
-                f"TLS with Ironic failed: {_cause(exc)}",
-                address=self.address,
-                do="set gpufleet_provisioner_ca_path to the CA that vouches for it",
-            )
-        return Unreachable(
-            f"no answer from Ironic: {_cause(exc)}",
-            address=self.address,
-            do="check gpufleet_provisioner_url, the network, and that Ironic runs",
-        )
-
-    def _unauthorised(self) -> FleetError:
-        return AuthFailed(
-            "Ironic refused the login",
-            address=self.address,
-            seen="HTTP 401",
-            do="check gpufleet_provisioner_username and gpufleet_provisioner_password (or the cloud in clouds.yaml)",
-        )
+            return _PEER.login_refused(self.address)
+        told = _PEER.untrusted if isinstance(exc, ksa.SSLError) else _PEER.silent
+        return told(self.address, str(exc).partition("\n")[0])
 
     def _json(self, answer: Any, method: str, path: str) -> Any:
         self._judged(answer, method, path)
         try:
             return answer.json()
         except ValueError as exc:
-            raise BadAnswer(
-                f"{method} {path}: HTTP {answer.status_code} whose body is no JSON",
-                address=self.address,
-                seen=_short(answer.text),
-                do="is this URL really Ironic's, and not a proxy's?",
-            ) from exc
+            raise _PEER.no_json(self.address, f"{method} {path}", answer.status_code, answer.text) from exc
 
     def _judged(self, answer: Any, method: str, path: str) -> None:
         if answer.status_code < 300:
             return
         if answer.status_code == 401:
-            raise self._unauthorised()
+            raise _PEER.login_refused(self.address)
         if answer.status_code == 406:
             raise Refused(
                 f"this Ironic does not speak API version {MICROVERSION}",
@@ -212,14 +193,7 @@ class IronicApi:
                 seen=_reason(answer),
                 do="Ironic 21.4 (2023.1) or newer is needed",
             )
-        down = answer.status_code in _GATEWAY or (answer.status_code >= 500 and method == "GET")
-        kind = Unreachable if down else Refused
-        raise kind(
-            f"Ironic refused {method} {path}",
-            address=self.address,
-            seen=_reason(answer),
-            details={"status": answer.status_code},
-        )
+        raise _PEER.refusal(self.address, method, path, answer.status_code, _reason(answer))
 
     def close(self) -> None:
         http = getattr(self._client.session, "session", None)
@@ -245,13 +219,4 @@ def _reason(answer: Any) -> str:
             message = message.get("faultstring", "")
     except (ValueError, AttributeError):
         message = answer.text
-    return f"HTTP {answer.status_code}: {_short(message)}".rstrip(": ")
-
-
-def _cause(exc: Exception) -> str:
-    return _short(str(exc).partition("\n")[0])
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 500 else text[:497] + "..."
+    return said(answer.status_code, message)

@@ -18,11 +18,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Changes,
     NodeState,
     Wanted,
-    is_ours,
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 #: Why a node is in maintenance while its boot port is put right.
 _BOOT_PORT = "boot-port"
@@ -229,7 +229,7 @@ class IronicDriver(IronicReader):
             self._maintenance("DELETE", node, None, wanted)
 
     def left_over(self, node: NodeState) -> bool:
-        return node.maintenance and is_ours(node.hold) and node.hold.endswith(f":{_BOOT_PORT}")
+        return node.maintenance and has_form(node.hold) and node.hold.endswith(f":{_BOOT_PORT}")
 
     def _note_image(self, step: str, node: NodeState, wanted: Wanted) -> None:
         """Write instance_info (an undeploy empties it) and, beside it, which image that is.

@@ -14,12 +14,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Driver,
     NodeState,
     Wanted,
-    is_ours,
     mac,
     own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 
@@ -109,7 +109,7 @@ class IronicReader(Driver):
     def _foreign(self, raw: Mapping[str, Any]) -> str:
         reason = str(raw.get("maintenance_reason") or "")
         fault = str(raw.get("fault") or "")
-        if raw.get("maintenance") and not is_ours(reason) and not tables.FAULTS.get(fault, False):
+        if raw.get("maintenance") and not has_form(reason) and not tables.FAULTS.get(fault, False):
             return f"in maintenance{f' ({fault})' if fault else ''}: {reason or 'no reason given'}"
         for key in ("owner", "lessee"):
             if raw.get(key) and raw[key] not in self._owners:

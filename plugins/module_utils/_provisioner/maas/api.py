@@ -26,15 +26,14 @@ from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    AuthFailed,
     BadAnswer,
     ConfigError,
     FleetError,
     MissingLibrary,
     NotOurs,
     Refused,
-    Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 _MISSING: str | None = None
@@ -48,6 +47,14 @@ TIMEOUT = 120.0
 #: MAAS itself tries a conflicting transaction for 90 s.
 AGAIN_TIMEOUT = 120.0
 AGAIN_INTERVAL = 5.0
+
+_PEER = Peer(
+    "MAAS",
+    reach="check gpufleet_provisioner_url, the network, and that MAAS runs",
+    trust="set gpufleet_provisioner_ca_path to the CA that vouches for it",
+    login="check gpufleet_provisioner_api_key",
+    key="API key",
+)
 
 Fields = Sequence[tuple[str, str]]
 
@@ -102,7 +109,7 @@ class MaasApi:
         """A list of machines, by a filter that MAAS knows (an unknown one is 400)."""
         found = self.get("machines/", query, patient=patient)
         if not isinstance(found, list) or not all(isinstance(one, dict) and "system_id" in one for one in found):
-            raise BadAnswer("GET machines/ is no list of machines", address=self.address, seen=_short(found))
+            raise BadAnswer("GET machines/ is no list of machines", address=self.address, seen=short(found))
         return found
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -190,17 +197,9 @@ class MaasApi:
                 allow_redirects=False,
             )
         except requests.exceptions.SSLError as exc:
-            raise Unreachable(
-                f"TLS with MAAS failed: {_short(exc)}",
-                address=self.address,
-                do="set gpufleet_provisioner_ca_path to the CA that vouches for it",
-            ) from exc
+            raise _PEER.untrusted(self.address, exc) from exc
         except requests.exceptions.RequestException as exc:
-            raise Unreachable(
-                f"no answer from MAAS: {type(exc).__name__}: {_short(exc)}",
-                address=self.address,
-                do="check gpufleet_provisioner_url, the network, and that MAAS runs",
-            ) from exc
+            raise _PEER.silent(self.address, f"{type(exc).__name__}: {exc}") from exc
 
     def _judged(self, answer: Any, method: str, path: str) -> None:
         code = answer.status_code
@@ -212,19 +211,16 @@ class MaasApi:
             raise BadAnswer(
                 f"{method} {path}: HTTP {code}, a redirect, which a signed request cannot follow",
                 address=self.address,
-                seen=_short(answer.headers.get("Location", "")),
+                seen=short(answer.headers.get("Location", "")),
                 do="correct gpufleet_provisioner_url: scheme, host, and the path /MAAS",
             )
-        kind = Unreachable if code in (502, 503, 504) or (code >= 500 and method == "GET") else Refused
-        raise kind(f"MAAS refused {method} {path}", address=self.address, seen=_words(answer), details={"status": code})
+        raise _PEER.refusal(self.address, method, path, code, _words(answer))
 
     def _unauthorised(self, answer: Any) -> FleetError:
         late = "expired timestamp" in answer.text.lower()
-        do = "check gpufleet_provisioner_api_key"
-        if late:
-            do = "check the clock of this machine against that of MAAS: it is more than 5 minutes slow"
+        clock = "check the clock of this machine against that of MAAS: it is more than 5 minutes slow"
         # The body holds the secret of the key. Nothing of it goes further than this.
-        return AuthFailed("MAAS refused the API key", address=self.address, seen="HTTP 401", do=do)
+        return _PEER.login_refused(self.address, do=clock if late else "")
 
     def _json(self, answer: Any, method: str, path: str) -> Any:
         if answer.status_code == 204 or not answer.content:
@@ -232,12 +228,7 @@ class MaasApi:
         try:
             return answer.json()
         except ValueError as exc:
-            raise BadAnswer(
-                f"{method} {path}: HTTP {answer.status_code} whose body is no JSON",
-                address=self.address,
-                seen=_short(answer.text),
-                do="is this URL really MAAS's, and not a proxy's?",
-            ) from exc
+            raise _PEER.no_json(self.address, f"{method} {path}", answer.status_code, answer.text) from exc
 
     def close(self) -> None:
         for session in self._sessions:
@@ -250,10 +241,4 @@ def _asks_again(answer: Any) -> bool:
 
 def _words(answer: Any) -> str:
     """What MAAS says. Never used for a 401."""
-    text = "" if answer.status_code == 401 else _short(answer.text)
-    return f"HTTP {answer.status_code}: {text}".rstrip(": ")
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 500 else text[:497] + "..."
+    return said(answer.status_code, "" if answer.status_code == 401 else answer.text)

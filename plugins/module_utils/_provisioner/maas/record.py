@@ -14,10 +14,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Image,
     Wanted,
-    is_ours,
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 MASK = "********"
 _IPMI_PORT = 623
@@ -168,10 +168,10 @@ def deployed_image(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def token_in(description: str) -> str:
-    return next((line.strip() for line in description.splitlines() if is_ours(line.strip())), "")
+    return next((line.strip() for line in description.splitlines() if has_form(line.strip())), "")
 
 
 def with_token(description: str, token: str) -> str:
     """The description with this token in place of an older one; without any where it is empty."""
-    lines = [line for line in description.splitlines() if not is_ours(line.strip())]
+    lines = [line for line in description.splitlines() if not has_form(line.strip())]
     return "\n".join([*lines, token] if token else lines)

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The text of a hold, and the run in it: one for all ports. PRIVATE to the collection.
+
+A token reads ``gpufleet:<run>:<why>`` and stands at the beginning of what a scheduler or a provisioner keeps as the
+reason; some append to it. The form alone proves nothing, since another site's controller writes the same: a hold is
+ours when the run in it is one that our own ledger knows for this node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: What starts every hold of ours; anything else in its place is somebody else's.
+PREFIX = "gpufleet:"
+_TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s]+):(?P<why>.*)", re.S)
+_WHY_LENGTH = 500
+
+
+def has_form(reason: str) -> bool:
+    """Is this written as this collection's runs write it, ours or another controller's?"""
+    return reason.startswith(PREFIX)
+
+
+def clean_run(run: str) -> str:
+    """A run's id as it stands in a token: without blanks and colons, which end it there."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", run)
+
+
+def _clean_why(why: str) -> str:
+    words = re.sub(r"[\x00-\x1f\x7f]+", " ", why).replace('"', "'").strip()
+    return words[:_WHY_LENGTH].rstrip()
+
+
+def make_token(run: str, why: str) -> str:
+    """One line of plain text; a reason is shown on terminals and parsed by scripts."""
+    return f"{PREFIX}{clean_run(run)}:{_clean_why(why)}"
+
+
+def run_of(reason: str) -> str:
+    """The run in a token; empty where there is none."""
+    found = _TOKEN.match(reason)
+    return found["run"] if found else ""
+
+
+def says(reason: str, why: str) -> bool:
+    """Does the token's own text say this? Peers append to it, so its beginning counts."""
+    found = _TOKEN.match(reason)
+    return found is not None and found["why"].startswith(_clean_why(why))
+
+
+def runs_of(*given: Iterable[str] | None) -> frozenset[str]:
+    """Ids of runs as they are compared with tokens."""
+    return frozenset(clean_run(str(run)) for runs in given for run in runs or () if run)
+
+
+def known_runs(options: Mapping[str, Any]) -> frozenset[str] | None:
+    """The option ``known_runs``; None where no ledger was there to tell."""
+    given = options.get("known_runs")
+    return None if given is None else runs_of(given)
