@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ir
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record as maas_record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import authorization
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from maas_server.config import User
 from maas_server.oauth import Doorkeeper
@@ -54,14 +54,28 @@ def test_a_patch_makes_what_is_wanted_and_then_there_is_none(current: dict[str, 
 
 
 @given(st.text(max_size=40), st.text(st.characters(categories=("L", "N")), min_size=1, max_size=10))
-def test_a_token_in_a_description(description: str, why: str) -> None:
+@example("\n", "why")
+@example("first\n\nlast\n", "why")
+@example("first\r\nlast\r", "why")
+def test_t3_what_people_wrote_beside_a_token_stays_to_the_last_line_break(description: str, why: str) -> None:
     token = f"gpufleet:run:{why}"
-    written = maas_record.with_token(description, token)
+    written = maas_record.with_token(description, f"gpufleet:other:{why}")
+    written = maas_record.with_token(written, token)
     assert maas_record.token_in(written) == token
-    lifted = maas_record.with_token(written, "")
-    assert maas_record.token_in(lifted) == ""
-    kept = [line for line in description.splitlines() if not has_form(line.strip())]
-    assert lifted.splitlines() == kept, "what people wrote stays"
+    assert [line for line in written.splitlines() if has_form(line)] == [token]
+    assert maas_record.with_token(written, "") == description
+
+
+@pytest.mark.parametrize(
+    ("description", "lifted"),
+    [
+        ("gpufleet:run:x", ""),
+        ("gpufleet:run:x\nadded below", "added below"),
+        ("above\n  gpufleet:run:x \nbelow\n", "above\nbelow\n"),
+    ],
+)
+def test_a_token_that_a_person_moved_is_lifted_all_the_same(description: str, lifted: str) -> None:
+    assert maas_record.with_token(description, "") == lifted
 
 
 @given(st.binary(min_size=6, max_size=6), st.sampled_from([":", "-", "", "."]), st.booleans())

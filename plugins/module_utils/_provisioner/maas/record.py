@@ -172,6 +172,15 @@ def token_in(description: str) -> str:
 
 
 def with_token(description: str, token: str) -> str:
-    """The description with this token in place of an older one; without any where it is empty."""
-    lines = [line for line in description.splitlines() if not has_form(line.strip())]
-    return "\n".join([*lines, token] if token else lines)
+    """The description with this token in place of an older one; without any where it is empty.
+
+    What people wrote comes back to the last line break. Where their text ends without one, so does the token: the
+    break before such a token is ours.
+    """
+    lines = description.splitlines(keepends=True)
+    kept = "".join(line for line in lines if not has_form(line.strip()))
+    if lines and has_form(lines[-1].strip()) and not lines[-1].endswith("\n"):
+        kept = kept[: len(kept) - kept.endswith("\n")]
+    if not token or not kept:
+        return kept or token
+    return f"{kept}{token}\n" if kept.endswith("\n") else f"{kept}\n{token}"
