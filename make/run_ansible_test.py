@@ -12,6 +12,7 @@ for its tests and fetches pip's installer for them; where that site cannot be re
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -20,7 +21,10 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+import recorded  # noqa: E402
 import tree  # noqa: E402
+from suite import handed_on  # noqa: E402
 
 TARGET_MINORS = ("9", "10", "11", "12", "13", "14")
 INSTALLER = "https://ci-files.testing.ansible.com/ansible-test/get-pip-{version}.py"
@@ -83,10 +87,19 @@ def environment(home: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "HOME": str(home), "LC_ALL": "C.UTF-8"}
 
 
+def hand_on(home: Path, build: Path) -> None:
+    """ansible-test hands on no variable of ours; tests/conftest.py finds them here, and where the environments are."""
+    given = {name: os.environ[name] for name in handed_on.NAMES if os.environ.get(name)}
+    given.setdefault(handed_on.VENVS, str((build / "venv").resolve()))
+    given.setdefault(recorded.VARIABLE, str(recorded.DEFAULT.resolve()))
+    (home / handed_on.NOTE).write_text(json.dumps(given), encoding="utf-8")
+
+
 def main() -> int:
     build, pair, command, *arguments = sys.argv[1:]
     home = Path(build, f"home-{pair}").resolve()
     provide_installer(home)
+    hand_on(home, Path(build))
     variables = environment(home)
     copied = tree.copy(Path.cwd(), Path(build, f"tree-{pair}").resolve())
     tree.track(copied)

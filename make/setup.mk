@@ -22,11 +22,15 @@ no Python 3.$(firstword $(MINORS_$*)) or newer found for '$*'.
 endef
 export NO_PYTHON
 
-.PHONY: setup setup-link lock $(addprefix setup-,2.19 2.21 rack)
-setup: setup-link $(addprefix setup-,$(PAIRS)) setup-rack ## Make the virtual environments from the lock files
+.PHONY: setup setup-link setup-system lock $(addprefix setup-,2.19 2.21 rack)
+setup: setup-link setup-system $(addprefix setup-,$(PAIRS)) setup-rack ## Virtual environments from the lock files, and Debian packages (root)
 
 setup-link:
 	@mkdir -p $(dir $(SELF)) && ln -sfnr $(ROOT) $(SELF)
+
+# What the tests start besides Python. 'make test-fast' does without; 'make test' begins with it.
+setup-system:
+	@python3 make/system_packages.py requirements/system.txt
 
 setup-2.19 setup-2.21 setup-rack: setup-%: setup-link
 	@python='$(GIVEN_$*)'; \

@@ -46,6 +46,8 @@ class Outcome(NamedTuple):
 
 def environment_of(step: str, main: str) -> str:
     """The environment without which the step cannot run."""
+    if step == "setup-system":
+        return "system"
     if step == "setup-rack" or step.startswith("rack-"):
         return "rack"
     found = re.search(r"-(\d\.\d+)$", step)

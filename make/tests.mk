@@ -4,13 +4,13 @@
 
 # Tests. What needs the rack is marked so; everything else runs anywhere, as anybody.
 PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_HOME=$(BUILD)/home-$*/.ansible \
-	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python make/pytest_twice.py build/junit/$@.xml
+	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python -m pytest --junit-xml=build/junit/$@.xml
 WITHOUT_RACK := tests/unit tests/contract tests/tree
 JOBS ?= 2
 
 .PHONY: test test-fast units molecule test-rack e2e
 # All steps run, whatever fails; the table at the end says what did.
-STEPS := $(addprefix setup-,$(PAIRS)) setup-rack \
+STEPS := setup-system $(addprefix setup-,$(PAIRS)) setup-rack \
 	lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
 	$(addprefix units-,$(PAIRS)) $(addprefix sanity-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) \
 	artifact importer rack-up test-rack e2e rack-down molecule
@@ -33,9 +33,7 @@ units-2.19 units-2.21: units-%: setup-%
 
 # The same unit tests as ansible-test runs them: in the collection's own name space, with its own pytest settings
 ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-%
-	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS) || { \
-		echo "once more, one after another"; \
-		build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers 1; }
+	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
 
 # On the rack, which must be up: make rack-up
 test-rack: rack-on-$(MAIN) ## Tests on the built-in rack

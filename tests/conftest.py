@@ -15,6 +15,12 @@ import pytest
 # `from recorded import recorded_dir` works under pytest and under ansible-test alike.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from suite import handed_on, progress, properties, skips
+
+# Before a test file is read: what it says in a decorator is settled then.
+handed_on.take()
+properties.load(ci=skips.in_ci())
+
 MARKERS = {
     "rack": "needs the built-in rack, running (make rack-up)",
     "slow": "takes more than a few seconds; left out of make test-fast",
@@ -32,6 +38,11 @@ CONTRACT = Path(__file__).resolve().parent / "contract"
 def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
+    if skips.in_ci():
+        config.pluginmanager.register(skips.NoSilence())
+    file = os.environ.get(handed_on.PROGRESS)
+    if file and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(progress.Progress(Path(file)))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.dr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.link import Answer, Link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Unsupported
 from recorded import recorded_dir
+from suite.skips import not_applicable
 
 from .conftest import Ctx
 
@@ -117,7 +118,7 @@ def test_the_machine_is_found_and_nothing_breaks(recording: tuple[str, Recording
 def test_writes_are_built_or_refused(recording: tuple[str, Recording]) -> None:
     name, tree = recording
     if not isinstance(SYSTEMS.get(name, ""), str):
-        pytest.skip("has no machine of its own")
+        not_applicable("it has no machine of its own")
     try:
         with RedfishBmc(PARAMS, Ctx()) as bmc:
             for kind in (c.POWER_ON, c.FORCE_OFF):

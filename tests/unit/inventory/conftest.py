@@ -70,11 +70,10 @@ class Site:
         *argv: str,
         ok: bool = True,
         config: Path | None = None,
-        python: str = "",
         program: str = "ansible-inventory",
     ) -> Answer:
         """ansible-inventory --list as an automation controller calls it: what cannot be parsed is an error."""
-        path = Path(python or sys.executable).with_name(program)
+        path = Path(sys.executable).with_name(program)
         env = {key: value for key, value in os.environ.items() if not key.startswith(("GPUFLEET_", "ANSIBLE_"))}
         env.update(
             ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS),

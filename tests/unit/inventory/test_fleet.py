@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ ROWS = (
     "gpu002,ABC0002,r2,10.0.0.2,root,file:/etc/bmc,52:54:00:77:00:02,{{ 'uid=' ~ 0 }}\n"
 )
 CSV = {"type": "csv", "path": "servers.csv"}
-OTHER_PAIR = Path(__file__).resolve().parents[3] / "build" / "venv" / "2.21" / "bin" / "python"
 
 
 @pytest.fixture
@@ -26,13 +24,9 @@ def listed(site: Any) -> Any:
     return site
 
 
-PYTHONS = ["", pytest.param(str(OTHER_PAIR), marks=pytest.mark.skipif(not OTHER_PAIR.exists(), reason="no core 2.21"))]
-
-
-@pytest.mark.parametrize("python", PYTHONS)
-def test_host_variables_are_plain_strings(listed: Any, python: str) -> None:
+def test_host_variables_are_plain_strings(listed: Any) -> None:
     """What an automation controller stores: strings, and text with a template in it under its mark."""
-    hosts = listed.ask(python=python).hosts
+    hosts = listed.ask().hosts
     assert hosts["gpu001"] == {
         "gpufleet_serial": "ABC0001",
         "gpufleet_bmc_address": "10.0.0.1",
@@ -47,20 +41,19 @@ def test_host_variables_are_plain_strings(listed: Any, python: str) -> None:
     }
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_groups_and_composed_variables(listed: Any, python: str) -> None:
+def test_groups_and_composed_variables(listed: Any) -> None:
     listed.configure(
         CSV,
         compose={"gpufleet_failure_domain": "'row-' ~ csv_rack", "where": "{'rack': csv_rack}", "lost": "no_such + 1"},
         groups={"first": "csv_rack == 'r1'"},
         keyed_groups=[{"key": "csv_rack", "prefix": "rack"}],
     )
-    answer = listed.ask(python=python)
+    answer = listed.ask()
     assert answer.hosts["gpu001"]["gpufleet_failure_domain"] == "row-r1"
     assert answer.hosts["gpu001"]["where"] == {"rack": "r1"}, "also inside of what was composed"
     assert "lost" not in answer.hosts["gpu001"]
     assert answer.data["first"]["hosts"] == ["gpu001"] and answer.data["rack_r2"]["hosts"] == ["gpu002"]
-    graph = listed.ask("--graph", python=python).text
+    graph = listed.ask("--graph").text
     assert "@rack_r1" in graph and "gpu001" in graph
 
 

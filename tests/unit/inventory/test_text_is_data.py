@@ -25,8 +25,6 @@ from tests.maas_server.config import Config, User
 from tests.maas_server.server import MaasServer
 from tests.maas_server.store import Machine
 
-OTHER_PAIR = Path(__file__).resolve().parents[3] / "build" / "venv" / "2.21" / "bin" / "python"
-PYTHONS = ["", pytest.param(str(OTHER_PAIR), marks=pytest.mark.skipif(not OTHER_PAIR.exists(), reason="no core 2.21"))]
 pytestmark = pytest.mark.slow
 KEY = "consumer1:token1:secret-of-maas"
 HEADER = "#jinja2:variable_start_string:'<<',variable_end_string:'>>'"
@@ -157,11 +155,10 @@ def own(variables: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in variables.items() if key.startswith(("csv_", "ironic_", "maas_", "gpufleet_"))}
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_s1_no_field_of_a_source_is_a_template(trapped: tuple[Any, Traps, int], python: str) -> None:
+def test_s1_no_field_of_a_source_is_a_template(trapped: tuple[Any, Traps, int]) -> None:
     site, traps, fields = trapped
     for cached in ("first", "out of the cache"):
-        seen = seen_by_a_run(site.ask("all", *SHOW_ALL, program="ansible", python=python))
+        seen = seen_by_a_run(site.ask("all", *SHOW_ALL, program="ansible"))
         assert traps.sprung() == [], cached
         assert len(seen) == len(traps.texts)
         for number, text in enumerate(traps.texts):
@@ -171,19 +168,16 @@ def test_s1_no_field_of_a_source_is_a_template(trapped: tuple[Any, Traps, int], 
             assert variables["as_is"] == variables["joined"] == variables["wrapped"][0] == text
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_s1_an_exported_inventory_wakes_nothing_in_a_job(
-    trapped: tuple[Any, Traps, int], python: str, tmp_path: Path
-) -> None:
+def test_s1_an_exported_inventory_wakes_nothing_in_a_job(trapped: tuple[Any, Traps, int], tmp_path: Path) -> None:
     """ansible-core trusts what an inventory script prints, and so a job trusts what a controller stored."""
     site, traps, fields = trapped
-    exported = site.ask(python=python)
+    exported = site.ask()
     assert traps.sprung() == []
     script = tmp_path / "stored"
     document = json.dumps(exported.data).replace("'", "'\\''")
     script.write_text(f"#!/bin/sh\nprintf '%s\\n' '{document}'\n", encoding="utf-8")
     script.chmod(0o755)
-    seen = seen_by_a_run(site.ask("all", *SHOW_ALL, program="ansible", python=python, config=script))
+    seen = seen_by_a_run(site.ask("all", *SHOW_ALL, program="ansible", config=script))
     assert traps.sprung() == [] and len(seen) == len(traps.texts)
     for number, text in enumerate(traps.texts):
         assert times(own(seen[f"gpu{number:03}"]), text) >= fields

@@ -22,10 +22,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from suite import handed_on
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SERVICES = CHECKOUT / "roles" / "virtual_rack" / "files" / "services"
-RACK_PYTHON = CHECKOUT / "build" / "venv" / "rack" / "bin" / "python"
+RACK_PYTHON = handed_on.venv("rack") / "bin" / "python"
 
 IMAGE = {"version": "1", "driver": "570.1", "cuda": "12.8", "built": "2026-11-01T00:00:00Z"}
 Loader = Callable[[str], ModuleType]

@@ -1,0 +1,224 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What all tests run under: in CI a skip is a failure, and how far a run came can be read after its end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from suite import handed_on
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+SILENT = '''
+import pytest
+
+@pytest.mark.skipif(True, reason="needs slurmctld")
+def test_marked(): pass
+
+def test_inside(): pytest.skip("no PostgreSQL server here")
+
+@pytest.fixture
+def service(): pytest.skip("needs ipmi_sim")
+
+def test_in_a_fixture(service): pass
+'''
+SPOKEN = '''
+import pytest
+from suite.skips import not_applicable
+
+def test_no_such_case(): not_applicable("this one always obeys")
+
+@pytest.mark.skipif(True, reason="no recorded data beside this checkout")
+def test_recorded(): pass
+
+@pytest.mark.xfail
+def test_known(): assert False
+'''
+MODULE = '''
+import pytest
+pytest.importorskip("no_such_library")
+def test_never_seen(): pass
+'''
+HANGS = '''
+import time
+def test_good(): pass
+def test_bad(): assert 1 == 2, "one is not two"
+def test_hangs(): time.sleep(60)
+'''
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Runs pytest on one file of tests in a folder that has this collection's conftest.py and nothing else of it."""
+    (tmp_path / "conftest.py").symlink_to(CHECKOUT / "tests" / "conftest.py")
+
+    def command(text):
+        (tmp_path / "test_it.py").write_text(text, encoding="utf-8")
+        plain = ["-p", "no:cacheprovider", "-rs", "-c", os.devnull, "--rootdir", str(tmp_path)]
+        return [sys.executable, "-m", "pytest", *plain, str(tmp_path / "test_it.py")]
+
+    def run(text, *options, ci="true", **more):
+        kept = {name: value for name, value in os.environ.items() if name not in handed_on.NAMES}
+        settings = {**kept, "CI": ci, **more}
+        # xdist tells a process that it is a worker; the one started here is none.
+        settings = {name: value for name, value in settings.items() if not name.startswith("PYTEST_XDIST")}
+        return subprocess.run(
+            [*command(text), *options],
+            cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=90, check=False,
+        )  # fmt: skip
+
+    run.command = command
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
+def test_t4_in_ci_a_skip_fails_the_run_and_says_why(suite, workers):
+    done = suite(SILENT, *workers)
+    assert done.returncode == 1, done.stdout
+    assert "1 failed, 2 errors" in done.stdout, done.stdout
+    for reason in ("needs slurmctld", "no PostgreSQL server here", "needs ipmi_sim"):
+        assert f"skipped in CI: {reason}" in done.stdout
+
+
+@pytest.mark.slow
+def test_t4_in_ci_a_file_that_skips_itself_fails_the_run(suite):
+    done = suite(MODULE)
+    assert done.returncode not in (0, 5), done.stdout
+    assert "skipped in CI" in done.stdout and "no_such_library" in done.stdout
+
+
+@pytest.mark.slow
+def test_t4_what_says_nothing_here_may_be_skipped_in_ci(suite):
+    done = suite(SPOKEN)
+    assert done.returncode == 0, done.stdout
+    assert "2 skipped, 1 xfailed" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_developer_is_told_of_a_skip_and_not_stopped(suite):
+    done = suite(SILENT, ci="")
+    assert done.returncode == 0 and "3 skipped" in done.stdout
+    assert "needs slurmctld" in done.stdout
+
+
+@pytest.mark.slow
+def test_hypothesis_has_no_deadline_anywhere(suite):
+    text = """
+import time
+from hypothesis import given, settings, strategies as st
+@settings(max_examples=2)
+@given(st.integers())
+def test_slow(number): time.sleep(0.3)
+def test_settings(): print(f"deadline {settings().deadline}, the same each time {settings().derandomize}")
+"""
+    for ci in ("", "true"):
+        done = suite(text, "-s", ci=ci)
+        assert done.returncode == 0, done.stdout
+        assert f"deadline None, the same each time {bool(ci)}" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_t4_a_run_that_is_killed_has_told_what_failed_and_what_was_running(suite, tmp_path, workers):
+    notes = tmp_path / "progress"
+    settings = {**os.environ, handed_on.PROGRESS: str(notes)}
+    settings = {name: value for name, value in settings.items() if not name.startswith("PYTEST_XDIST")}
+    process = subprocess.Popen(
+        [*suite.command(HANGS), *workers], cwd=tmp_path, env=settings, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for(lambda: notes.exists() and "test_hangs" in notes.read_text() and "one is not two" in notes.read_text())
+    os.killpg(process.pid, 9)
+    process.wait()
+    said = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
+    ended = {line["test"].rpartition("::")[2] for line in said if line["did"] == "ends"}
+    started = {line["test"].rpartition("::")[2] for line in said if line["did"] == "starts"}
+    assert started - ended == {"test_hangs"}
+    assert [line["test"].rpartition("::")[2] for line in said if line["did"] == "failed"] == ["test_bad"]
+
+
+def wait_for(true):
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_what_ansible_test_does_not_hand_on_is_found_in_its_home(tmp_path, monkeypatch):
+    for name in ("CI", handed_on.VENVS):
+        monkeypatch.delenv(name, raising=False)
+    handed_on.take(tmp_path)
+    assert "CI" not in os.environ, "nobody left a note"
+    note = {"CI": "true", handed_on.VENVS: "/srv/venvs", "PATH": "/nowhere"}
+    (tmp_path / handed_on.NOTE).write_text(json.dumps(note), encoding="utf-8")
+    handed_on.take(tmp_path)
+    assert os.environ["CI"] == "true" and handed_on.venv("rack") == Path("/srv/venvs/rack")
+    assert os.environ["PATH"] != "/nowhere"
+
+
+def packages(path):
+    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return {line for line in lines if line}
+
+
+def test_t4_the_set_up_installs_what_the_rack_needs_before_the_first_test():
+    rack = yaml.safe_load((CHECKOUT / "roles/virtual_rack/vars/main.yml").read_text(encoding="utf-8"))
+    assert set(rack["virtual_rack_packages"]) <= packages(CHECKOUT / "requirements" / "system.txt")
+
+
+@pytest.fixture
+def system_packages(tmp_path, monkeypatch, capfd):
+    """The set-up's program, run by somebody who is not root, on a machine that has no package of this name."""
+    spec = importlib.util.spec_from_file_location("system_packages", CHECKOUT / "make" / "system_packages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    listed = tmp_path / "system.txt"
+    listed.write_text("# of the tests\ndpkg\nno-such-package-at-all\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["system_packages.py", str(listed)])
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    def run(ci):
+        monkeypatch.setenv("CI", ci)
+        return module.main(), capfd.readouterr().err
+
+    return run
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="does not apply: no Debian")
+def test_t4_who_may_not_install_is_told_the_one_command(system_packages):
+    status, said = system_packages("")
+    assert status == 0 and "packages no-such-package-at-all. Run:  sudo make setup-system" in said
+    assert system_packages("true") == (1, said)
+
+
+def test_where_there_is_no_debian_the_packages_are_named(system_packages, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    status, said = system_packages("")
+    assert status == 0 and "no Debian" in said and "no-such-package-at-all" in said
+    assert system_packages("true")[0] == 1
+
+
+def test_t4_without_shellcheck_the_linter_is_red_in_ci(tmp_path):
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "git"):
+        (tmp_path / "bin" / name).symlink_to(f"/usr/bin/{name}")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    for ci, good in (("", True), ("true", False)):
+        settings = {**kept, "CI": ci, "PATH": str(tmp_path / "bin")}
+        done = subprocess.run(
+            ["/usr/bin/make", "-s", "lint-shell"],
+            cwd=CHECKOUT, env=settings, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode == 0) == good, done.stderr
+        assert "shellcheck is not installed: not run" in done.stdout
