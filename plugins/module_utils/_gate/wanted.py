@@ -11,24 +11,14 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import Version, canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import json_digest
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class WantedTest:
-    """A DCGM test that must be there. scope ``gpu``: once for each GPU; ``node``: once."""
-
-    name: str
-    scope: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -41,38 +31,18 @@ class Wanted:
     gpu_count_source: str
     device_ids: tuple[str, ...]
     ignored_errors: tuple[int, ...]
-    _tests: tuple[Mapping[str, Any], ...]
-
-    def tests(self, level: int, names: Sequence[str], version: Optional[Version]) -> list[WantedTest]:
-        """The tests that a run of this level, or of these names, must show with this version of DCGM.
-
-        Where the version is not known, every test of the level is wanted.
-        """
-        known = {canonical(str(row["name"])): row for row in self._tests}
-        if names:
-            rows = [(canonical(name), known.get(canonical(name), {})) for name in names]
-            return [
-                WantedTest(name, str(row.get("scope", "gpu")), str(row.get("source", "task"))) for name, row in rows
-            ]
-        return [
-            WantedTest(name, str(row.get("scope", "gpu")), str(row["source"]))
-            for name, row in known.items()
-            if int(row["level"]) <= level and _in_version(row, version)
-        ]
+    #: The rows of the tests that DCGM must show: name, level, source, scope, since and until.
+    dcgm_tests: tuple[Mapping[str, Any], ...]
 
     def reference(self) -> dict[str, str]:
         return {"sku": self.sku, "digest": self.digest}
 
 
-def _in_version(row: Mapping[str, Any], version: Optional[Version]) -> bool:
-    if version is None:
-        return True
-    return _parts(row.get("since", "0")) <= version and ("until" not in row or version < _parts(row["until"]))
-
-
-def _parts(text: Any) -> Version:
+def version_of(text: Any) -> tuple[int, int, int]:
+    """The three numbers of a version that a profile names, such as ``4.2``."""
     numbers = [int(part) for part in str(text).split(".")]
-    return tuple((numbers + [0, 0, 0])[:3])
+    major, minor, patch = (numbers + [0, 0, 0])[:3]
+    return major, minor, patch
 
 
 def wanted_of(profile: Any) -> Wanted:
@@ -94,11 +64,11 @@ def wanted_of(profile: Any) -> Wanted:
             gpu_count_source=str(count["source"]),
             device_ids=tuple(str(item).lower() for item in profile["gpu"]["device_ids"]["value"]),
             ignored_errors=tuple(int(row["id"]) for row in dcgm.get("ignore_errors") or []),
-            _tests=tuple(dict(row) for row in dcgm["tests"]),
+            dcgm_tests=tuple(dict(row) for row in dcgm["tests"]),
         )
-        for row in wanted._tests:
+        for row in wanted.dcgm_tests:
             int(row["level"]), str(row["name"]), str(row["source"])
-            _parts(row.get("since", "0")), _parts(row.get("until", "0"))
+            version_of(row.get("since", "0")), version_of(row.get("until", "0"))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise ConfigError(
             f"the SKU profile cannot be read: {type(exc).__name__}: {exc}",

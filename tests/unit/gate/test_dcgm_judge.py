@@ -12,6 +12,7 @@ from typing import Any, Optional
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Sheet
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
@@ -27,7 +28,7 @@ def look(
     seen = read(output)
     run = Run(("dcgmi",), rc, output.encode(), b"", ended, 1.0)
     return judge(
-        seen, run, wanted, wanted.tests(level, [], (4, 6, 0) if seen.shape != 3 else (3, 3, 9)), counted=counted
+        seen, run, wanted, wanted_tests(wanted, level, [], (4, 6, 0) if seen.shape != 3 else (3, 3, 9)), counted=counted
     )
 
 
@@ -161,7 +162,7 @@ def test_a_test_of_the_node_needs_no_result_for_each_gpu_and_takes_the_worst() -
     def verdict(document: dict[str, Any]) -> str:
         output = made.text(document)
         run = Run(("dcgmi",), 0, output.encode(), b"", "exit", 1.0)
-        return judge(read(output), run, wanted, wanted.tests(2, [], (4, 6, 0))).verdict
+        return judge(read(output), run, wanted, wanted_tests(wanted, 2, [], (4, 6, 0))).verdict
 
     document = copy.deepcopy(HEALTHY)
     memory = document["DCGM Diagnostic"]["test_categories"][0]["tests"][2]

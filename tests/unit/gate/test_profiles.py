@@ -13,6 +13,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
@@ -41,8 +42,8 @@ def test_each_is_valid_and_holds_eight_gpus(sku: str) -> None:
     wanted = wanted_of(profile.data)
     assert wanted.gpu_count == 8
     assert wanted.digest == profile.digest
-    assert [test.name for test in wanted.tests(1, [], (4, 6, 0))] == ["software"]
-    assert {"memory", "pcie"} <= {test.name for test in wanted.tests(2, [], (4, 6, 0))}
+    assert [test.name for test in wanted_tests(wanted, 1, [], (4, 6, 0))] == ["software"]
+    assert {"memory", "pcie"} <= {test.name for test in wanted_tests(wanted, 2, [], (4, 6, 0))}
     assert "firmware" not in profile.data
 
 
@@ -63,12 +64,13 @@ def test_every_number_says_where_it_comes_from(sku: str) -> None:
 
 def test_tests_of_a_level_depend_on_the_version() -> None:
     wanted = wanted_of(load("h100-sxm-8").data)
-    assert "nvbandwidth" in {test.name for test in wanted.tests(3, [], (4, 6, 0))}
-    assert "nvbandwidth" not in {test.name for test in wanted.tests(3, [], (3, 3, 9))}
-    assert "nvbandwidth" in {test.name for test in wanted.tests(3, [], None)}, (
+    assert "nvbandwidth" in {test.name for test in wanted_tests(wanted, 3, [], (4, 6, 0))}
+    assert "nvbandwidth" not in {test.name for test in wanted_tests(wanted, 3, [], (3, 3, 9))}
+    assert "nvbandwidth" in {test.name for test in wanted_tests(wanted, 3, [], None)}, (
         "an unknown version is held to everything"
     )
-    assert [test.name for test in wanted.tests(1, ["Memory Bandwidth", "eud"], None)] == ["memory_bandwidth", "eud"]
+    asked = wanted_tests(wanted, 1, ["Memory Bandwidth", "eud"], None)
+    assert [test.name for test in asked] == ["memory_bandwidth", "eud"]
 
 
 def test_the_site_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

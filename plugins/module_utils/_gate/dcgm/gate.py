@@ -8,8 +8,6 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -17,10 +15,11 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence, job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     FAIL,
@@ -33,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     inconclusive,
     now_utc,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, WantedTest, wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 GATE = "dcgm_gate"
@@ -150,7 +149,7 @@ class _Session:
         return sheet
 
     def _tests(self) -> list[WantedTest]:
-        return self._wanted.tests(self._level, self._names, self.version)
+        return wanted_tests(self._wanted, self._level, self._names, self.version)
 
     def _diagnose(self) -> Run:
         """The diagnostic itself; while DCGM is busy, again until the time for that is over."""
@@ -239,24 +238,5 @@ class _Session:
         sheet.find(f"localised.{test}", "node", f"{test} failed for all GPUs; asked alone, GPU {shown} fails", "none")
 
     def save(self, ctx: Context) -> str:
-        """Write the raw outputs for whoever wants to look, readable by their owner alone."""
-        path = str(self._params.get("evidence_path") or "")
-        if not path or ctx.check_mode:
-            return ""
-        return save_evidence(path, {"gate": GATE, "runs": [one.as_evidence() for one in self.runs]})
-
-
-def save_evidence(path: str, content: Mapping[str, Any]) -> str:
-    """Replace the file in one step.
-
-    :raises ConfigError: where it cannot be written.
-    """
-    draft = f"{path}.{os.getpid()}"
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-        os.replace(draft, path)
-    except OSError as exc:
-        raise ConfigError(f"the evidence cannot be written: {exc.strerror}", seen=path) from exc
-    return path
+        runs = self.runs
+        return evidence.save(self._params, ctx, lambda: {"gate": GATE, "runs": [one.as_evidence() for one in runs]})

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import NODE, Cell, Diagnosis, Fault
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import look_up
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import DEPLOYMENT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     FAIL,
@@ -27,7 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     Check,
     Sheet,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, WantedTest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 
 #: What a status word says. A word that is not here says nothing, and so does an empty one.
 WORDS = {"pass": PASS, "fail": FAIL, "warn": FAIL}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import save_evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import read as reader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
@@ -137,8 +137,8 @@ def _described(log: reader.Log, start: float, clock: reader.Clock) -> dict[str, 
 
 
 def _save(params: Mapping[str, Any], ctx: Context, logs: list[reader.Log]) -> str:
-    path = str(params.get("evidence_path") or "")
-    if not path or ctx.check_mode:
-        return ""
-    content = [{"source": log.source, "place": log.place, "raw": log.raw.decode("utf-8", "replace")} for log in logs]
-    return save_evidence(path, {"gate": GATE, "logs": content})
+    def content() -> dict[str, Any]:
+        shown = [{"source": log.source, "place": log.place, "raw": log.raw.decode("utf-8", "replace")} for log in logs]
+        return {"gate": GATE, "logs": shown}
+
+    return evidence.save(params, ctx, content)

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The raw outputs behind a verdict, for whoever wants to look. PRIVATE to the collection.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+def save(params: Mapping[str, Any], ctx: Context, content: Callable[[], Mapping[str, Any]]) -> str:
+    """Write it where the option ``evidence_path`` says, readable by its owner alone; the path, or an empty string."""
+    path = str(params.get("evidence_path") or "")
+    return "" if not path or ctx.check_mode else _replaced(path, content())
+
+
+def _replaced(path: str, content: Mapping[str, Any]) -> str:
+    """Replace the file in one step.
+
+    :raises ConfigError: where it cannot be written.
+    """
+    draft = f"{path}.{os.getpid()}"
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.replace(draft, path)
+    except OSError as exc:
+        raise ConfigError(f"the evidence cannot be written: {exc.strerror}", seen=path) from exc
+    return path
