@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Union
@@ -15,7 +16,9 @@ from typing import Union
 from ansible_collections.gpufleet.baremetal.tests.tree.listing import text, under
 
 MOST_LINES = 400
-LONGEST_FUNCTION = 60
+MOST_LINES_OF_A_MODULE = 200
+LONGEST_FUNCTION = 45
+USUAL_FUNCTION = 8
 OLDEST_PYTHON = (3, 9)
 DOC_BLOCKS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
 PACKAGE = "ansible_collections.gpufleet.baremetal.plugins"
@@ -66,6 +69,28 @@ def too_long(root: Path) -> list[str]:
             if span(function) > LONGEST_FUNCTION:
                 complaints.append(f"{name}: {function.name} has {span(function)} lines, {LONGEST_FUNCTION} at most")
     return complaints
+
+
+def long_modules(root: Path) -> list[str]:
+    """A module is its options and one call: whatever else it does belongs below it."""
+    sizes = (
+        (name, max((node.end_lineno or 0 for node in tree.body), default=0) - doc_lines(tree))
+        for name, tree in parsed(root, "plugins/modules")
+    )
+    return [
+        f"{name}: {lines} lines without its documentation, {MOST_LINES_OF_A_MODULE} at most"
+        for name, lines in sizes
+        if lines > MOST_LINES_OF_A_MODULE
+    ]
+
+
+def long_in_the_middle(root: Path) -> list[str]:
+    """One long function may be the clearest form of a thing; many of them are not."""
+    spans = [span(function) for _name, tree in parsed(root, "plugins") for function in functions(tree)]
+    middle = statistics.median(spans) if spans else 0
+    if middle <= USUAL_FUNCTION:
+        return []
+    return [f"half of all functions in plugins/ are longer than {middle:g} lines, {USUAL_FUNCTION} at most"]
 
 
 def called_name(call: ast.Call) -> str:

@@ -59,7 +59,7 @@ def options(root: Path, path: Path) -> set[str]:
 
 
 def without_action(root: Path) -> list[str]:
-    """A verb has two doors. A module with one says why in its notes: "This module has no action plugin, since ...". """
+    """A verb has two doors. A module with one says why in its notes: "This module has no action plugin, since ..."."""
     complaints = []
     for path in modules(root):
         notes = " ".join(map(str, documentation(path).get("notes") or []))

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.baremetal.tests.tree import code, listing, parts
+from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, listing, names, parts
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT_ALONE = Path(__file__).with_name("import_alone.py")
@@ -24,11 +24,23 @@ RULES = (
     listing.yaml_without_start,
     listing.dead_links,
     code.too_long,
+    code.long_modules,
+    code.long_in_the_middle,
     code.sleeps,
     code.fails_below_main,
     code.bare_excepts,
     code.not_for_old_python,
     code.ports_that_meet,
+    layout.flat_drivers,
+    layout.arrows_up,
+    layout.drivers_that_meet,
+    names.names_that_compute,
+    names.half_drivers,
+    names.options_unheard_of,
+    names.spelled_again,
+    names.fragments_that_differ,
+    names.sources_that_differ,
+    names.pages_that_lack_names,
     parts.without_action,
     parts.bad_examples,
     parts.outside_groups,

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Trees that break the rules on ports and names, each beside one of the same kind that does not."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, names
+
+PORT = f"{layout.UTILS}/_provisioner"
+INSIDE = f"{code.PACKAGE}.module_utils._provisioner"
+LIST = """OPTION = "provisioner"
+OPTIONS: dict[str, object] = {"provisioner_url": {"type": "str"}, "provisioner_key": {"type": "str"}}
+DRIVERS: dict[str, tuple[str, ...]] = {"ironic": ("provisioner_url",), "maas": ("provisioner_url", "provisioner_key")}
+"""
+FRAGMENT = '''class ModuleDocFragment:
+    DOCUMENTATION = """
+options:
+  provisioner: {choices: [ironic, maas]}
+  provisioner_url: {type: str}
+  provisioner_key: {type: str}
+"""
+'''
+VARIABLES = """| `gpufleet_provisioner` | `ironic` or `maas` |
+| `gpufleet_provisioner_url` | its API |
+| `gpufleet_provisioner_key` | its key |
+"""
+PAGE = """## provisioner
+
+| `ironic` | `gpufleet_provisioner_url` |
+| `maas` | `gpufleet_provisioner_url`, `gpufleet_provisioner_key` |
+
+## gate
+"""
+PLUGIN = "DOCUMENTATION = 'options: {sources: {suboptions: {type: {choices: [csv, maas]}}}}'\n"
+KINDS = "KINDS: dict[str, object] = {'csv': 1, 'maas': 2}\n"
+#: A port with two drivers, and everything that names them.
+SOUND = {
+    f"{PORT}/names.py": LIST,
+    f"{PORT}/contract.py": f"from {INSIDE} import names\n",
+    f"{PORT}/shared.py": f"from {INSIDE}.contract import Driver\n",
+    f"{PORT}/ironic/driver.py": f"from {INSIDE}.contract import Driver\nfrom {INSIDE}.shared import x\n",
+    f"{PORT}/maas/driver.py": f"from {INSIDE}.maas import api\nKEYS = ('provisioner_url', 'provisioner_key')\n",
+    f"{PORT}/maas/api.py": f"from {INSIDE}.contract import Driver\n",
+    f"{PORT}/registry.py": f"from {INSIDE}.ironic import driver\nfrom {INSIDE}.maas.driver import Maas\n"
+    "DRIVERS: dict[str, object] = {'ironic': driver, 'maas': Maas}\n",
+    f"{PORT}/node.py": f"from {INSIDE}.registry import DRIVERS\nfrom {INSIDE}.shared import x\n",
+    "plugins/plugin_utils/_inventory_maas.py": f"from {INSIDE}.maas.api import Api\n",
+    "plugins/doc_fragments/provisioner.py": FRAGMENT,
+    names.SOURCES: KINDS,
+    names.SOURCE_PLUGIN: PLUGIN,
+    names.VARIABLES: VARIABLES,
+    names.DRIVERS_PAGE: PAGE,
+}
+GATE = f"{layout.UTILS}/_gate"
+GATES = {
+    f"{GATE}/names.py": "DRIVERS = {'dcgm': 'dcgm_gate', 'fio': 'fio_gate'}\n",
+    f"{GATE}/dcgm/gate.py": "",
+    f"{GATE}/fio/gate.py": "",
+    "plugins/modules/dcgm_gate.py": f"from {code.PACKAGE}.module_utils._gate.dcgm.gate import run\n",
+    "plugins/modules/fio_gate.py": "",
+    names.DRIVERS_PAGE: "## gate\n\n| `dcgm` | `dcgm_gate` |\n| `fio` | `fio_gate` |\n",
+}
+
+
+def but(**changes: str) -> dict[str, str]:
+    """The sound tree with some files of the port changed; two underscores are a folder, and a dot comes last."""
+    return {**SOUND, **{f"{PORT}/{name.replace('__', '/')}.py": content for name, content in changes.items()}}
+
+
+def changed(path: str, old: str, new: str, tree: dict[str, str] = SOUND) -> dict[str, str]:
+    assert old in tree[path]
+    return {**tree, path: tree[path].replace(old, new)}
+
+
+#: A rule, a tree that breaks it, a word of the complaint.
+BROKEN = (
+    (layout.flat_drivers, but(maas_find=""), "belongs into the package maas/"),
+    (layout.flat_drivers, but(maas=""), "belongs into the package maas/"),
+    (layout.flat_drivers, but(xcat_api="", xcat_find=""), "make it a package"),
+    (layout.arrows_up, but(names=f"{LIST}from {INSIDE}.contract import Driver\n"), "names.py (names) imports"),
+    (layout.arrows_up, but(contract=f"def f():\n    from {INSIDE}.maas.api import Api\n"), "contract.py (contract)"),
+    (layout.arrows_up, but(shared="from . import registry\n"), "shared.py (verb)"),
+    (layout.arrows_up, but(maas__find=f"from {INSIDE}.node import deploy\n"), "find.py (driver) imports"),
+    (layout.drivers_that_meet, but(ironic__find=f"from {INSIDE}.maas.api import Api\n"), "another driver's"),
+    (layout.drivers_past_the_registry, but(node=f"from {INSIDE}.maas.api import Api\n"), "which only"),
+    (
+        layout.drivers_past_the_registry,
+        {**SOUND, "plugins/action/maas_boot.py": f"from {INSIDE}.maas.api import Api\n"},
+        "plugins/action/maas_boot.py",
+    ),
+    (layout.import_circles, but(maas__api=f"from {INSIDE}.maas.driver import Maas\n"), "api.py and"),
+    (
+        layout.import_circles,
+        but(contract=f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from {INSIDE} import shared\n"),
+        "contract.py and",
+    ),
+    (names.names_that_compute, but(names=f"{LIST}ALL = sorted(DRIVERS)\n"), "names.py:4"),
+    (names.names_that_compute, but(names=f"import os\n{LIST}"), "names.py:1"),
+    (names.half_drivers, but(xcat__driver=""), "xcat has no line in plugins"),
+    (names.half_drivers, but(registry="DRIVERS: dict[str, object] = {'ironic': 1}\n"), "maas has no line in plugins"),
+    (names.half_drivers, changed(f"{PORT}/names.py", '"maas"', '"xcat"'), "maas has no line in DRIVERS"),
+    (names.half_drivers, changed(f"{PORT}/names.py", '"maas"', '"xcat"'), "xcat has no package"),
+    (
+        names.half_drivers,
+        {**GATES, "plugins/modules/fio_gate.py": "", f"{GATE}/nccl/gate.py": ""},
+        "nccl has no module",
+    ),
+    (names.options_unheard_of, but(ironic__api="KEY = 'provisioner_key'\n"), "reads provisioner_key"),
+    (names.options_unheard_of, changed(f"{PORT}/names.py", '("provisioner_url",)', '("url",)'), "ironic takes url"),
+    (names.spelled_again, but(shared="parts = {'ironic', 'maas'}\n"), "spells drivers of _provisioner"),
+    (names.spelled_again, {**GATES, "plugins/a.py": "x = ['dcgm_gate', 'fio_gate', 'b']\n"}, "drivers of _gate"),
+    (
+        names.fragments_that_differ,
+        changed("plugins/doc_fragments/provisioner.py", "[ironic, maas]", "[ironic]"),
+        "the choices of provisioner",
+    ),
+    (
+        names.fragments_that_differ,
+        changed("plugins/doc_fragments/provisioner.py", "  provisioner_key: {type: str}\n", ""),
+        "no option provisioner_key",
+    ),
+    (
+        names.fragments_that_differ,
+        changed("plugins/doc_fragments/provisioner.py", "  provisioner_key:", "  other:"),
+        "other is not in",
+    ),
+    (names.sources_that_differ, changed(names.SOURCES, "'maas'", "'xcat'"), "xcat is no provisioner"),
+    (names.sources_that_differ, changed(names.SOURCE_PLUGIN, "[csv, maas]", "[csv]"), "offers the types"),
+    (names.pages_that_lack_names, changed(names.VARIABLES, " or `maas`", ""), "lacks maas"),
+    (names.pages_that_lack_names, changed(names.VARIABLES, "provisioner_key", "other"), "no row for gpufleet_prov"),
+    (names.pages_that_lack_names, changed(names.DRIVERS_PAGE, "| `maas`", "| maas"), "no row for maas"),
+    (names.pages_that_lack_names, changed(names.DRIVERS_PAGE, "`, `gpufleet_provisioner_key`", "`"), "row of maas"),
+    (names.pages_that_lack_names, changed(names.DRIVERS_PAGE, "| `ironic`", "| `xcat` | |\n| `ironic`"), "xcat is no"),
+    (names.pages_that_lack_names, changed(names.DRIVERS_PAGE, "| `fio`", "| fio", GATES), "no row for fio"),
+)
+CASES = tuple((rule, tree, word, GATES if f"{GATE}/names.py" in tree else SOUND) for rule, tree, word in BROKEN)

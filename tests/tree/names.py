@@ -1,0 +1,266 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules that hold everything which spells a driver's name against the one list of its port, ``_<port>/names.py``.
+
+Whoever adds a driver writes its package, a line in the registry and a line in that list; these rules say what else
+names the port's drivers and has not heard of it yet.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.baremetal.tests.tree import layout
+from ansible_collections.gpufleet.baremetal.tests.tree.code import parsed, tree_of
+from ansible_collections.gpufleet.baremetal.tests.tree.listing import files, text, under
+from ansible_collections.gpufleet.baremetal.tests.tree.parts import blocks, documentation
+
+FRAGMENTS = "plugins/doc_fragments"
+VARIABLES, DRIVERS_PAGE = "docs/reference/host-variables.md", "docs/reference/drivers.md"
+SOURCES, SOURCE_PLUGIN = "plugins/plugin_utils/_inventory_sources.py", "plugins/inventory/fleet.py"
+#: A source of rows that no provisioner keeps.
+PLAIN_SOURCES = ("csv",)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port's list. option: the option that names the driver; empty for gates, each of which is a module."""
+
+    port: str
+    option: str
+    options: Mapping[str, Any]
+    drivers: Mapping[str, Any]
+
+    @property
+    def file(self) -> str:
+        return f"{layout.UTILS}/{self.port}/{layout.NAMES}"
+
+
+def constants(tree: ast.Module) -> dict[str, Any]:
+    """What a file assigns, where it is plain data."""
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        target = node.targets[0] if isinstance(node, ast.Assign) else target
+        if isinstance(target, ast.Name) and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value:
+            try:
+                found[target.id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return found
+
+
+def files_of_names(root: Path) -> list[Path]:
+    return [path for path in under(root, layout.UTILS, suffix=layout.NAMES) if path.name == layout.NAMES]
+
+
+def lists(root: Path) -> Iterator[Port]:
+    """The ports that have a list."""
+    for path in files_of_names(root):
+        said = constants(tree_of(path))
+        port = path.parent.name
+        yield Port(port, said.get("OPTION", ""), said.get("OPTIONS", {}), said.get("DRIVERS", {}))
+
+
+def names_that_compute(root: Path) -> list[str]:
+    """The lists are plain data: whatever wants to know a name may read them, a test without Ansible too."""
+    complaints = []
+    for path in files_of_names(root):
+        shown = path.relative_to(root)
+        for node in tree_of(path).body:
+            words = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+            data = isinstance(node, (ast.Assign, ast.AnnAssign)) and constants(ast.Module([node], []))
+            if not (words or future or data):
+                complaints.append(f"{shown}:{node.lineno}: neither words nor plain data")
+    return complaints
+
+
+def registered(root: Path, port: Port) -> set[str]:
+    """The keys of DRIVERS in the port's registry; for gates, the drivers whose module is there."""
+    if not port.option:
+        return {name for name, module in port.drivers.items() if (root / f"plugins/modules/{module}.py").is_file()}
+    path = root / layout.UTILS / port.port / layout.REGISTRY
+    for node in tree_of(path).body if path.is_file() else ():
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and target.id == "DRIVERS" and isinstance(node.value, ast.Dict):
+            return {key.value for key in node.value.keys if isinstance(key, ast.Constant)}
+    return set()
+
+
+def half_drivers(root: Path) -> list[str]:
+    """A driver is a package, a line in the registry and a line in the list: all three or none."""
+    complaints = []
+    packages = layout.ports(root)
+    for port in lists(root):
+        registry = f"no line in {layout.UTILS}/{port.port}/{layout.REGISTRY}" if port.option else "no module"
+        where = {
+            f"no package {layout.UTILS}/{port.port}/": packages.get(port.port, set()),
+            registry: registered(root, port),
+            f"no line in DRIVERS of {port.file}": set(port.drivers),
+        }
+        everywhere = set().union(*where.values())
+        complaints += [
+            f"{port.port}: the driver {driver} has {lack}"
+            for driver in sorted(everywhere)
+            for lack, here in where.items()
+            if driver not in here
+        ]
+    return complaints
+
+
+def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def options_unheard_of(root: Path) -> list[str]:
+    """A driver reads the options that the list gives it, and the list gives it no option that the port has not."""
+    complaints = []
+    for port in lists(root):
+        if not port.option:
+            continue
+        for driver, taken in port.drivers.items():
+            unknown = sorted(set(taken) - set(port.options))
+            complaints += [f"{port.file}: {driver} takes {name}, which is no option" for name in unknown]
+        for name, tree in parsed(root, f"{layout.UTILS}/{port.port}"):
+            taken = port.drivers.get(layout.place(name)[1])
+            if taken is not None:
+                complaints += [
+                    f"{name}:{line}: reads {word}, which {port.file} does not give this driver"
+                    for line, word in strings(tree)
+                    if word in port.options and word not in taken
+                ]
+    return complaints
+
+
+def spelled_again(root: Path) -> list[str]:
+    """No second list: code that wants the port's drivers reads the first."""
+    complaints = []
+    ports = list(lists(root))
+    for name, tree in parsed(root, "plugins"):
+        if name.endswith("/" + layout.NAMES):
+            continue
+        for node in ast.walk(tree):
+            if not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+                continue
+            words = {item.value for item in node.elts if isinstance(item, ast.Constant)}
+            complaints += [
+                f"{name}:{node.lineno}: spells drivers of {port.port} anew; read {port.file}"
+                for port in ports
+                if len(words & set(port.drivers)) > 1 or len(words & gate_modules(port)) > 1
+            ]
+    return complaints
+
+
+def gate_modules(port: Port) -> set[str]:
+    return set() if port.option else {str(module) for module in port.drivers.values()}
+
+
+def fragments_that_differ(root: Path) -> list[str]:
+    """The fragment that documents a port's connection has its options, and offers its drivers."""
+    fragments = [
+        (path, (yaml.safe_load(blocks(path).get("DOCUMENTATION", "")) or {}).get("options") or {})
+        for path in under(root, FRAGMENTS, suffix=".py")
+    ]
+    complaints = []
+    for port in lists(root):
+        if not port.option:
+            continue
+        documented = [(path, options) for path, options in fragments if port.option in options]
+        if not documented:
+            complaints.append(f"no fragment in {FRAGMENTS} documents {port.option}")
+        for path, options in documented:
+            shown = path.relative_to(root)
+            wanted = {port.option, *port.options}
+            complaints += [f"{shown}: no option {name} as in {port.file}" for name in sorted(wanted - set(options))]
+            complaints += [f"{shown}: {name} is not in {port.file}" for name in sorted(set(options) - wanted)]
+            if options[port.option].get("choices") != list(port.drivers):
+                complaints.append(f"{shown}: the choices of {port.option} are not {', '.join(port.drivers)}")
+    return complaints
+
+
+def keys_of(path: Path, name: str) -> list[str]:
+    """The keys of a mapping that a file assigns, whatever its values are."""
+    for node in tree_of(path).body if path.is_file() else ():
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            keys = node.value.keys if isinstance(node.value, ast.Dict) else []
+            return [key.value for key in keys if isinstance(key, ast.Constant)]
+    return []
+
+
+def sources_that_differ(root: Path) -> list[str]:
+    """Each kind of inventory source is a provisioner of the list, or a plain one; the plugin documents them all."""
+    kinds = keys_of(root / SOURCES, "KINDS")
+    known = {
+        *PLAIN_SOURCES,
+        *(driver for port in lists(root) if port.option == "provisioner" for driver in port.drivers),
+    }
+    complaints = [f"{SOURCES}: the kind {kind} is no provisioner" for kind in kinds if kind not in known]
+    if (root / SOURCE_PLUGIN).is_file():
+        options = documentation(root / SOURCE_PLUGIN).get("options") or {}
+        offered = options.get("sources", {}).get("suboptions", {}).get("type", {}).get("choices")
+        if offered != kinds:
+            complaints.append(f"{SOURCE_PLUGIN}: offers the types {offered}, and {SOURCES} has {kinds}")
+    return complaints
+
+
+def rows(root: Path, page: str) -> list[str]:
+    path = root / page
+    return [line for line in text(path).splitlines() if line.startswith("|")] if path.is_file() else []
+
+
+def pages_that_lack_names(root: Path) -> list[str]:
+    """Pages whose tables name one driver of a port name all of them; the reference has each driver and each option."""
+    complaints = []
+    for port in lists(root):
+        if not port.option:
+            complaints += drivers_page(root, port, {driver: (module,) for driver, module in port.drivers.items()}, "")
+            continue
+        complaints += drivers_page(root, port, port.drivers, "gpufleet_")
+        named = " ".join(rows(root, VARIABLES))
+        for option in (port.option, *port.options):
+            if f"`gpufleet_{option}`" not in named:
+                complaints.append(f"{VARIABLES}: no row for gpufleet_{option}")
+        complaints += [fault for path in files(root) if path.suffix == ".md" for fault in short_rows(root, path, port)]
+    return complaints
+
+
+def short_rows(root: Path, path: Path, port: Port) -> list[str]:
+    """Rows about the variable that names the driver, and that name some drivers but not all."""
+    complaints = []
+    shown = path.relative_to(root).as_posix()
+    for row in rows(root, shown):
+        named = set(re.findall(r"`([^`]+)`", row))
+        lost = set(port.drivers) - named
+        if f"gpufleet_{port.option}" in named and len(lost) < len(port.drivers) and lost:
+            complaints.append(f"{shown}: the row of gpufleet_{port.option} lacks {', '.join(sorted(lost))}")
+    return complaints
+
+
+def drivers_page(root: Path, port: Port, drivers: Mapping[str, Any], prefix: str) -> list[str]:
+    """Below the heading of the port, a row for each driver, which names what it takes and nothing else of the port."""
+    heading = f"## {port.port.strip('_')}"
+    path = root / DRIVERS_PAGE
+    part = text(path).partition(f"{heading}\n")[2].partition("\n## ")[0] if path.is_file() else ""
+    table = {row.split("`")[1]: set(row.split("`")[3::2]) for row in part.splitlines() if row.startswith("| `")}
+    complaints = [
+        f"{DRIVERS_PAGE}, {heading}: {name} is no driver of {port.file}" for name in sorted(set(table) - set(drivers))
+    ]
+    for driver, taken in drivers.items():
+        if driver not in table:
+            complaints.append(f"{DRIVERS_PAGE}, {heading}: no row for {driver}")
+            continue
+        wanted, named = {prefix + name for name in taken}, {word for word in table[driver] if word.startswith(prefix)}
+        if wanted != named:
+            complaints.append(f"{DRIVERS_PAGE}, {heading}: the row of {driver} names not just {', '.join(taken)}")
+    return complaints
