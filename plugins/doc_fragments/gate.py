@@ -27,15 +27,12 @@ options:
       - Used by the action on the controller alone.
     type: list
     elements: path
-  fail_on:
-    description:
-      - Which verdicts fail the host. V(inconclusive) fails on everything but a pass, V(fail) on a failure alone,
-        V(never) on nothing; the verdict is returned and recorded in any case.
-    type: str
-    choices: [fail, inconclusive, never]
-    default: inconclusive
   evidence_path:
     description:
       - File on the node for the raw outputs behind the verdict, written for its owner alone and replaced in one step.
     type: path
+  boot_id_path:
+    description: Where the node's kernel tells the id of this boot. What was measured in another boot proves nothing.
+    type: path
+    default: /proc/sys/kernel/random/boot_id
 """

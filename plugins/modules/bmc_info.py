@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.bmc
+  - gpufleet.baremetal.machine
 attributes:
   check_mode:
     support: full
@@ -27,20 +28,6 @@ options:
     description: Seconds for the whole task.
     type: float
     default: 60
-  serial:
-    description:
-      - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
-        is not given.
-      - Taken from the host variable C(gpufleet_serial).
-    type: str
-  boot_mac:
-    description:
-      - The MAC address of the port that the machine boots from; used like O(serial).
-      - Taken from the host variable C(gpufleet_boot_mac).
-    type: str
-requirements:
-  - sushy >= 5.0 for Redfish
-  - pyghmi >= 1.6.10 for IPMI
 seealso:
   - module: gpufleet.baremetal.redfish_power
   - module: gpufleet.baremetal.pxe_boot

@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.gate
+  - gpufleet.baremetal.verdict
 attributes:
   check_mode:
     support: partial
@@ -85,10 +86,6 @@ options:
         write there.
     type: path
     default: /run/gpufleet
-  boot_id_path:
-    description: File with the id of the node's boot. A job of another boot proves nothing.
-    type: path
-    default: /proc/sys/kernel/random/boot_id
   collect:
     description:
       - Name of a registered result of M(gpufleet.baremetal.gate_wait). Nothing is run, and the node is not asked; this

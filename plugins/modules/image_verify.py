@@ -21,6 +21,8 @@ description:
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.verdict
+  - gpufleet.baremetal.image
 attributes:
   check_mode:
     support: full
@@ -38,45 +40,6 @@ options:
     type: str
     choices: [artifact, node]
     default: artifact
-  image:
-    description:
-      - The image as it is declared. Taken from the host variable C(gpufleet_image).
-    type: dict
-    suboptions:
-      name:
-        description: Name of the image, as in its manifest.
-        type: str
-      version:
-        description: Version of the image, as in its manifest.
-        type: str
-      url:
-        description: The artifact; an http, https or file URL, or a path.
-        type: str
-      sha256:
-        description: The artifact's digest; must then be the signed one.
-        type: str
-      size:
-        description: The artifact's size in bytes.
-        type: int
-      checksums_url:
-        description: The C(SHA256SUMS) that lists artifact and manifest by their file names.
-        type: str
-      signature_url:
-        description: The detached OpenPGP signature over C(SHA256SUMS), or over the artifact where there are no sums.
-        type: str
-      manifest_url:
-        description: The manifest, which lies inside the image as C(/etc/gpufleet/manifest.json).
-        type: str
-      keyring:
-        description: Path on the controller of the public keys that are trusted, binary or ASCII-armoured.
-        type: path
-      kernel_url:
-        description: The kernel of a ramdisk image. Not used here.
-        type: str
-      format:
-        description: The kind of image. Not used here.
-        type: str
-        choices: [ramdisk, whole-disk]
   keyring:
     description: The keyring, instead of the image's own.
     type: path
@@ -106,13 +69,6 @@ options:
     description: Seconds without a byte, or that one tool may take.
     type: int
     default: 60
-  fail_on:
-    description:
-      - The verdict from which on the task fails. V(inconclusive) fails on anything but a pass, V(fail) lets an
-        inconclusive verdict through to the caller, V(never) leaves the judgement to the caller.
-    type: str
-    choices: [fail, inconclusive, never]
-    default: inconclusive
   manifest_path:
     description: Where the manifest lies on the node.
     type: path

@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.gate
+  - gpufleet.baremetal.verdict
 attributes:
   check_mode:
     support: full
@@ -53,10 +54,6 @@ options:
     description: Where the kernel tells its uptime.
     type: path
     default: /proc/uptime
-  boot_id_path:
-    description: Where the kernel tells the id of this boot.
-    type: path
-    default: /proc/sys/kernel/random/boot_id
   pstore_path:
     description: Where the kernel keeps records of its crashes over a boot.
     type: path

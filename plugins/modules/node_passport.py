@@ -23,12 +23,15 @@ description:
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
+  - gpufleet.baremetal.image
 attributes:
   check_mode:
     support: full
   diff_mode:
     support: full
 notes:
+  - Name, version and digest of O(image) must be those of the image that runs, as far as they are declared. Its other
+    keys are not used here.
   - It runs on the controller. Issuing is not for a delegated task, since only the controller has the ledger.
 requirements:
   - The Python library cryptography, on the controller
@@ -63,46 +66,6 @@ options:
       - Who the machine is by its BMC, with the keys C(serial) and C(uuid).
       - Needed for O(state=issued), since the passport binds a machine, and the two must speak of the same one.
     type: dict
-  image:
-    description:
-      - The image that is wanted. Taken from the host variable C(gpufleet_image).
-      - Name, version and digest must be those of the image that runs, as far as they are declared.
-    type: dict
-    suboptions:
-      name:
-        description: Name of the image.
-        type: str
-      version:
-        description: Version of the image.
-        type: str
-      url:
-        description: The artifact. Not used here.
-        type: str
-      sha256:
-        description: The artifact's digest.
-        type: str
-      size:
-        description: The artifact's size. Not used here.
-        type: int
-      checksums_url:
-        description: The signed checksums. Not used here.
-        type: str
-      signature_url:
-        description: Their signature. Not used here.
-        type: str
-      manifest_url:
-        description: The manifest. Not used here.
-        type: str
-      keyring:
-        description: The trusted signers. Not used here.
-        type: path
-      kernel_url:
-        description: The kernel of a ramdisk image. Not used here.
-        type: str
-      format:
-        description: The kind of image. Not used here.
-        type: str
-        choices: [ramdisk, whole-disk]
   policy:
     description: What a passport must show to admit a node.
     type: dict

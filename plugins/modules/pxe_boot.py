@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.bmc
+  - gpufleet.baremetal.machine
 attributes:
   check_mode:
     support: full
@@ -66,28 +67,13 @@ options:
     description: Seconds for the whole task, a boot that is to be proven included.
     type: float
     default: 900
-  boot_mac:
-    description:
-      - The MAC address of the port that the machine boots from; demanded where the boot is the proof.
-      - Taken from the host variable C(gpufleet_boot_mac).
-    type: str
-  serial:
-    description:
-      - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
-        is not given.
-      - Taken from the host variable C(gpufleet_serial).
-    type: str
-requirements:
-  - sushy >= 5.0 for Redfish
-  - pyghmi >= 1.6.10 for IPMI
 seealso:
   - module: gpufleet.baremetal.redfish_power
   - module: gpufleet.baremetal.bmc_info
 notes:
   - On a node that a provisioner manages (C(gpufleet_provisioner) is set), the boot belongs to the provisioner. The
     node must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)).
-  - Runs on the controller, whatever the host's connection is. Delegated to another machine it runs there, and cannot
-    prove a boot by the node.
+  - Delegated to another machine, it cannot prove a boot by the node.
   - With O(power=on) a machine that is on stays on, and the override waits for its next boot.
 """
 

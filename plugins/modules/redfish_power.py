@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.bmc
+  - gpufleet.baremetal.machine
 attributes:
   check_mode:
     support: full
@@ -50,28 +51,12 @@ options:
     description: Seconds that the operating system gets for its shutdown with O(state=graceful).
     type: float
     default: 120
-  serial:
-    description:
-      - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
-        is not given.
-      - Taken from the host variable C(gpufleet_serial).
-    type: str
-  boot_mac:
-    description:
-      - The MAC address of the port that the machine boots from; used like O(serial).
-      - Taken from the host variable C(gpufleet_boot_mac).
-    type: str
-requirements:
-  - sushy >= 5.0 for Redfish
-  - pyghmi >= 1.6.10 for IPMI
 seealso:
   - module: gpufleet.baremetal.pxe_boot
   - module: gpufleet.baremetal.bmc_info
 notes:
   - On a node that a provisioner manages (C(gpufleet_provisioner) is set), power belongs to the provisioner. The node
     must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)).
-  - Runs on the controller, whatever the host's connection is; delegated to another machine it runs there, and that
-    machine needs the libraries above.
 """
 
 EXAMPLES = r"""

@@ -16,6 +16,7 @@ GATE: dict[str, dict[str, Any]] = {
     "profile_path": {"type": "list", "elements": "path"},
     **FAIL_ON,
     "evidence_path": {"type": "path"},
+    "boot_id_path": {"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
 }
 
 DCGM_GATE = spec(
@@ -30,7 +31,6 @@ DCGM_GATE = spec(
     detached={"type": "bool", "default": False},
     job={"type": "str"},
     state_dir={"type": "path", "default": "/run/gpufleet"},
-    boot_id_path={"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
     collect={"type": "str"},
 )
 
@@ -52,7 +52,6 @@ KERNEL_LOG_GATE = spec(
     since={"type": "str"},
     timeout={"type": "int", "default": 60},
     uptime_path={"type": "path", "default": "/proc/uptime"},
-    boot_id_path={"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
     pstore_path={"type": "path", "default": "/sys/fs/pstore"},
     journalctl={"type": "str", "default": "journalctl"},
 )
