@@ -27,6 +27,7 @@ SELF := $(COLLECTIONS)/ansible_collections/gpufleet/baremetal
 include make/setup.mk
 include make/quality.mk
 include make/tests.mk
+include make/mutants.mk
 include make/release.mk
 -include make/rack.mk
 include make/demo.mk

@@ -324,3 +324,9 @@ def test_nvbandwidth_that_fails_after_the_diagnostic_is_run_again_alone(tmp_path
     again = made.failing(made.dcgm4(["nvbandwidth"]), "nvbandwidth", 0)
     assert run(DCGM, _after_diagnostic(tmp_path, again, 226))["verdict"] == "fail"
     assert run(DCGM, _after_diagnostic(tmp_path, {}, 0))["verdict"] == "fail"
+
+
+def test_t1_only_nvbandwidth_is_tried_again_alone(tmp_path: Path) -> None:
+    params = {**dcgm(made.text(made.failing(HEALTHY, "memory", 2)), rc=226)(tmp_path), "localise_timeout": 0}
+    assert run(DCGM, params)["verdict"] == "fail"
+    assert [call for call in calls(tmp_path) if "-r" in call] == ["diag -r 2 -j -n gpu:8"]

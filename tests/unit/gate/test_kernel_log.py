@@ -46,6 +46,7 @@ def test_a_log_that_proves_nothing(tmp_path: Path, log: str, reason: str) -> Non
     result = gate(made.machine(tmp_path, log))
     assert result["verdict"] == "inconclusive"
     assert reason in result["msg"]
+    assert {row["id"]: row["verdict"] for row in result["checks"]}["window"] == "inconclusive"
 
 
 def test_a_log_that_is_not_there_or_may_not_be_read(tmp_path: Path) -> None:
@@ -70,6 +71,12 @@ def test_what_was_before_the_window_does_not_count(tmp_path: Path) -> None:
     assert gate({**params, "since": "boot"})["verdict"] == "fail"
     assert gate({**params, "since": "950"})["verdict"] == "fail"
     assert gate({**params, "since": "500"})["verdict"] == "pass"
+
+
+def test_t1_a_line_without_any_time_may_be_of_the_window(tmp_path: Path) -> None:
+    (tmp_path / "dmesg").write_text(f"[    0.000000] Linux version 6.8\n{XID79}\n", encoding="utf-8")
+    params = {**made.machine(tmp_path, "", uptime=1000), "source": "file", "path": str(tmp_path / "dmesg")}
+    assert gate({**params, "since": "100"})["verdict"] == "fail"
 
 
 def test_a_window_in_wall_clock_time(tmp_path: Path) -> None:

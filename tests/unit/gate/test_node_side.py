@@ -17,7 +17,7 @@ OURS = "ansible_collections.gpufleet.baremetal.plugins.module_utils."
 #: The profile loader reads YAML, on the controller.
 ON_THE_CONTROLLER = {"profiles.py"}
 NODE_SIDE = sorted(
-    [path for path in (PLUGINS / "module_utils" / "_gate").glob("*.py") if path.name not in ON_THE_CONTROLLER]
+    [path for path in (PLUGINS / "module_utils" / "_gate").rglob("*.py") if path.name not in ON_THE_CONTROLLER]
     + [PLUGINS / "modules" / "dcgm_gate.py", PLUGINS / "modules" / "kernel_log_gate.py"]
 )
 

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Since when a node's kernel log counts: the ledger knows when the node was last imaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, seconds_ago
+
+
+class Controller(GateAction):
+    """The action without a task: its ledger is real."""
+
+    NAME = "kernel_log_gate"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._opened = ledger
+        self.node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
+
+    def ledger(self) -> Ledger:
+        return self._opened
+
+    def node_id(self, host: str = "", *, create: bool = True) -> str:
+        return self.node
+
+    def happened(self, ago: float, kind: str, name: str, data: dict[str, Any]) -> None:
+        [number] = self._opened.append("run", [(self.node, Event(kind, name, data))])
+        with self._opened.transaction() as conn:
+            # What was written stays: only a test makes an event older, past the guard that keeps everybody else out.
+            conn.exec_driver_sql("DROP TRIGGER IF EXISTS events_update")
+            conn.exec_driver_sql(f"UPDATE events SET at = at - {float(ago)} WHERE id = {int(number)}")
+
+    def seconds(self) -> float:
+        found = self.remediated()
+        assert found is not None
+        return found
+
+
+def deploy(before: str, after: str) -> dict[str, Any]:
+    return {"changed": True, "before": {"state": before}, "after": {"state": after}}
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator[Controller]:
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        yield Controller(ledger)
+
+
+def test_t1_a_node_that_was_never_imaged_is_judged_by_its_whole_boot(controller: Controller) -> None:
+    controller.happened(10, "state", "validating", {})
+    controller.happened(10, "outcome", "provisioner_node", deploy("deployed", "deployed"))
+    assert controller.remediated() is None
+    assert seconds_ago(None) == "boot"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("available", "deploying"), ("available", "deployed"), ("error", "deploying")]
+)
+def test_t1_a_deploy_begins_the_window(controller: Controller, before: str, after: str) -> None:
+    controller.happened(500, "outcome", "provisioner_node", deploy(before, after))
+    assert 499 < controller.seconds() < 560
+
+
+@pytest.mark.parametrize(("before", "after"), [("deployed", "deployed"), ("deploying", "deployed")])
+def test_t1_a_call_that_found_a_deploy_begins_none(controller: Controller, before: str, after: str) -> None:
+    """A note on a deployed node, or its maintenance lifted, would hide what the kernel logged until then."""
+    controller.happened(5000, "state", "imaging", {})
+    controller.happened(5, "outcome", "provisioner_node", deploy(before, after))
+    assert controller.seconds() > 4999
+
+
+@pytest.mark.parametrize("order", [(5000, 50), (50, 5000)])
+def test_t1_of_state_and_deploy_the_newer_one_counts(controller: Controller, order: tuple[float, float]) -> None:
+    controller.happened(order[0], "state", "imaging", {})
+    controller.happened(order[1], "outcome", "provisioner_node", deploy("available", "deploying"))
+    assert 49 < controller.seconds() < 110

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a node stands, read from a ledger with a history: what is over is not told as if it were now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+STOPPED = ("note", "stopped", {"reason": "the BMC is silent"})
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as opened:
+        yield opened
+
+
+def told(ledger: Ledger, *events: tuple[str, str, dict[str, Any]], run: str = "r1", asks: str = "r2") -> dict[str, Any]:
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    for event in events:
+        ledger.append(run, [(node, Event(*event))])
+    return status(ledger, {"n1": node}, asks)["n1"]
+
+
+def test_t1_a_lease_is_told_as_long_as_it_lasts(ledger: Ledger) -> None:
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    holder = this_run(os.getpid())
+    with ledger.transaction() as conn:
+        lease.take_in(conn, ledger, node, holder, node="n1")
+    assert told(ledger)["lease"] == holder.run_id
+    with ledger.transaction() as conn:
+        conn.exec_driver_sql("UPDATE leases SET expires = 1")
+    assert told(ledger)["lease"] == ""
+
+
+def test_t1_a_hold_is_told_until_it_is_lifted(ledger: Ledger) -> None:
+    token = {"hold_token": "gpufleet:r1:work"}
+    assert told(ledger, ("hold", "taken", token))["hold"] == "gpufleet:r1:work"
+    assert told(ledger, ("hold", "released", token))["hold"] == ""
+
+
+def test_t1_a_stop_is_told_until_the_node_goes_on(ledger: Ledger) -> None:
+    assert told(ledger, ("state", "enrolled", {}), STOPPED)["stopped"] == "the BMC is silent"
+    assert told(ledger, ("state", "imaging", {}))["stopped"] == ""
+
+
+def test_t1_a_stop_of_a_node_in_service_is_told_to_its_own_run_alone(ledger: Ledger) -> None:
+    assert told(ledger, ("state", "admitted", {}), STOPPED, asks="r2")["stopped"] == ""
+    assert told(ledger, asks="r1")["stopped"] == "the BMC is silent"
