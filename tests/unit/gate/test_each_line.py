@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import ve
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import look_up
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Check, Sheet
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
@@ -26,7 +27,7 @@ def look(
     wanted = wanted_of(made.profile())
     output = document if isinstance(document, str) else made.text(document)
     seen = read(output)
-    chosen = wanted.tests(level, tests or [], (4, 6, 0) if seen.shape != 3 else (3, 3, 9))
+    chosen = wanted_tests(wanted, level, tests or [], (4, 6, 0) if seen.shape != 3 else (3, 3, 9))
     return judge(seen, Run(("dcgmi",), rc, output.encode(), b"", "exit", 1.0), wanted, chosen, counted=counted)
 
 
@@ -65,7 +66,7 @@ def test_t1_a_test_is_wanted_in_the_releases_that_have_it_and_in_no_other() -> N
     profile["dcgm"]["tests"][1].update(since="3.1", until="4.2")
     wanted = wanted_of(profile)
     versions = [(3, 0, 9), (3, 1, 0), (4, 1, 9), (4, 2, 0)]
-    assert ["memory" in {test.name for test in wanted.tests(2, [], version)} for version in versions] == [
+    assert ["memory" in {test.name for test in wanted_tests(wanted, 2, [], version)} for version in versions] == [
         False,
         True,
         True,
@@ -172,7 +173,7 @@ def test_t1_a_run_that_did_not_end_by_itself_has_an_open_end(ended: str) -> None
     wanted = wanted_of(made.profile())
     output = made.text(made.dcgm4())
     run = Run(("dcgmi",), None, output.encode(), b"", ended, 1.0)
-    sheet = judge(read(output), run, wanted, wanted.tests(2, [], (4, 6, 0)))
+    sheet = judge(read(output), run, wanted, wanted_tests(wanted, 2, [], (4, 6, 0)))
     assert open_cells(sheet) == {("exit_status", "node")}
 
 
