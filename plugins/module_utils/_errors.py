@@ -11,6 +11,7 @@
      +-- Unreachable          no answer at all, or the connection broke
      +-- AuthFailed           the peer refused our credentials; never tried twice
      +-- Refused              the peer understood, and said no
+     +-- Changed              it is no longer what was judged; nothing was written: read and judge again
      +-- BadAnswer            an answer that cannot be what it claims to be
      +-- Unsupported          this peer cannot do that at all
      +-- NotProven            we acted, and the effect was not read back
@@ -125,6 +126,10 @@ class AuthFailed(FleetError):
 
 class Refused(FleetError):
     kind = "refused"
+
+
+class Changed(FleetError):
+    kind = "changed"
 
 
 class BadAnswer(FleetError):

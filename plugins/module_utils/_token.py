@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The text of a hold, and the run in it: one for all ports. PRIVATE to the collection.
 
-A token reads ``gpufleet:<run>:<why>`` and stands at the beginning of what a scheduler or a provisioner keeps as the
-reason; some append to it. The form alone proves nothing, since another site's controller writes the same: a hold is
-ours when the run in it is one that our own ledger knows for this node.
+A token reads ``gpufleet:<run>:<why>``, or ``gpufleet:<run>+<kind>:<why>`` where the hold is not one of a run's own. It
+stands at the beginning of what a scheduler or a provisioner keeps as the reason; some append to it. The form alone
+proves nothing, since another site's controller writes the same: a hold is ours when the run in it is one that our own
+ledger knows for this node.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Any
 
 #: What starts every hold of ours; anything else in its place is somebody else's.
 PREFIX = "gpufleet:"
-_TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s]+):(?P<why>.*)", re.S)
+_TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s+]+)(?:\+(?P<kind>[a-z]+))?:(?P<why>.*)", re.S)
 _WHY_LENGTH = 500
+#: The kind of hold that a token does not spell out: a run's own, for its work.
+USUAL = "work"
 
 
 def has_form(reason: str) -> bool:
@@ -35,15 +38,21 @@ def _clean_why(why: str) -> str:
     return words[:_WHY_LENGTH].rstrip()
 
 
-def make_token(run: str, why: str) -> str:
+def make_token(run: str, why: str, kind: str = USUAL) -> str:
     """One line of plain text; a reason is shown on terminals and parsed by scripts."""
-    return f"{PREFIX}{clean_run(run)}:{_clean_why(why)}"
+    return f"{PREFIX}{clean_run(run)}{'' if kind == USUAL else f'+{kind}'}:{_clean_why(why)}"
 
 
 def run_of(reason: str) -> str:
     """The run in a token; empty where there is none."""
     found = _TOKEN.match(reason)
     return found["run"] if found else ""
+
+
+def kind_of(reason: str) -> str:
+    """What kind of hold a token says it is; empty where there is none."""
+    found = _TOKEN.match(reason)
+    return (found["kind"] or USUAL) if found else ""
 
 
 def says(reason: str, why: str) -> bool:

@@ -15,7 +15,10 @@ description:
     that our ledger knows for this node; where the scheduler overwrote the reason with a finding of its own, the
     ledger's record of the hold counts. Any other held node is foreign, also one that carries the token of another
     site's controller. It is reported, and left alone.
-  - Everything that is written is read back.
+  - Everything that is written is read back. A node that was changed between the look at it and the write is looked
+    at and judged anew; nothing is written to what was not judged.
+  - Slurm's own mark counts as nobody's only where its whole reason is one that slurmctld writes, and SlurmUser wrote
+    it. FAIL, a drain without a reason, and a reservation with the flag MAINT that has begun are somebody's.
   - Each call tells the ledger what it saw (C(drained), C(not_in_scheduler), C(in_service), C(not_drained) or
     C(foreign_hold)), which is what destructive tasks ask for.
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -134,6 +137,22 @@ foreign:
   description: Somebody else holds the node.
   returned: success
   type: bool
+holds:
+  description:
+    - Everything that keeps new work away from the node, each with its C(text), its C(author) and C(since) when it is
+      there, its C(form) in the scheduler's terms (such as C(drain) or C(maintenance reservation)), its C(kind) where
+      it carries a token of this collection, and its C(owner), V(ours), V(scheduler) or V(foreign).
+    - One that is foreign makes the node foreign.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - text: "gpufleet:ctl1-4242-99:reimage"
+      author: root
+      since: "2026-11-21T23:35:20"
+      kind: work
+      form: drain
+      owner: ours
 answers:
   description: The scheduler sees the node's agent answer.
   returned: success
@@ -146,6 +165,11 @@ finding:
   description: What the scheduler itself found wrong with the node, such as too little memory.
   returned: success
   type: str
+blocks_resume:
+  description: Why the scheduler would refuse a resume, or why it would be wrong, whoever holds the node.
+  returned: success
+  type: list
+  elements: str
 waits_for:
   description: What is still under way although no job runs, for instance V(COMPLETING).
   returned: success

@@ -84,7 +84,10 @@ until:
   returned: success
   type: str
 verdicts:
-  description: One verdict a host, by its name in the inventory.
+  description:
+    - One verdict a host, by its name in the inventory.
+    - C(holds) is what M(gpufleet.baremetal.scheduler_node) returns under that name; C(waits) says by the id of a job
+      why it does not leave, where the scheduler tells.
   returned: success
   type: dict
   sample:
@@ -97,6 +100,8 @@ verdicts:
       jobs: ["4711"]
       owner: ours
       finding: ""
+      holds: []
+      waits: {}
 not_ok:
   description: The hosts that did not get there.
   returned: success

@@ -3,11 +3,38 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a scheduler's driver must be able to do, in words that fit them all. PRIVATE to the collection.
 
-A *hold* keeps new work away from a node and carries a token that says whose it is (Slurm: DRAIN and its Reason;
+A *hold* keeps new work away from a node and carries a text that says whose it is (Slurm: DRAIN and its Reason;
 Kubernetes: a taint with an annotation). A node is *drained* when it is held, no work is left on it, and the
 scheduler itself is not about to do something to it. It is *in service* when it takes work and its agent answers.
 
-The driver reads and writes; it never judges whose a hold is (:mod:`._scheduler.hold`), and never waits.
+The driver reads and writes. It never judges whose a hold is (:mod:`._scheduler.hold` does), never waits, never asks
+whether it may write (the verb has asked), and sends a write once: whoever called decides what a failure means.
+
+**What a driver owes**
+
+1. *It fails closed.* A node is ``absent`` only where the scheduler was reached and certainly does not know the name.
+   A state, a flag or an answer that it does not know is :class:`BadAnswer`, or keeps the node from being ``drained``
+   and from being in service. No answer is :class:`Unreachable`, a refused login :class:`AuthFailed`.
+2. *It shows every hold*, each with its own text, author and time: a person's drain, a taint, a reservation that
+   keeps others away, a mark of the scheduler. Where two stand in one field (a drain, and a finding beside it), it
+   shows two. A hold without a text is shown with an empty one, and is somebody's.
+3. *It says ``by_scheduler`` only of what the scheduler itself certainly wrote*: its whole text, by its own user.
+   A flag of the node proves nothing about who wrote the text beside it.
+4. *A view has a version*: any change of what a verb judges by (holds, their texts and authors, state, what blocks a
+   resume) changes it. :meth:`Scheduler.hold` and :meth:`Scheduler.resume` take the view that was judged, and write
+   nothing but raise :class:`Changed` where the node is no longer that. A system that compares and swaps does it with
+   the write. One that cannot is read again right before it, and says so with ``COMPARES = False``: a window of
+   milliseconds stays.
+5. *A hold of ours survives* the restart of the node and its reimaging, carries token and kind, and can be read back
+   as it was written; the scheduler may append to the text, and what it puts in its place is marked ``overwrites``.
+6. *It lifts nothing but ours.* A resume takes away the hold that carries a token of ours; the holds of others that
+   stand beside it stay. Where there is but one place for all, the verb has seen to it that it is ours.
+7. *Work is told one by one*, with why it does not leave. What would end by itself is waited for; where work has to
+   be made to leave, ``EVICTS`` is true, :meth:`Scheduler.evict` asks for it and returns each refusal with its reason.
+8. *A batch is one question*, or as few as the scheduler allows; no state of a node is kept between two calls.
+9. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
+
+``test_contract.py`` and ``test_contract_wait.py`` in ``tests/contract/scheduler`` hold a driver against all this.
 """
 
 from __future__ import annotations
@@ -23,45 +50,134 @@ ABSENT = "absent"
 #: Every state that a driver may report, in the port's own terms.
 STATES = ("idle", "allocated", "mixed", "draining", "drained", "down", "unknown", ABSENT)
 
+#: What a hold of ours is for: a run's own, a person's that was made through us, or a quarantine.
+WORK, KEEP, QUARANTINE = "work", "keep", "quarantine"
+KINDS = (WORK, KEEP, QUARANTINE)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """One thing that keeps new work away from a node.
+
+    text: what was written with it, untouched. author, since: who set it and when, in the scheduler's own words;
+    empty where it does not tell. kind: of a hold that carries a token, one of KINDS. form: the driver's word for
+    what it is, for people (``drain``, ``taint x=y``, ``maintenance reservation``). by_scheduler: the scheduler's own
+    mark, certainly nobody's. overwrites: such a mark may stand where a token of ours stood. passing: such a mark
+    goes by itself as soon as the node's agent has reported, so nobody has to lift it.
+    """
+
+    text: str
+    author: str = ""
+    since: str = ""
+    kind: str = ""
+    form: str = ""
+    by_scheduler: bool = False
+    overwrites: bool = False
+    passing: bool = False
+
+    def __str__(self) -> str:
+        words = f"reason {self.text!r}" + (f" set by {self.author}" if self.author else "")
+        return f"{self.form}, {words}" if self.form else words
+
+
+@dataclass(frozen=True)
+class Work:
+    """A job or a pod. waits_for: why it does not leave yet, where the scheduler tells (a budget, a finalizer)."""
+
+    id: str
+    waits_for: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.waits_for})" if self.waits_for else self.id
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Work that was asked to leave and may not. for_good: asking again changes nothing until a person acts."""
+
+    work: str
+    reason: str
+    for_good: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.work}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Why a resume would be refused, or would be wrong, whoever's the hold is; all in the driver's words."""
+
+    reason: str
+    seen: str = ""
+    do: str = ""
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """The next step for a person, in the terms of this scheduler.
+
+    absent: the node is not known to it. silent: the node's agent does not answer. stuck: no work is left, and the
+    node is not drained all the same.
+    """
+
+    absent: str = "add the node to the scheduler, then run again"
+    silent: str = "look at the scheduler's agent on the node"
+    stuck: str = "look at the scheduler's agent on the node"
+
 
 @dataclass(frozen=True)
 class NodeView:
     """One node as its scheduler sees it at one moment.
 
-    native: the scheduler's own words for the state. held: it takes no new work, because a person or the scheduler
-    said so. answers: its agent is known to be alive, since a boot that the scheduler knows. by_scheduler: the
-    reason was written by the scheduler itself and is nobody's hold. finding: what the scheduler found wrong with
-    the node. waits_for: what is still under way although no work is left. work: ids of jobs or pods on it.
+    version: changes with whatever a verb judges by; opaque. native: the scheduler's own words for the state. reason,
+    set_by: what it shows to people as the reason, and who wrote it; nothing is judged by them. answers: the node's
+    agent is known to be alive, since a boot that the scheduler knows. finding: what the scheduler found wrong with
+    the node. waits_for: what is still under way although no work is left. work: jobs or pods on it.
     """
 
     name: str
     state: str = ABSENT
+    version: str = ""
     native: str = ""
     reason: str = ""
     set_by: str = ""
     booted: str = ""
-    held: bool = False
     answers: bool = False
-    by_scheduler: bool = False
+    holds: tuple[Hold, ...] = ()
+    blocks_resume: tuple[Block, ...] = ()
     finding: str = ""
     waits_for: str = ""
-    work: tuple[str, ...] = ()
+    work: tuple[Work, ...] = ()
 
     @property
     def absent(self) -> bool:
         return self.state == ABSENT
 
     @property
+    def held(self) -> bool:
+        """It takes no new work until somebody lifts something."""
+        return any(not hold.passing for hold in self.holds)
+
+    @property
+    def jobs(self) -> list[str]:
+        return [work.id for work in self.work]
+
+    @property
     def in_service(self) -> bool:
-        return self.state in ("idle", "allocated", "mixed") and not self.held and self.answers
+        return self.state in ("idle", "allocated", "mixed") and not self.holds and self.answers
 
 
 class Scheduler(ABC):
     """A driver. One object serves one task: it may keep a connection, and never a state of a node."""
 
     NAME: ClassVar[str]
-    #: False for the driver of nodes that belong to no scheduler at all: there is nothing to resume either.
+    #: False for the driver of nodes that belong to no scheduler at all: there is nothing to hold or to resume either.
     KEEPS_NODES: ClassVar[bool] = True
+    #: The system itself refuses a write to a node that has changed; else the driver reads again right before it.
+    COMPARES: ClassVar[bool] = False
+    #: Work has to be made to leave a held node; else it ends by itself.
+    EVICTS: ClassVar[bool] = False
+    REMEDIES: ClassVar[Remedies] = Remedies()
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.conf = str(params.get("scheduler_conf") or "")
@@ -81,28 +197,42 @@ class Scheduler(ABC):
         """
 
     @abstractmethod
-    def hold_request(self, name: str, token: str) -> str:
+    def hold_request(self, view: NodeView, token: str, kind: str) -> str:
         """The write that :meth:`hold` sends, in words."""
 
     @abstractmethod
-    def hold(self, name: str, token: str) -> None:
-        """Keep new work away, marked with our token. Work that runs goes on."""
+    def hold(self, view: NodeView, token: str, kind: str) -> None:
+        """Keep new work away, marked with our token and its kind. Work that runs goes on.
+
+        A hold of ours that stands already is replaced; what others hold stays.
+
+        :raises Changed: where the node is no longer what was judged; nothing was written.
+        :raises Unsupported: where ``KEEPS_NODES`` is false.
+        """
 
     @abstractmethod
-    def resume_request(self, name: str) -> str:
+    def resume_request(self, view: NodeView) -> str:
         """The write that :meth:`resume` sends, in words."""
 
     @abstractmethod
-    def resume(self, name: str) -> None:
-        """Let the node take work again. Called only for a hold that is ours."""
+    def resume(self, view: NodeView) -> None:
+        """Lift our hold. Called only where no hold of the view is somebody else's, and nothing blocks it.
+
+        :raises Changed: where the node is no longer what was judged; nothing was written.
+        :raises Unsupported: where ``KEEPS_NODES`` is false.
+        """
 
     def evict_request(self, view: NodeView) -> str:
-        """The write that makes work leave a held node, in words; empty where work ends by itself, as in Slurm."""
+        """The write that makes work leave a held node, in words; empty where none is due, as where work ends by
+        itself, or all of it has been asked already."""
         return ""
 
-    def evict(self, view: NodeView) -> None:
+    def evict(self, view: NodeView) -> Sequence[Refusal]:
         """Send it. Asked at each poll of a drain, for every held node of ours that still has work.
 
-        :raises Unsupported: where work ends by itself.
+        Work is named so that nothing else of the same name can be hit (a pod by its uid). Never by force.
+
+        :returns: what refused to go; accepted is not gone, the next look tells.
+        :raises Unsupported: where ``EVICTS`` is false.
         """
         raise Unsupported("this scheduler's work ends by itself", node=view.name)

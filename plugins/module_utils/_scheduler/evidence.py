@@ -33,5 +33,5 @@ def evidence(view: NodeView, claim: Claim, *, scheduler: str, host: str = "") ->
     """One event; ``host`` names the play's host where the task watches a batch."""
     data = {"scheduler": scheduler, "scheduler_node": view.name, "native": view.native, "reason": view.reason}
     if view.work:
-        data["jobs"] = ", ".join(view.work[:20])
+        data["jobs"] = ", ".join(view.jobs[:20])
     return Event("evidence", name_of(view, claim), {key: value for key, value in data.items() if value}, host)

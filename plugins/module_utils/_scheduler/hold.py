@@ -4,7 +4,8 @@
 """Whose hold is it? PRIVATE to the collection.
 
 By its token (:mod:`.._token`), and by what our own ledger knows of the run in it. A scheduler that overwrites the
-reason with a finding of its own takes the token away; then the ledger's record that we took the hold stands for it.
+text with a finding of its own takes the token away; then the ledger's record that we took the hold stands for it.
+Each hold of a node is judged by itself, and one that is somebody else's makes the node theirs.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, run_of, runs_of
 
 FREE, OURS, SCHEDULER, FOREIGN = "free", "ours", "scheduler", "foreign"
+#: Whose the node is when its holds are of several: the first of these that is among them.
+_WEIGHT = (FOREIGN, OURS, SCHEDULER)
 
 
 @dataclass(frozen=True)
@@ -32,31 +35,52 @@ class Claim:
         token = str(params.get("known_token") or "")
         return cls(token, runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)]))
 
-    def owner(self, view: NodeView) -> str:
-        """``free`` (nobody's), ``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``."""
-        if not view.held:
-            return FREE
-        run = run_of(view.reason)
+    def owner_of(self, hold: Hold) -> str:
+        """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
+        run = run_of(hold.text)
         if run:
             return OURS if run in self.runs else FOREIGN
-        if has_form(view.reason):
+        if has_form(hold.text) or not hold.by_scheduler:
             return FOREIGN
-        if view.by_scheduler:
-            return OURS if self.token else SCHEDULER
-        return FOREIGN
+        return OURS if self.token and hold.overwrites else SCHEDULER
 
+    def owner(self, view: NodeView) -> str:
+        """Of the node as a whole; ``free`` where nothing has to be lifted."""
+        if not view.held:
+            return FREE
+        owners = {self.owner_of(hold) for hold in view.holds}
+        return next(owner for owner in _WEIGHT if owner in owners)
 
-def not_ours(view: NodeView, *, wanted: str) -> NotOurs:
-    other_site = has_form(view.reason)
-    return NotOurs(
-        "held by another controller of this kind" if other_site else "held by somebody else",
-        node=view.name,
-        wanted=wanted,
-        seen=f"{view.native}, reason {view.reason!r}" + (f" set by {view.set_by}" if view.set_by else ""),
-        do=(
-            "if that was this site's own controller, use the ledger that it used (gpufleet_ledger_url)"
-            if other_site
-            else "ask whoever set it; when they have resumed the node, run again"
-        ),
-        details={"reason": view.reason, "set_by": view.set_by, "native": view.native},
-    )
+    def holds_of(self, view: NodeView, owner: str) -> list[Hold]:
+        return [hold for hold in view.holds if self.owner_of(hold) == owner]
+
+    def told(self, view: NodeView) -> list[dict[str, str]]:
+        """The holds as a result shows them."""
+        return [
+            {
+                "text": hold.text,
+                "author": hold.author,
+                "since": hold.since,
+                "kind": hold.kind,
+                "form": hold.form,
+                "owner": self.owner_of(hold),
+            }
+            for hold in view.holds
+        ]
+
+    def not_ours(self, view: NodeView, *, wanted: str) -> NotOurs:
+        foreign = self.holds_of(view, FOREIGN)
+        other_site = bool(foreign) and all(has_form(hold.text) for hold in foreign)
+        first = foreign[0] if foreign else Hold(view.reason, view.set_by)
+        return NotOurs(
+            "held by another controller of this kind" if other_site else "held by somebody else",
+            node=view.name,
+            wanted=wanted,
+            seen="; ".join([view.native, *map(str, foreign)]),
+            do=(
+                "if that was this site's own controller, use the ledger that it used (gpufleet_ledger_url)"
+                if other_site
+                else "ask whoever set it; when they have resumed the node, run again"
+            ),
+            details={"reason": first.text, "set_by": first.author, "native": view.native, "holds": self.told(view)},
+        )

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Callable
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Refusal
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import ABSENT, DRAINED, name_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, FREE, OURS, Claim
 
@@ -23,9 +24,19 @@ class Judgement:
     evict: bool = False
 
 
-def _foreign(view: NodeView) -> Judgement:
-    by = f" set by {view.set_by}" if view.set_by else ""
-    return Judgement(False, True, f"held by somebody else: {view.reason!r}{by}; left alone")
+def _foreign(view: NodeView, claim: Claim) -> Judgement:
+    holds = "; ".join(map(str, claim.holds_of(view, FOREIGN)))
+    return Judgement(False, True, f"held by somebody else: {holds}; left alone")
+
+
+def after_eviction(judgement: Judgement, refusals: Sequence[Refusal]) -> Judgement:
+    """What would not leave is told; it is waited for, unless a person has to act first."""
+    if not refusals:
+        return judgement
+    shown = "; ".join(map(str, refusals[:3])) + ("; ..." if refusals[3:] else "")
+    for_good = any(refusal.for_good for refusal in refusals)
+    words = "will not leave by itself" if for_good else "may not leave yet"
+    return replace(judgement, settled=for_good, reason=f"{judgement.reason}; {words}: {shown}")
 
 
 def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:
@@ -37,7 +48,7 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
         return Judgement(True, True, f"drained, held by us: {view.reason}")
     owner = claim.owner(view)
     if owner == FOREIGN:
-        return _foreign(view)
+        return _foreign(view, claim)
     if check_mode and owner != OURS:
         return Judgement(True, True, f"{view.native} now; would be held and then waited for")
     if owner != OURS:
@@ -45,7 +56,7 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
         return Judgement(False, True, f"not held by us ({free}); hold it first: scheduler_node with state held")
     if check_mode:
         return Judgement(True, True, f"{view.native} now; would be waited for")
-    jobs = f"{len(view.work)} job(s) run: {', '.join(view.work[:5])}" if view.work else ""
+    jobs = f"{len(view.work)} job(s) run: {', '.join(map(str, view.work[:5]))}" if view.work else ""
     return Judgement(False, False, jobs or f"{view.native}, no job runs", evict=bool(view.work))
 
 
@@ -57,7 +68,7 @@ def until_idle(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: b
         return Judgement(True, True, f"in service ({view.state})")
     owner = claim.owner(view)
     if owner == FOREIGN:
-        return _foreign(view)
+        return _foreign(view, claim)
     if check_mode:
         return Judgement(True, True, f"{view.native} now; would be waited for")
     if view.held:

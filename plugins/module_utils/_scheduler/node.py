@@ -5,28 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Callable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, NotProven, Refused
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import (
-    FOREIGN,
-    FREE,
-    OURS,
-    SCHEDULER,
-    Claim,
-    not_ours,
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, NotProven, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    WORK,
+    Hold,
+    NodeView,
+    Scheduler,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 #: A scheduler shows a change of its own books at once; this only covers a slow answer.
 _READ_BACK_SECONDS = 15.0
+#: A node that changes between look and write as often as this is being worked on by somebody else.
+_LOOKS = 5
 
 
 class _Node:
@@ -56,11 +56,13 @@ class _Node:
                 "reason": after.reason,
                 "foreign": owner == FOREIGN,
                 "owner": owner,
+                "holds": self.claim.told(after),
                 "answers": after.answers,
                 "booted": after.booted,
                 "finding": after.finding,
+                "blocks_resume": [block.reason for block in after.blocks_resume],
                 "waits_for": after.waits_for,
-                "jobs": list(after.work),
+                "jobs": after.jobs,
             },
             events=[*events, evidence(after, self.claim, scheduler=self.driver.NAME)],
         )
@@ -70,9 +72,24 @@ def scheduler_node(params: Mapping[str, Any], ctx: Context) -> Result:
     """Hold, resume or look.
 
     :raises NotOurs: where somebody else holds the node; nothing was written then.
+    :raises Changed: where it changed again and again between look and write; nothing was written then.
     :raises NotProven: where the scheduler accepted a write that did not show.
     """
     return _STATES[params["state"]](_Node(params, ctx))
+
+
+def _judged_anew(attempt: Callable[[_Node], Result]) -> Callable[[_Node], Result]:
+    """Look, judge and write; all of it again where the node was no longer what had been judged."""
+
+    def verb(node: _Node) -> Result:
+        for _look in range(_LOOKS - 1):
+            try:
+                return attempt(node)
+            except Changed:
+                continue
+        return attempt(node)
+
+    return verb
 
 
 def _present(node: _Node) -> Result:
@@ -91,25 +108,28 @@ def _held(node: _Node) -> Result:
     why = str(node.params["why"])
     owner = node.claim.owner(before)
     if owner == FOREIGN:
-        raise not_ours(before, wanted=f"a hold of ours ({why})")
-    if owner == OURS and _is_drain(before) and (says(before.reason, why) or before.by_scheduler):
+        raise node.claim.not_ours(before, wanted=f"a hold of ours ({why})")
+    ours = node.claim.holds_of(before, OURS)
+    if _is_drain(before) and any(says(hold.text, why) or hold.overwrites for hold in ours):
         # Taken by this run or an earlier one of ours; or the scheduler's own finding stands where our token stood.
-        return node.result(before, before, _taken(node, before.reason), wrote=False)
-    token = make_token(str(node.params["run_id"]), why)
-    if not node.ctx.may_write(node.driver.hold_request(node.name, token)):
-        after = replace(before, state=_expected(before), held=True, reason=token, by_scheduler=False)
+        return node.result(before, before, _taken(node, ours), wrote=False)
+    token = make_token(str(node.params["run_id"]), why, WORK)
+    if not node.ctx.may_write(node.driver.hold_request(before, token, WORK)):
+        holds = (Hold(token, kind=WORK), *node.claim.holds_of(before, SCHEDULER))
+        after = replace(before, state=_expected(before), reason=token, holds=holds)
         return node.result(before, after, [], wrote=True)
-    node.driver.hold(node.name, token)
+    node.driver.hold(before, token, WORK)
     after = node.ctx.wait(
         node.read,
-        lambda view: _is_drain(view) and view.reason.startswith(token),
+        lambda view: _is_drain(view) and any(hold.text.startswith(token) for hold in view.holds),
         timeout=_READ_BACK_SECONDS,
         interval=1.0,
         wanted=f"the node held with the reason {token}",
         seen=lambda view: f"{view.native} {view.reason}",
         do="look at the node in the scheduler: did somebody else change it at the same moment?",
     )
-    return node.result(before, after, _taken(node, token), wrote=True)
+    # A hold of somebody else that came meanwhile is in the result, and no evidence that the node may be touched.
+    return node.result(before, after, _taken(node, node.claim.holds_of(after, OURS)), wrote=True)
 
 
 def _is_drain(view: NodeView) -> bool:
@@ -121,12 +141,15 @@ def _expected(view: NodeView) -> str:
     return "draining" if view.work or view.waits_for or view.state in ("allocated", "mixed", "unknown") else "drained"
 
 
-def _taken(node: _Node, reason: str) -> list[Event]:
+def _taken(node: _Node, holds: Sequence[Hold]) -> list[Event]:
     """The ledger learns of a hold once; a token that it knows already is no news."""
-    run = run_of(reason)
-    if not run or run == run_of(node.claim.token) and reason.startswith(node.claim.token):
-        return []
-    return [Event("hold", "taken", {"hold_token": reason, "scheduler_node": node.name})]
+    known = node.claim.token
+    news = [
+        hold.text
+        for hold in holds
+        if run_of(hold.text) and not (run_of(hold.text) == run_of(known) and hold.text.startswith(known))
+    ]
+    return [Event("hold", "taken", {"hold_token": text, "scheduler_node": node.name}) for text in news]
 
 
 # -- resume ----------------------------------------------------------------------------------------------------
@@ -140,20 +163,23 @@ def _resumed(node: _Node) -> Result:
                 "the scheduler does not know this node, so it cannot be resumed",
                 node=node.name,
                 address=node.driver.conf,
-                do="add the node to the scheduler's configuration (slurm.conf), then run again",
+                do=node.driver.REMEDIES.absent,
             )
         return node.result(before, before, [], wrote=False)
     if not before.held:
-        return node.result(before, _answering(node, before), _released(node, before), wrote=False)
+        return node.result(before, _answering(node, before), _released(node, node.claim.token), wrote=False)
     _may_resume(node, before)
-    request = node.driver.resume_request(node.name)
     if node.ctx.check_mode:
-        after = replace(before, state="idle", held=False, reason="", by_scheduler=False, finding="")
+        after = replace(before, state="idle", reason="", holds=(), blocks_resume=(), finding="")
         return node.result(before, after, [], wrote=True)
     ready = _registered(node, before)
-    if node.ctx.may_write(request):
-        node.driver.resume(node.name)
-    return node.result(before, _answering(node, ready), _released(node, before, always=True), wrote=True)
+    if not ready.held:
+        # Somebody else lifted it while we waited for the agent.
+        return node.result(before, _answering(node, ready), _released(node, node.claim.token), wrote=False)
+    if node.ctx.may_write(node.driver.resume_request(ready)):
+        node.driver.resume(ready)
+    after = _answering(node, ready)
+    return node.result(before, after, _released(node, node.claim.holds_of(before, OURS)[0].text), wrote=True)
 
 
 def _may_resume(node: _Node, view: NodeView) -> None:
@@ -167,15 +193,16 @@ def _may_resume(node: _Node, view: NodeView) -> None:
             do="look into that reason; take the hold first (scheduler_node with state held), then resume it",
         )
     if owner != OURS:
-        raise not_ours(view, wanted="a hold of ours, to be lifted")
-    if view.finding and "INVALID_REG" in view.native:
+        raise node.claim.not_ours(view, wanted="a hold of ours, to be lifted")
+    if view.blocks_resume:
+        first = view.blocks_resume[0]
         raise Refused(
-            "the scheduler refused the node's registration: its hardware is not what the configuration says",
+            "; ".join(block.reason for block in view.blocks_resume),
             node=node.name,
-            wanted="the hardware in slurm.conf",
-            seen=view.finding,
-            do="treat it as a failed gate: repair the node or correct slurm.conf; the hold stays",
-            details={"finding": view.finding},
+            wanted="nothing that stands in the way of a resume",
+            seen=first.seen,
+            do=first.do,
+            details={"finding": view.finding, "blocks_resume": [block.reason for block in view.blocks_resume]},
         )
 
 
@@ -191,7 +218,7 @@ def _registered(node: _Node, view: NodeView) -> NodeView:
         interval=float(node.params["interval"]),
         wanted="the node registered with its scheduler; it is still held",
         seen=lambda now: f"{now.native}, booted {now.booted or 'never'}",
-        do="look at slurmd on the node (systemctl status slurmd); the hold was left as it is",
+        do=f"{node.driver.REMEDIES.silent}; the hold was left as it is",
     )
     if ready.held:
         _may_resume(node, ready)
@@ -210,30 +237,31 @@ def _answering(node: _Node, view: NodeView) -> NodeView:
             interval=float(node.params["interval"]),
             wanted="the node in service, and answering its scheduler",
             seen=lambda now: f"{now.native}, booted {now.booted or 'not known'}",
-            do="look at slurmd on the node and at slurmctld's log",
+            do=node.driver.REMEDIES.silent,
         )
     if after.held and not node.ctx.check_mode:
         raise NotProven(
             "the node was resumed, and was taken out of service again",
             node=node.name,
             wanted="in service",
-            seen=f"{after.native}, reason {after.reason!r}" + (f" set by {after.set_by}" if after.set_by else ""),
+            seen="; ".join([after.native, *map(str, after.holds)]),
             do="look into that reason: a health check or somebody else holds the node now",
-            details={"reason": after.reason, "finding": after.finding},
+            details={"reason": after.reason, "finding": after.finding, "holds": node.claim.told(after)},
         )
     return after
 
 
-def _released(node: _Node, view: NodeView, *, always: bool = False) -> list[Event]:
+def _released(node: _Node, token: str) -> list[Event]:
     """Also where we find it resumed already: a run that was killed right after the write told nobody."""
-    if not always and (node.claim.owner(view) != FREE or not node.claim.token):
-        return []
-    token = view.reason if always else node.claim.token
-    return [Event("hold", "released", {"hold_token": token, "scheduler_node": node.name})]
+    return [Event("hold", "released", {"hold_token": token, "scheduler_node": node.name})] if token else []
 
 
 def _short(view: NodeView) -> dict[str, Any]:
     return {"state": view.state, "reason": view.reason}
 
 
-_STATES: dict[str, Callable[[_Node], Result]] = {"held": _held, "resumed": _resumed, "present": _present}
+_STATES: dict[str, Callable[[_Node], Result]] = {
+    "held": _judged_anew(_held),
+    "resumed": _judged_anew(_resumed),
+    "present": _present,
+}

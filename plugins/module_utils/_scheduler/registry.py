@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.none.driver import NoScheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
@@ -19,7 +20,15 @@ DRIVERS: dict[str, type[Scheduler]] = {
 }
 
 
-def open_scheduler(params: Mapping[str, Any], *, node: str = "") -> Scheduler:
-    """The driver that the options name."""
+def open_scheduler(
+    params: Mapping[str, Any], *, node: str = "", drivers: Mapping[str, type[Scheduler]] = DRIVERS
+) -> Scheduler:
+    """The driver that the options name.
+
+    :param drivers: those to choose from; a driver that no user sees is registered by an entry in ``DRIVERS``.
+    """
     require(params, "scheduler", node=node)
-    return DRIVERS[params["scheduler"]](params)
+    name = str(params["scheduler"])
+    if name not in drivers:
+        raise ConfigError(f"no driver for the scheduler {name}", node=node, wanted=" or ".join(sorted(drivers)))
+    return drivers[name](params)

@@ -16,15 +16,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
     ConfigError,
     DeadlineExceeded,
     FleetError,
+    Refused,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    NodeView,
+    Refusal,
+    Scheduler,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import JUDGES, Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import (
+    JUDGES,
+    Judgement,
+    after_eviction,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
@@ -41,9 +51,11 @@ class _Watched:
         self.refused = str(node.get("refused") or "")
         self.view: NodeView | None = None
         self.judgement = Judgement(False, False, self.refused)
+        self.refusals: Sequence[Refusal] = ()
         self.settled_after = 0.0
         self.stuck_since: float | None = None
         self.stuck_told = False
+        self.stuck_remedy = ""
 
 
 class _Cluster:
@@ -64,6 +76,18 @@ class _Cluster:
         self.trouble = None
         for host in self.hosts:
             host.view = views[host.name]
+
+    def evict(self, host: _Watched, view: NodeView) -> None:
+        """What is refused is told of this node; the next look shows what has left."""
+        try:
+            host.refusals = self.driver.evict(view)
+        except Unreachable as exc:
+            self.trouble = exc
+        except Changed:
+            host.refusals = ()
+        except Refused as exc:
+            host.refusals = [Refusal("all", str(exc), for_good=True)]
+        host.judgement = after_eviction(host.judgement, host.refusals)
 
 
 class _Watch:
@@ -115,32 +139,35 @@ class _Watch:
             cluster.look()
             if cluster.trouble is None:
                 for host in cluster.hosts:
-                    self._consider(cluster.driver, host)
+                    self._consider(cluster, host)
         self._tell()
         unread = any(cluster.trouble for cluster in self.clusters)
         return not unread and all(host.refused or host.judgement.settled for host in self.hosts)
 
-    def _consider(self, driver: Scheduler, host: _Watched) -> None:
+    def _consider(self, cluster: _Cluster, host: _Watched) -> None:
         view = host.view
         if view is None:
             return
         before = host.judgement
+        driver = cluster.driver
         host.judgement = self.judge(view, host.claim, kept=driver.KEEPS_NODES, check_mode=self.ctx.check_mode)
-        if host.judgement.settled and not before.settled:
-            host.settled_after = time.monotonic() - self.begun
-        self._stuck(host, view)
+        host.refusals = ()
         request = driver.evict_request(view) if host.judgement.evict else ""
         if request and self.ctx.may_write(request, nodes=(host.host,)):
-            driver.evict(view)
+            cluster.evict(host, view)
+        if host.judgement.settled and not before.settled:
+            host.settled_after = time.monotonic() - self.begun
+        self._stuck(host, view, driver)
 
-    def _stuck(self, host: _Watched, view: NodeView) -> None:
-        """Work that ended and does not go away: an epilog that hangs, a process that cannot be killed."""
+    def _stuck(self, host: _Watched, view: NodeView, driver: Scheduler) -> None:
+        """Work that ended and does not go away."""
         if not view.waits_for:
             host.stuck_since = None
             host.stuck_told = False
             return
         now = time.monotonic()
         host.stuck_since = now if host.stuck_since is None else host.stuck_since
+        host.stuck_remedy = driver.REMEDIES.stuck
         if now - host.stuck_since >= float(self.params["completing_timeout"]) and not host.stuck_told:
             host.stuck_told = True
             self.ctx.say(f"{host.host}: {_stuck_text(host, view)}")
@@ -179,8 +206,10 @@ class _Watch:
             "native": view.native,
             "reason": reason,
             "seconds": round(host.settled_after if host.judgement.settled else time.monotonic() - self.begun, 1),
-            "jobs": list(view.work),
+            "jobs": view.jobs,
+            "waits": _waits(host, view),
             "owner": host.claim.owner(view) if host.view else "",
+            "holds": host.claim.told(view),
             "finding": view.finding,
         }
 
@@ -193,14 +222,17 @@ class _Watch:
         ]
 
 
+def _waits(host: _Watched, view: NodeView) -> dict[str, str]:
+    """Why work does not leave, by its id: what the scheduler tells of it, and what refused the eviction."""
+    told = {work.id: work.waits_for for work in view.work if work.waits_for}
+    return {**told, **{refusal.work: refusal.reason for refusal in host.refusals}}
+
+
 def _stuck_text(host: _Watched, view: NodeView) -> str:
     if host.stuck_since is None or not view.waits_for:
         return ""
     seconds = time.monotonic() - host.stuck_since
-    return (
-        f"{view.native} for {seconds:.0f} s although no job runs: an epilog that hangs or a process that cannot be"
-        " killed; look at slurmd's log on the node"
-    )
+    return f"{view.native} for {seconds:.0f} s although no job runs: {host.stuck_remedy}"
 
 
 def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:

@@ -5,30 +5,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-
-def _load(name: str) -> ModuleType:
-    """A file of this folder, which is no package."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-slurm_cluster = _load("slurm_cluster")
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
+from contract.scheduler import schedulers, slurm_cluster
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +37,42 @@ def slurm(cluster: Any) -> Any:
     cluster.set_epilog("exit 0")
     cluster.in_service(*slurm_cluster.NODES)
     return cluster
+
+
+def _site(request: pytest.FixtureRequest, folder: Path) -> Any:
+    """Registered for the time of the test, as a driver that no user sees."""
+    made = request.param(request, folder)
+    patch = request.getfixturevalue("monkeypatch")
+    patch.setitem(DRIVERS, made.driver.NAME, made.driver)
+    return made
+
+
+@pytest.fixture(params=schedulers.params(schedulers.SITES))
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Each driver."""
+    return _site(request, tmp_path)
+
+
+@pytest.fixture(params=schedulers.params(tuple(one for one in schedulers.SITES if one.driver.KEEPS_NODES)))
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Each driver of a scheduler that knows nodes."""
+    return _site(request, tmp_path)
+
+
+@pytest.fixture(params=schedulers.params(tuple(one for one in schedulers.SITES if one.driver.EVICTS)))
+def evicter(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Each driver of a scheduler whose work has to be made to leave."""
+    return _site(request, tmp_path)
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A second scheduler, for batches over two."""
+    made = schedulers.VersionedSite(request, tmp_path / "other")
+    monkeypatch.setitem(DRIVERS, made.driver.NAME, made.driver)
+    return made
+
+
+@pytest.fixture
+def slurm_site(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return schedulers.SlurmSite(request, tmp_path)

@@ -19,6 +19,10 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "sc
 NODES = ("gpu001", "gpu002", "gpu003")
 #: Configured as a node of the cluster, and no slurmd ever starts for it.
 DEAD = "gpu004"
+#: As DEAD, and in no partition but the hidden one.
+SECLUDED = "gpu005"
+#: A partition that people without rights are not shown.
+HIDDEN = "quiet"
 
 _CONF = """\
 ClusterName=gpufleet-test
@@ -48,7 +52,8 @@ MailProg=/bin/true
 KillWait=2
 Epilog={root}/epilog
 {nodes}
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=gpu Nodes={shown} Default=YES MaxTime=INFINITE State=UP
+PartitionName={hidden} Nodes=ALL Hidden=YES MaxTime=INFINITE State=UP
 """
 
 
@@ -91,8 +96,10 @@ class Cluster:
         self.root = root
         self.conf = root / "slurm.conf"
         self._slurmd_timeout = slurmd_timeout
-        self._memory = dict.fromkeys((*NODES, DEAD), 100)
-        self._ports = _free_ports(len(NODES) + 2)
+        self._memory = dict.fromkeys((*NODES, DEAD, SECLUDED), 100)
+        self._ports = _free_ports(len(self._memory) + 1)
+        # A test may put a faulty command before the real one: what people and daemons do goes past it.
+        self._path = _path()
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -150,10 +157,12 @@ class Cluster:
                 ctld_port=self._ports[-1],
                 root=self.root,
                 slurmd_timeout=self._slurmd_timeout,
+                shown=",".join((*NODES, DEAD)),
+                hidden=HIDDEN,
                 nodes="\n".join(
                     f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1"
                     f" RealMemory={self._memory[node]} State=UNKNOWN"
-                    for node, port in zip((*NODES, DEAD), self._ports)
+                    for node, port in zip(self._memory, self._ports)
                 ),
             ),
             encoding="ascii",
@@ -169,7 +178,8 @@ class Cluster:
     # -- what an administrator types ---------------------------------------------------------------------------
 
     def run(self, *argv: str, check: bool = True) -> str:
-        env = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": _path(), "LC_ALL": "C"}
+        env = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": self._path, "LC_ALL": "C"}
+        argv = (shutil.which(argv[0], path=self._path) or argv[0], *argv[1:])
         done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
         if check and done.returncode != 0:
             raise AssertionError(f"{argv}: rc {done.returncode}: {done.stdout}{done.stderr}")
@@ -192,10 +202,10 @@ class Cluster:
     def state(self, node: str) -> str:
         return self.show(node)["State"]
 
-    def job(self, node: str, seconds: float = 600) -> str:
+    def job(self, node: str, seconds: float = 600, partition: str = "gpu") -> str:
         """Submit a job to a node; returns its id when it runs."""
         number = self.run(
-            "sbatch", "--parsable", "-w", node, "-n", "1", "--mem=1", "-D", "/", "-o", "/dev/null",
+            "sbatch", "--parsable", "-p", partition, "-w", node, "-n", "1", "--mem=1", "-D", "/", "-o", "/dev/null",
             f"--wrap=exec sleep {seconds}",
         ).strip()  # fmt: skip
         self.wait_for(lambda: "RUNNING" in self.run("squeue", "-h", "-j", number, "-o", "%T"), f"job {number} runs")
@@ -240,9 +250,9 @@ class Cluster:
             time.sleep(0.1)
 
     def _spawn(self, program: str, *argv: str) -> None:
-        path = shutil.which(program, path=_path())
+        path = shutil.which(program, path=self._path)
         assert path, program
-        env = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": _path()}
+        env = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": self._path}
         # The daemons put themselves into the background, and keep no pipe of ours open.
         done = subprocess.run(
             [path, *argv], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -6,9 +6,18 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import hold
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    Hold,
+    NodeView,
+    Refusal,
+    Work,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import name_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import until_drained, until_idle
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import (
+    after_eviction,
+    until_drained,
+    until_idle,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,27 +25,58 @@ OURS = hold.Claim("gpufleet:run1:reimage", frozenset({"run1", "run2"}))
 NOBODY = hold.Claim()
 
 
-def view(reason: str = "", **fields: object) -> NodeView:
-    return NodeView("gpu1", **{"state": "drained", "held": True, "reason": reason, "answers": True, **fields})  # type: ignore[arg-type]
+#: What a scheduler with one place for all puts where a token stood, and what one with several puts beside it.
+OVER = Hold("Low RealMemory", "slurm", by_scheduler=True, overwrites=True)
+BESIDE = Hold("lost its agent", "system", by_scheduler=True)
+PASSING = Hold("not ready", "system", by_scheduler=True, passing=True)
+MINE = Hold("gpufleet:run1:reimage", "root")
+PERSON = Hold("cable pulled", "bob")
+
+
+def view(*holds: Hold | str, **fields: object) -> NodeView:
+    """A drained node with these holds; a text stands for one that its author does not say more about."""
+    found = tuple(hold if isinstance(hold, Hold) else Hold(hold, "root") for hold in holds)
+    return NodeView("gpu1", **{"state": "drained", "holds": found, "answers": True, **fields})  # type: ignore[arg-type]
+
+
+def work(*ids: str) -> tuple[Work, ...]:
+    return tuple(map(Work, ids))
 
 
 @pytest.mark.parametrize(
     ("seen", "claim", "owner"),
     [
-        (view(held=False, state="idle"), OURS, hold.FREE),
+        (view(state="idle"), OURS, hold.FREE),
         (view("gpufleet:run1:reimage"), OURS, hold.OURS),
         (view("gpufleet:run1:reimage : Not responding"), OURS, hold.OURS),
         (view("gpufleet:run2:quarantined"), OURS, hold.OURS),
+        (view("gpufleet:run2+keep:for bob"), OURS, hold.OURS),
         (view("gpufleet:run3:reimage"), OURS, hold.FOREIGN),
+        (view("gpufleet:run3+keep:reimage"), OURS, hold.FOREIGN),
         (view("gpufleet:run1"), OURS, hold.FOREIGN),
+        (view("gpufleet:run1+:x"), OURS, hold.FOREIGN),
         (view("gpufleet:"), OURS, hold.FOREIGN),
         (view("gpufleet:run1:reimage"), NOBODY, hold.FOREIGN),
         (view("x gpufleet:run1:reimage"), OURS, hold.FOREIGN),
         (view("NHC: gpu lost"), OURS, hold.FOREIGN),
-        (view("Low RealMemory", by_scheduler=True), OURS, hold.OURS),
-        (view("Low RealMemory", by_scheduler=True), NOBODY, hold.SCHEDULER),
+        # Nobody says who and why: somebody did it.
+        (view(""), OURS, hold.FOREIGN),
+        (view(Hold("")), OURS, hold.FOREIGN),
+        (view(OVER), OURS, hold.OURS),
+        (view(OVER), NOBODY, hold.SCHEDULER),
         # Runs that we know, and no hold that stands: the mark is the scheduler's.
-        (view("Low RealMemory", by_scheduler=True), hold.Claim("", frozenset({"run1"})), hold.SCHEDULER),
+        (view(OVER), hold.Claim("", frozenset({"run1"})), hold.SCHEDULER),
+        # Where holds stand beside each other, ours that is gone was lifted by somebody.
+        (view(BESIDE), OURS, hold.SCHEDULER),
+        (view(BESIDE, MINE), OURS, hold.OURS),
+        (view(MINE, PERSON), OURS, hold.FOREIGN),
+        (view(PERSON, MINE, BESIDE), OURS, hold.FOREIGN),
+        (view(PASSING, PERSON), OURS, hold.FOREIGN),
+        (view(OVER, PERSON), OURS, hold.FOREIGN),
+        # What goes by itself is nothing to lift.
+        (view(PASSING, state="down"), OURS, hold.FREE),
+        # A token in a mark of the scheduler is a token.
+        (view(Hold("gpufleet:run9:x", by_scheduler=True, overwrites=True)), OURS, hold.FOREIGN),
     ],
 )
 def test_owner(seen: NodeView, claim: hold.Claim, owner: str) -> None:
@@ -46,13 +86,23 @@ def test_owner(seen: NodeView, claim: hold.Claim, owner: str) -> None:
 def test_a_foreign_drain_is_no_evidence() -> None:
     assert name_of(view("NHC: gpu lost"), OURS) == "foreign_hold"
     assert name_of(view("gpufleet:run9:x"), OURS) == "foreign_hold"
+    assert name_of(view(MINE, PERSON), OURS) == "foreign_hold"
     assert name_of(view("gpufleet:run1:x"), OURS) == "drained"
-    assert name_of(view("gpufleet:run1:x", state="draining", work=("7",)), OURS) == "not_drained"
-    assert name_of(view("gpufleet:run1:x", work=("7",)), OURS) == "not_drained"
-    assert name_of(view("Not responding", state="down", by_scheduler=True), NOBODY) == "not_drained"
+    assert name_of(view("gpufleet:run1:x", state="draining", work=work("7")), OURS) == "not_drained"
+    assert name_of(view("gpufleet:run1:x", work=work("7")), OURS) == "not_drained"
+    assert name_of(view(OVER, state="down"), NOBODY) == "not_drained"
     assert name_of(NodeView("gpu1"), NOBODY) == "not_in_scheduler"
     assert name_of(NodeView("gpu1", "idle", answers=True), NOBODY) == "in_service"
+    assert name_of(NodeView("gpu1", "idle", answers=True, holds=(PASSING,)), NOBODY) == "not_drained"
     assert name_of(NodeView("gpu1", "idle", answers=False), NOBODY) == "not_drained"
+
+
+def test_somebody_elses_hold_is_told_and_ours_beside_it_is_not() -> None:
+    refused = OURS.not_ours(view(MINE, PERSON, native="IDLE"), wanted="x")
+    assert refused.seen == "IDLE; reason 'cable pulled' set by bob" and refused.details["set_by"] == "bob"
+    assert [one["owner"] for one in refused.details["holds"]] == ["ours", "foreign"]
+    assert "another controller" in str(OURS.not_ours(view("gpufleet:run9:x"), wanted="x"))
+    assert "another controller" not in str(OURS.not_ours(view("gpufleet:run9:x", PERSON), wanted="x"))
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
@@ -72,10 +122,20 @@ def test_no_text_is_ours_by_its_form(reason: str) -> None:
 
 
 def test_judgements_settle_only_what_waiting_cannot_change() -> None:
-    draining = view("gpufleet:run1:x", state="draining", work=("7",))
+    draining = view("gpufleet:run1:x", state="draining", work=work("7"))
     assert not until_drained(draining, OURS).settled and until_drained(draining, OURS).evict
     assert until_drained(view("NHC"), OURS).settled and not until_drained(view("NHC"), OURS).ok
     assert not until_drained(view("NHC"), OURS, check_mode=True).ok
-    assert until_drained(view(held=False, state="idle"), OURS, check_mode=True).ok
+    assert until_drained(view(state="idle"), OURS, check_mode=True).ok
     silent = NodeView("gpu1", "idle", answers=False)
     assert not until_idle(silent, OURS).settled and not until_idle(silent, OURS).ok
+
+
+def test_what_refuses_to_leave_is_told_and_settles_only_for_good() -> None:
+    waiting = until_drained(view("gpufleet:run1:x", state="draining", work=(Work("7", "it is ending"),)), OURS)
+    assert "7 (it is ending)" in waiting.reason
+    assert after_eviction(waiting, []) is waiting
+    later = after_eviction(waiting, [Refusal("8", "its budget")])
+    assert not later.settled and not later.ok and later.reason.endswith("may not leave yet: 8: its budget")
+    never = after_eviction(waiting, [Refusal("8", "its budget"), Refusal("9", "two budgets", for_good=True)])
+    assert never.settled and not never.ok and "9: two budgets" in never.reason

@@ -9,10 +9,16 @@ import re
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
+    Reservation,
+    is_own_text,
+    parse_reservations,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import (
     BASE_STATES,
     ERRORS,
     FLAGS,
+    REGISTRATION_REFUSED,
     SUFFIXES,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import (
@@ -31,13 +37,20 @@ _NO_BREAKS = st.characters(blacklist_categories=["Cc", "Cs", "Zl", "Zp", "Zs"], 
 TEXT = st.text(_NO_BREAKS, max_size=80)
 
 
-def line(name: str, state: str, reason: str = "", booted: str = "2026-11-20T10:12:58", comment: str = "") -> str:
+def line(
+    name: str,
+    state: str,
+    reason: str = "",
+    booted: str = "2026-11-20T10:12:58",
+    comment: str = "",
+    by: str = "root",
+) -> str:
     text = (
         f"NodeName={name} Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUTot=2 Gres=(null) NodeAddr=127.0.0.1 Port=1"
         f" OS=Linux 6.1 #1 SMP PREEMPT_DYNAMIC @0  RealMemory=100 State={state} ThreadsPerCore=1 Partitions=gpu "
         f" BootTime={booted} SlurmdStartTime=None CurrentWatts=0 AveWatts=0"
     )
-    text += f" Reason={reason} [root@2026-11-20T10:40:13]" if reason else ""
+    text += f" Reason={reason} [{by}@2026-11-20T10:40:13]" if reason else ""
     return text + (f" Comment={comment}" if comment else "") + "\n"
 
 
@@ -106,7 +119,107 @@ def test_a_forged_reason_forges_nothing() -> None:
 def test_absent_nodes_between_others() -> None:
     text = line("n1", "IDLE") + "Node zz not found\n" + line("n2", "DOWN", "Not responding")
     assert set(parse_nodes(text)) == {"n1", "n2"} and not_found(text) == {"zz"}
-    assert parse_nodes(text)["n2"].view([]).by_scheduler
+
+
+# -- whose hold ------------------------------------------------------------------------------------------------
+
+LOW = "Low RealMemory (reported:24105 < 100.00% of configured:99999999)"
+OWN = (
+    "Not responding",
+    "Node unexpectedly rebooted",
+    "Low RealMemory",
+    LOW,
+    "gres/gpu count reported lower than configured (7 < 8)",
+    f"{LOW} : Not responding",
+    f"Low CPUs, {LOW}",
+)
+
+
+def marks(state: str, reason: str = "", by: str = "slurm") -> list[tuple[str, str, bool]]:
+    """Form, text, and whether nobody is to be asked about it."""
+    found = parse_nodes(line("n1", state, reason, by=by))["n1"].view([], ("slurm", "64030"))
+    return [(hold.form, hold.text, hold.by_scheduler) for hold in found.holds]
+
+
+@pytest.mark.parametrize("reason", OWN)
+def test_h1_the_schedulers_whole_text_by_its_own_user_is_nobodys(reason: str) -> None:
+    for by in ("slurm", "64030"):
+        assert marks("DOWN", reason, by) == [("down", reason, True)]
+    for by in ("root", "bob", "0"):
+        assert marks("DOWN", reason, by) == [("down", reason, False)]
+
+
+@pytest.mark.parametrize("reason", OWN)
+def test_h1_a_text_that_holds_more_than_the_schedulers_is_somebodys(reason: str) -> None:
+    for text in (f"{reason}, I pulled the cable", f"{reason} : see ticket 7", f"bob: {reason}", reason + "."):
+        assert marks("IDLE+DRAIN", text) == [("drain", text, False)]
+
+
+@given(TEXT)
+def test_h1_no_text_but_those_known_is_the_schedulers(text: str) -> None:
+    assert not is_own_text(text) or text in OWN
+
+
+@pytest.mark.parametrize("flags", sorted({*FLAGS} - {"DRAIN", "FAIL", "INVALID_REG", "MAINTENANCE"}))
+def test_h1_no_flag_makes_a_persons_hold_nobodys(flags: str) -> None:
+    assert marks(f"IDLE+DRAIN+{flags}", "GPU 5 gone", "bob") == [("drain", "GPU 5 gone", False)]
+    assert marks(f"IDLE+DRAIN+{flags}") == [("drain", "", False)]
+
+
+def test_h1_refused_registration_is_a_mark_beside_what_a_person_says() -> None:
+    refused = ("registration refused", REGISTRATION_REFUSED, True)
+    assert marks("IDLE+DRAIN+INVALID_REG", "GPU 5 gone", "bob") == [("drain", "GPU 5 gone", False), refused]
+    assert marks("IDLE+DRAIN+INVALID_REG") == [("drain", "", False), refused]
+    assert marks("IDLE+INVALID_REG") == [refused]
+    assert marks("IDLE+DRAIN+INVALID_REG", LOW) == [("drain", LOW, True), ("registration refused", LOW, True)]
+
+
+def test_h1_fail_is_somebodys_whatever_stands_beside_it() -> None:
+    assert marks("IDLE+FAIL", "bob") == [("fail", "FAIL: bob", False)]
+    found = marks("IDLE+DRAIN+FAIL", "gpufleet:run1:x", "root")
+    assert found == [("drain", "gpufleet:run1:x", False), ("fail", "FAIL: gpufleet:run1:x", False)]
+    assert parse_nodes(line("n1", "IDLE+FAIL", "bob"))["n1"].view([]).state == "draining"
+
+
+def test_h1_maintenance_that_nobody_can_be_named_for_is_somebodys() -> None:
+    ((form, text, nobodys),) = marks("IDLE+MAINTENANCE+RESERVED")
+    assert "maintenance" in form and text == "" and not nobodys
+    assert marks("IDLE+RESERVED") == []
+
+
+RESERVED = (
+    "ReservationName={name} StartTime=2026-11-21T23:35:21 EndTime=2026-11-22T00:35:21 Duration=01:00:00"
+    " Nodes={nodes} NodeCnt=2 CoreCnt=2 Features=(null) PartitionName=(null) Flags={flags} TRES=cpu=2 Users=root"
+    " Groups=(null) Accounts=(null) Licenses=(null) State={state} BurstBuffer=(null) Watts=n/a\n"
+)
+
+
+def test_h1_reservations_that_keep_everybody_away() -> None:
+    text = RESERVED.format(name="m1", nodes="gpu[002-003]", flags="MAINT,IGNORE_JOBS,SPEC_NODES", state="ACTIVE")
+    text += RESERVED.format(name="later", nodes="gpu001", flags="MAINT,SPEC_NODES", state="INACTIVE")
+    text += RESERVED.format(name="users", nodes="gpu001", flags="SPEC_NODES", state="ACTIVE")
+    text += RESERVED.format(name="licences", nodes="(null)", flags="MAINT", state="ACTIVE")
+    one = Reservation("m1", "root", "2026-11-21T23:35:21")
+    assert parse_reservations(text) == {"gpu002": [one], "gpu003": [one]}
+    assert parse_reservations("No reservations in the system\n") == parse_reservations("") == {}
+    for broken in ("<>", "ReservationName=m1 StartTime=now", "slurm_load_reservations error: x"):
+        with pytest.raises(BadAnswer):
+            parse_reservations(broken)
+    view = parse_nodes(line("gpu002", "IDLE"))["gpu002"].view([], (), [one])
+    assert [hold.text for hold in view.holds] == ["m1"] and view.held and not view.in_service
+
+
+@given(st.sampled_from(sorted(BASE_STATES)), FLAG_SETS, st.sampled_from(["", *OWN, "bob", "gpufleet:r:w"]))
+def test_h4_whatever_is_judged_by_changes_the_version(base: str, flags: set[str], reason: str) -> None:
+    def version(state: str, reason: str, by: str = "root", reserved: tuple[Reservation, ...] = ()) -> str:
+        return parse_nodes(line("n1", state, reason, by=by))["n1"].version(reserved)
+
+    state = "+".join([base, *sorted(flags)])
+    here = version(state, reason)
+    assert here == version(state, reason)
+    others = [version(state, reason + "x"), version(state, reason, reserved=(Reservation("m", "root", ""),))]
+    others += [version(f"{state}+NEW_IN_2030", reason)] + ([version(state, reason, "bob")] if reason else [])
+    assert here not in others
 
 
 def test_jobs() -> None:

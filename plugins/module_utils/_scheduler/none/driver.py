@@ -23,14 +23,14 @@ class NoScheduler(Scheduler):
     def states(self, names: Sequence[str]) -> dict[str, NodeView]:
         return {name: NodeView(name) for name in names}
 
-    def hold_request(self, name: str, token: str) -> str:
-        return self.resume_request(name)
+    def hold_request(self, view: NodeView, token: str, kind: str) -> str:
+        return self.resume_request(view)
 
-    def hold(self, name: str, token: str) -> None:
-        self.resume(name)
+    def hold(self, view: NodeView, token: str, kind: str) -> None:
+        self.resume(view)
 
-    def resume_request(self, name: str) -> str:
-        raise Unsupported("this node belongs to no scheduler", node=name)
+    def resume_request(self, view: NodeView) -> str:
+        raise Unsupported("this node belongs to no scheduler", node=view.name)
 
-    def resume(self, name: str) -> None:
-        self.resume_request(name)
+    def resume(self, view: NodeView) -> None:
+        self.resume_request(view)

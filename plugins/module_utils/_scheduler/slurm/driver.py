@@ -5,6 +5,9 @@
 
 Read in bulk with ``scontrol -o show node`` (0.06 s for 10,000 nodes) and ``squeue``; written node by node, because
 an update of several is applied in part where one of the names is wrong. No name ever reaches a shell.
+
+Slurm cannot compare and swap: right before a write the node is read again and held against what was judged, so that
+what a person changes in between is lost only if it falls into those milliseconds.
 """
 
 from __future__ import annotations
@@ -17,14 +20,20 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
+    Changed,
     ConfigError,
     FleetError,
     Refused,
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
+    Reservation,
+    is_own_text,
+    parse_reservations,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import blocks, check_name
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import ERRORS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import ERRORS, REMEDIES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import (
     Record,
     not_found,
@@ -41,9 +50,11 @@ _HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_")
 
 class Slurm(Scheduler):
     NAME = "slurm"
+    REMEDIES = REMEDIES
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         super().__init__(params)
+        self._settings: Mapping[str, str] | None = None
         self._address = self.conf or os.environ.get("SLURM_CONF", "")
         if self.conf and not os.path.isfile(self.conf):
             # The commands would retry for a minute.
@@ -65,14 +76,22 @@ class Slurm(Scheduler):
         absent = [name for name in names if name not in records]
         if absent:
             self._nothing_hidden(absent)
+        reserved = self._reservations() if records else {}
         # The queue is asked after the states: a node that was seen drained gets no new job in between.
         jobs: dict[str, list[str]] = {}
         for block in blocks([name for name, record in records.items() if record.may_have_work]):
             jobs.update(self._jobs(block))
         return {
-            name: records[name].view(jobs.get(name, ())) if name in records else NodeView(name)
+            name: self._view(records[name], jobs.get(name, ()), reserved.get(name, ()))
+            if name in records
+            else NodeView(name)
             for name in names
         }
+
+    def _view(self, record: Record, jobs: Sequence[str], reserved: Sequence[Reservation]) -> NodeView:
+        # Who slurmctld writes as is asked only where a reason could be its own.
+        user = self._slurm_user() if is_own_text(record.reason) else ()
+        return record.view(jobs, user, reserved)
 
     def _records(self, block: Sequence[str]) -> dict[str, Record]:
         # --all: nodes of hidden partitions are left out without it, and would look absent.
@@ -96,16 +115,35 @@ class Slurm(Scheduler):
             raise self._error(done, "squeue")
         return parse_jobs(done.stdout)
 
+    def _reservations(self) -> Mapping[str, Sequence[Reservation]]:
+        done = self._command("scontrol", "--all", "-o", "show", "reservation")
+        if done.returncode != 0:
+            raise self._error(done, "scontrol show reservation")
+        return parse_reservations(done.stdout)
+
+    def _config(self) -> Mapping[str, str]:
+        """slurmctld's own settings; they last as long as this object, which serves one task."""
+        if self._settings is None:
+            done = self._command("scontrol", "show", "config")
+            if done.returncode != 0:
+                raise self._error(done, "scontrol show config")
+            lines = [line.partition("=") for line in done.stdout.splitlines()]
+            settings = {name.strip(): value.strip() for name, _equals, value in lines}
+            if not {"SlurmUser", "PrivateData"} <= set(settings):
+                seen = done.stdout[:200]
+                raise BadAnswer("scontrol show config without SlurmUser", address=self._address, seen=seen)
+            self._settings = settings
+        return self._settings
+
+    def _slurm_user(self) -> tuple[str, ...]:
+        """Name and number, as ``slurm(64030)`` shows them: a reason is signed with the name where it is known here."""
+        name, _bracket, number = self._config()["SlurmUser"].rstrip(")").partition("(")
+        return tuple(word for word in (name, number) if word)
+
     def _nothing_hidden(self, absent: Sequence[str]) -> None:
         """With PrivateData=nodes a user without rights is told that a node does not exist."""
-        done = self._command("scontrol", "show", "config")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol show config")
-        lines = [line.partition("=") for line in done.stdout.splitlines()]
-        settings = {name.strip(): value.strip() for name, _equals, value in lines}
-        slurm_user = settings.get("SlurmUser", "").partition("(")[2].rstrip(")")
-        private = settings.get("PrivateData", "").lower().replace(",", " ").split()
-        if "nodes" in private and str(os.geteuid()) not in ("0", slurm_user):
+        private = self._config()["PrivateData"].lower().replace(",", " ").split()
+        if "nodes" in private and str(os.geteuid()) not in ("0", *self._slurm_user()):
             raise Refused(
                 "whether Slurm knows this node cannot be told: it hides nodes from this user",
                 node=absent[0],
@@ -116,23 +154,39 @@ class Slurm(Scheduler):
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def hold_request(self, name: str, token: str) -> str:
-        return f"scontrol update NodeName={check_name(name)} State=DRAIN Reason={token}"
+    def hold_request(self, view: NodeView, token: str, kind: str) -> str:
+        return f"scontrol update NodeName={check_name(view.name)} State=DRAIN Reason={token}"
 
-    def hold(self, name: str, token: str) -> None:
+    def hold(self, view: NodeView, token: str, kind: str) -> None:
         # DRAIN and not DOWN: ReturnToService readmits a DOWN node at its next registration, and never a drained one.
-        self._update(name, "State=DRAIN", f"Reason={token}")
+        # The Reason is the only place there is, and says the kind as part of the token.
+        self._update(view, "State=DRAIN", f"Reason={token}")
 
-    def resume_request(self, name: str) -> str:
-        return f"scontrol update NodeName={check_name(name)} State=RESUME"
+    def resume_request(self, view: NodeView) -> str:
+        return f"scontrol update NodeName={check_name(view.name)} State=RESUME"
 
-    def resume(self, name: str) -> None:
-        self._update(name, "State=RESUME")
+    def resume(self, view: NodeView) -> None:
+        self._update(view, "State=RESUME")
 
-    def _update(self, name: str, *settings: str) -> None:
-        done = self._command("scontrol", "update", f"NodeName={check_name(name)}", *settings)
+    def _update(self, view: NodeView, *settings: str) -> None:
+        name = check_name(view.name)
+        self._unchanged(view)
+        done = self._command("scontrol", "update", f"NodeName={name}", *settings)
         if done.returncode != 0:
             raise self._error(done, f"scontrol update {settings[0]}").located(node=name)
+
+    def _unchanged(self, view: NodeView) -> None:
+        record = self._records([view.name]).get(view.name)
+        reserved = self._reservations().get(view.name, ())
+        if record is None or record.version(reserved) != view.version:
+            raise Changed(
+                "Slurm changed the node, or a person did, between the look at it and the write",
+                node=view.name,
+                address=self._address,
+                wanted=f"{view.native}, reason {view.reason!r}",
+                seen=f"{record.native}, reason {record.reason!r}" if record else "no such node",
+                do="run again: the node is judged anew",
+            )
 
     # -- the commands ------------------------------------------------------------------------------------------
 
@@ -167,6 +221,13 @@ class Slurm(Scheduler):
 
     def _error(self, done: subprocess.CompletedProcess[str], what: str) -> FleetError:
         said = " ".join((done.stderr + " " + done.stdout).split())[:500]
+        if done.returncode < 0:
+            return Unreachable(
+                f"{what}: the command was ended by signal {-done.returncode} before it answered",
+                address=self._address,
+                seen=said or "no message",
+                do="run again: what it had done already is read back then",
+            )
         for text, kind, meaning, remedy in ERRORS:
             if text.lower() in said.lower():
                 return kind(f"{what}: {meaning}", address=self._address, seen=said, do=remedy)

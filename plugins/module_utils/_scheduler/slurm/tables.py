@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Remedies
 
 #: Base states, and the port's word for a node in that state without a drain.
 BASE_STATES: dict[str, str] = {
@@ -72,12 +73,25 @@ SUFFIXES: dict[str, str] = {
     "-": "PLANNED",  # man
 }
 
-#: Reasons that slurmctld writes by itself: nobody's hold. Matched at the beginning.
+#: What slurmctld writes as Reason by itself, from the first to the last character: a person's text may begin alike.
+#: An amount that is written in another form than those measured makes the text somebody's: it is not guessed at.
 OWN_REASONS: tuple[str, ...] = (
-    r"Not responding\b",  # measured: SlurmdTimeout passed
-    r"Node unexpectedly rebooted\b",  # measured
-    r"Low (RealMemory|TmpDisk|CPUs|socket\*core\*thread count)\b",  # measured for RealMemory; source: node_mgr.c
-    r"gres/\S+ count (reported lower than configured|too low)\b",  # measured; source: gres.c
+    r"Not responding",  # measured: SlurmdTimeout passed
+    r"Node unexpectedly rebooted",  # measured
+    # measured for RealMemory; source: node_mgr.c for the others
+    r"Low (?:RealMemory|TmpDisk|CPUs|socket\*core\*thread count)"
+    r"(?: \(reported:\d+ < (?:[\d.]+% of )?configured:\d+\))?",
+    # measured; source: gres.c
+    r"gres/\S+ count (?:reported lower than configured|too low)(?: \(\d+ < \d+\))?",
+)
+
+#: The finding of a node with INVALID_REG whose Reason is a person's, or ours.
+REGISTRATION_REFUSED = "it registered with less hardware than slurm.conf says"
+
+REMEDIES = Remedies(
+    absent="add the node to the scheduler's configuration (slurm.conf), then run again",
+    silent="look at slurmd on the node (systemctl status slurmd) and at slurmctld's log",
+    stuck="an epilog that hangs or a process that cannot be killed; look at slurmd's log on the node",
 )
 
 #: Errors of the commands: a text they print, the exception, what it means, what to do.

@@ -9,16 +9,16 @@ The text forms are the same from 22.05 to 26.05; the JSON forms are not, and sco
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Marks, Reservation
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import expand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import (
     BASE_STATES,
     FLAGS,
-    OWN_REASONS,
     SUFFIXES,
 )
 
@@ -30,7 +30,6 @@ _BOOTED = re.compile(r"\sBootTime=(\S+)")
 _REASON = re.compile(
     r"\sReason=(?P<text>.*?)\s*\[(?P<by>[^\[\]\s@]*)@(?P<at>\d{4}-\d\d-\d\dT[\d:]+)\]\s*(?=\Z|\s[A-Z]\w+=)", re.S
 )
-_OWN_REASON = re.compile("|".join(f"(?:{row})" for row in OWN_REASONS))
 _NEVER = frozenset({"None", "Unknown", "N/A", "(null)", ""})
 
 
@@ -66,7 +65,12 @@ class Record:
     state: SlurmState
     reason: str
     set_by: str
+    since: str
     booted: str
+
+    @property
+    def marks(self) -> Marks:
+        return Marks(self.state.base, self.state.flags, self.reason, self.set_by, self.since)
 
     @property
     def may_have_work(self) -> bool:
@@ -85,32 +89,36 @@ class Record:
         settled = self.state.base in ("IDLE", "DOWN") or (self.state.base == "UNKNOWN" and unknown)
         return settled and "DRAIN" in self.state.flags and not self.state.in_the_way
 
-    def view(self, work: Sequence[str]) -> NodeView:
+    def view(
+        self,
+        work: Sequence[str],
+        slurm_user: Collection[str] = (),
+        reservations: Sequence[Reservation] = (),
+    ) -> NodeView:
         flags = self.state.flags
-        by_scheduler = not self.reason or "INVALID_REG" in flags or bool(_OWN_REASON.match(self.reason))
         return NodeView(
             name=self.name,
             state=self._port_state(work),
+            version=self.version(reservations),
             native=self.native,
             reason=self.reason,
             set_by=self.set_by,
             booted=self.booted,
-            held=bool(flags & {"DRAIN", "INVALID_REG"}) or self.state.base == "DOWN",
             answers="NOT_RESPONDING" not in flags and self.state.base != "UNKNOWN" and bool(self.booted),
-            by_scheduler=by_scheduler,
-            finding=self._finding(),
+            holds=self.marks.holds(slurm_user, reservations),
+            blocks_resume=self.marks.blocks(),
+            finding=self.marks.finding(),
             waits_for="" if work else "+".join(self.state.in_the_way),
-            work=tuple(work),
+            work=tuple(Work(job) for job in work),
         )
 
-    def _finding(self) -> str:
-        """22.05 leaves the reason of a drained node as it is and says so by the flag alone; 26.05 overwrites it."""
-        if _OWN_REASON.match(self.reason):
-            return self.reason
-        return "it registered with less hardware than slurm.conf says" if "INVALID_REG" in self.state.flags else ""
+    def version(self, reservations: Sequence[Reservation]) -> str:
+        """Slurm has none: all that a verb judges by, in one text. Work may come and go."""
+        told = [self.native, self.reason, self.set_by, self.since, self.booted, *map(repr, reservations)]
+        return "\n".join(told)
 
     def _port_state(self, work: Sequence[str]) -> str:
-        if "DRAIN" in self.state.flags:
+        if self.state.flags & {"DRAIN", "FAIL"}:
             return "drained" if self.settled and not work else "draining"
         if "INVALID_REG" in self.state.flags:
             return "down"
@@ -132,6 +140,7 @@ def parse_nodes(text: str) -> dict[str, Record]:
             state=SlurmState.parse(state[1]),
             reason=_reason_text(reason, body, booted.end()),
             set_by=reason["by"] if reason else "",
+            since=reason["at"] if reason else "",
             booted="" if booted[1] in _NEVER else booted[1],
         )
     return records
