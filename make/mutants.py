@@ -58,12 +58,13 @@ class Copy:
     def __init__(self, checkout: Path, root: Path) -> None:
         self.root = root
         self.tree = copy(checkout, root)
+        self._running: subprocess.Popen[bytes] | None = None
         (self.tree / "build").mkdir()
         (self.tree / "build" / "venv").symlink_to((checkout / "build" / "venv").resolve())
 
     def _environment(self) -> dict[str, str]:
         # Recorded data is beside some checkouts only: what is noticed with it alone is not noticed.
-        theirs = ("PYTEST", "PYTHON", "ANSIBLE", "MAKE", "MFLAGS", "GPUFLEET")
+        theirs = ("PYTEST", "PYTHON", "ANSIBLE", "MAKE", "MFLAGS", "GPUFLEET", "CI")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
         for name in ("tmp", "home"):
             (self.root / name).mkdir(exist_ok=True)
@@ -88,6 +89,7 @@ class Copy:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            self._running = process
             status: int | None = None
             try:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -96,6 +98,11 @@ class Copy:
                 _end(process)
             output.seek(0)
             return status, output.read()
+
+    def stop(self) -> None:
+        """End what runs here now; nothing does at the end of a whole run."""
+        if self._running is not None:
+            _end(self._running)
 
     def broken(self, mutation: Mutation, number: int) -> Outcome:
         """What the named tests say of the tree with this line broken; the tree is whole again afterwards."""
@@ -158,8 +165,13 @@ def run(mutations: Sequence[Mutation], trees: Sequence[Copy]) -> list[Outcome]:
         print(f"{outcome.result:9} {outcome.seconds:6.1f} s  {mutation.name}  [{outcome.note}]", flush=True)
         return outcome
 
-    with ThreadPoolExecutor(max_workers=len(trees)) as pool:
+    pool = ThreadPoolExecutor(max_workers=len(trees))
+    try:
         return list(pool.map(one, enumerate(mutations)))
+    finally:
+        for tree in trees:
+            tree.stop()
+        pool.shutdown(cancel_futures=True)
 
 
 def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
@@ -196,15 +208,15 @@ def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
 
 
 def chosen(only: str) -> list[Mutation]:
-    """The mutations of which a word or the path holds ``only``; all without it.
+    """The mutations whose words, path or old text hold ``only``; all without it.
 
-    :raises Stale: where one of the list no longer applies.
+    :raises Stale: where one of them no longer applies.
     """
-    mutations = load()
+    mutations = [one for one in load() if only.lower() in f"{one.name} {one.old}".lower()]
     complaints = stale(mutations, Path.cwd())
     if complaints:
         raise Stale("\n".join(complaints))
-    return [one for one in mutations if only.lower() in f"{one.name} {one.old}".lower()]
+    return mutations
 
 
 def tried(mutations: Sequence[Mutation], jobs: int) -> list[Outcome]:
@@ -231,6 +243,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write is for a run over the whole list")
+    # Whoever ends it ends the tests that it runs, and nothing of it is left.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     begun = time.monotonic()
     try:
         mutations = chosen(options.only)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import ssl
@@ -13,10 +14,10 @@ from typing import Any
 
 import pytest
 import trustme
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import image_verify
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 
 DEFAULTS = {name: option.get("default") for name, option in IMAGE_VERIFY.items()}
 
@@ -232,9 +233,88 @@ def test_another_run_believes_nothing(image: Any, tmp_path: Path, monkeypatch: p
     assert verify(declared, run_cache="run-2")["verdict"] == "fail"
 
 
-def test_a_cache_that_others_may_write_is_refused(image: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_t1_what_was_remembered_holds_for_the_same_signers_and_keyring_alone(
+    image: Any, keys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / f"gpufleet-trust-{os.getuid()}").mkdir(mode=0o777)
-    (tmp_path / f"gpufleet-trust-{os.getuid()}").chmod(0o777)
+    assert verify(image.declared(), run_cache="run-1")["verdict"] == "pass"
+    others = verify(image.declared(), run_cache="run-1", signers=[keys.fingerprints["stranger"]])
+    assert others["verdict"] == "fail" and findings(others) == {"wrong_signer"}
+    image.keyring.write_bytes(keys.ring("stranger"))
+    assert verify(image.declared(), run_cache="run-1")["verdict"] == "fail"
+
+
+@pytest.mark.parametrize("signed", ["sums", "artifact"])
+def test_t1_only_the_signers_that_were_asked_for_count(image: Any, keys: Any, signed: str) -> None:
+    """Both keys are in the keyring; one of them is not to sign images."""
+    image.keyring.write_bytes(keys.ring("images", "stranger"))
+    declared = image.declared()
+    if signed == "artifact":
+        path = image.folder / "hpc-1.4.tar.gz.asc"
+        path.write_bytes(keys.sign("images", image.artifact.read_bytes()))
+        declared = image.declared(checksums_url=None, signature_url=str(path))
+    assert verify(declared, signers=[keys.fingerprints["images"]])["verdict"] == "pass"
+    other = verify(declared, signers=[keys.fingerprints["stranger"]])
+    assert other["verdict"] == "fail" and findings(other) == {"wrong_signer"}
+
+
+def test_t1_a_digest_is_held_against_an_artifact_that_is_signed_itself(image: Any, keys: Any) -> None:
+    path = image.folder / "hpc-1.4.tar.gz.asc"
+    path.write_bytes(keys.sign("images", image.artifact.read_bytes()))
+    declared = image.declared(checksums_url=None, signature_url=str(path), sha256="0" * 64)
+    result = verify(declared)
+    assert result["verdict"] == "fail" and findings(result) == {"other_digest_declared"}
+
+
+@pytest.mark.parametrize("content", [{"schema": 2}, {"version": None}, {"driver": 590}])
+def test_t1_a_signed_manifest_of_another_form_is_none(image: Any, content: dict[str, Any]) -> None:
+    path = image.folder / "hpc-1.4.manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **content}))
+    image.publish()
+    result = verify(image.declared())
+    assert result["verdict"] == "inconclusive" and findings(result) == {"bad_answer"}
+
+
+class Orphaned(Lifeline):
+    """The run is gone as soon as anybody asks."""
+
+    def beat(self) -> None:
+        raise Fenced("the run that this worker belongs to is gone")
+
+
+@pytest.mark.parametrize("size", [10, 3 * 1024 * 1024])
+def test_t1_a_run_that_is_gone_reads_no_further(image: Any, size: int) -> None:
+    image.artifact.write_bytes(b"x" * size)
+    image.publish()
+    ctx = Context(node="gpu001", lifeline=Orphaned())
+    with pytest.raises(Fenced):
+        image_verify({**DEFAULTS, "image": image.declared()}, ctx)
+
+
+@pytest.mark.parametrize("kind", ["folder", "device"])
+def test_t1_what_is_no_file_is_not_read(image: Any, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "hpc-1.4.tar.gz"
+    path.symlink_to("/dev/null" if kind == "device" else tmp_path)
+    result = verify(image.declared(url=str(path)))
+    assert result["verdict"] == "inconclusive"
+
+
+def test_t1_a_failure_is_not_remembered(image: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    content = image.artifact.read_bytes()
+    image.publish(signer="stranger")
+    assert verify(image.declared(), run_cache="run-1")["verdict"] == "fail"
+    image.publish()
+    assert image.artifact.read_bytes() == content
+    assert verify(image.declared(), run_cache="run-1")["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o705])
+def test_a_cache_that_others_may_write_is_refused(
+    image: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"gpufleet-trust-{os.getuid()}").mkdir()
+    (tmp_path / f"gpufleet-trust-{os.getuid()}").chmod(mode)
     with pytest.raises(ConfigError, match="somebody else"):
         verify(image.declared(), run_cache="run-1")

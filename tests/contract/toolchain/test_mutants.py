@@ -1,0 +1,92 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""`make mutants`, over a small tree of its own: what it calls noticed, what it names, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+CODE = "def allowed(age):\n    return 0 <= age < 60\n"
+TESTS = """
+from ansible_collections.gpufleet.baremetal.plugins.one import allowed
+
+def test_limit():
+    assert allowed(59) and not allowed(60)
+"""
+ENTRIES = {
+    "a limit off by one": ("age < 60", "age <= 60"),
+    "a check left out": ("0 <= age < 60", "age < 60"),
+    "a name that is not there": ("def allowed(age)", "def allowedd(age)"),
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "checkout"
+    for folder in ("make", "tests/mutants", "plugins", "docs/reference", "build/venv"):
+        (root / folder).mkdir(parents=True)
+    for name in ("make/mutants.py", "make/tree.py", "tests/mutants/kept.py"):
+        shutil.copy(CHECKOUT / name, root / name)
+    (root / "plugins/one.py").write_text(CODE, encoding="utf-8")
+    (root / "tests/test_one.py").write_text(TESTS, encoding="utf-8")
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['rack', 'slow']\n", encoding="utf-8")
+    (root / ".gitignore").write_text("/build/\n", encoding="utf-8")
+    lines = ["---", "- path: plugins/one.py", "  tests: [tests/test_one.py]", "  mutations:"]
+    for why, (old, new) in ENTRIES.items():
+        lines += [f"    - why: {why}", f"      old: {old!r}", f"      new: {new!r}"]
+    (root / "tests/mutants/one.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+def mutants(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    temporary = root.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    command = [sys.executable, "make/mutants.py", "--jobs", "1", *arguments]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert list(temporary.iterdir()) == [], "the private copies are removed"
+    return done
+
+
+def test_t1_survivors_are_named_and_the_checkout_stays_as_it_is(tree: Path) -> None:
+    done = mutants(tree, "--write")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "3 mutations" in done.stdout and "1 noticed" in done.stdout
+    assert "survived: one: a check left out (plugins/one.py)" in done.stdout
+    assert "unclear: one: a name that is not there" in done.stdout, "no test was collected, so none has noticed"
+    assert (tree / "plugins/one.py").read_text(encoding="utf-8") == CODE
+    page = (tree / "docs/reference/mutants.md").read_text(encoding="utf-8")
+    assert "| one | 3 | 1 | 2 |" in page and "- one: a check left out (plugins/one.py): survived" in page
+
+
+def test_t1_one_of_them_by_its_words(tree: Path) -> None:
+    done = mutants(tree, "--only", "off by one")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 mutations" in done.stdout
+    assert mutants(tree, "--only", "off by one", "--write").returncode == 2
+    assert mutants(tree, "--only", "nothing of this kind").returncode == 1, "nothing was asked"
+
+
+def test_t1_tests_that_fail_anyway_notice_nothing(tree: Path) -> None:
+    with open(tree / "tests/test_one.py", "a", encoding="utf-8") as file:
+        file.write("\ndef test_red():\n    assert False\n")
+    done = mutants(tree)
+    assert done.returncode == 2 and "do not pass without any mutation" in done.stderr
+
+
+def test_t1_a_mutation_of_code_that_is_gone_is_an_error(tree: Path) -> None:
+    (tree / "plugins/one.py").write_text(CODE.replace("60", "90"), encoding="utf-8")
+    done = mutants(tree)
+    assert done.returncode == 2 and "a limit off by one" in done.stderr and "found 0 times" in done.stderr

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a passport may rest on: the verdicts since the node was last imaged, read from a real ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+
+IMAGING = ("state", "imaging", {})
+WIPING = ("state", "wiping", {})
+PASS = ("verdict", "dcgm_gate", {"verdict": "pass"})
+FAIL = ("verdict", "dcgm_gate", {"verdict": "fail"})
+
+
+def ordered(state: str) -> tuple[str, str, dict[str, Any]]:
+    return ("intent", "provisioner_node", {"options": {"state": state}})
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as opened:
+        yield opened
+
+
+def known(ledger: Ledger, *events: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    for event in events:
+        ledger.append("run", [(node, Event(*event))])
+    return evidence(ledger, node)
+
+
+def verdicts(found: dict[str, Any]) -> list[str]:
+    return [event["data"]["verdict"] for event in found["verdicts"]]
+
+
+@pytest.mark.parametrize("begins", [IMAGING, WIPING, ordered("deployed"), ordered("released")])
+def test_t1_what_was_found_before_the_image_was_replaced_is_not_handed_over(ledger: Ledger, begins: Any) -> None:
+    found = known(ledger, IMAGING, PASS, begins)
+    assert found["verdicts"] == []
+    assert found["imaged"]["name"] == begins[1]
+    assert verdicts(known(ledger, FAIL)) == ["fail"]
+
+
+@pytest.mark.parametrize("keeps", [ordered("maintenance"), ordered("present"), ("state", "validating", {})])
+def test_t1_what_replaces_no_image_leaves_the_verdicts(ledger: Ledger, keeps: Any) -> None:
+    assert verdicts(known(ledger, IMAGING, PASS, keeps)) == ["pass"]
+
+
+def test_t1_of_one_gate_the_newest_verdict_is_handed_over(ledger: Ledger) -> None:
+    assert verdicts(known(ledger, IMAGING, PASS, FAIL)) == ["fail"]
+    assert verdicts(known(ledger, PASS)) == ["pass"]
+
+
+def test_t1_the_last_imaging_counts(ledger: Ledger) -> None:
+    first = known(ledger, IMAGING)["imaged"]["id"]
+    assert known(ledger, PASS, IMAGING)["imaged"]["id"] > first
+
+
+def test_t1_a_quarantine_and_the_newest_event_are_told(ledger: Ledger) -> None:
+    found = known(ledger, IMAGING, ("state", "quarantined", {"reason": "x"}), PASS)
+    assert found["quarantined"]["name"] == "quarantined"
+    assert found["last_event"] == found["verdicts"][0]["id"] > found["quarantined"]["id"]
