@@ -59,3 +59,12 @@ def test_t1_signature_node_and_clock_are_one_verdict(controller: str, on_node: s
     )
     assert result.data["verdict"] == whole
     assert bool(result.data.get("failed")) is (whole != "pass")
+
+
+@pytest.mark.parametrize(
+    ("measured", "wanted", "word"), [(1, 1, "pass"), (1, 2, "fail"), ("", "x", "fail"), ("x", "", "fail")]
+)
+def test_t1_only_what_is_equal_is_the_same(measured: Any, wanted: Any, word: str) -> None:
+    judgement = Judgement("image_verify")
+    assert judgement.same("c", entity="node", measured=measured, wanted=wanted, source="s") == word
+    assert judgement.verdict == word and bool(judgement.findings) is (word != "pass")
