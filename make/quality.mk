@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # Everything that reads the code without running it. Tools that look at each file they find get a clean copy.
-TREE := $(BUILD)/tree-$(MAIN)/ansible_collections/gpufleet/baremetal
+TREE_ROOT := $(BUILD)/tree-$(MAIN)
+TREE = $(TREE_ROOT)/ansible_collections/gpufleet/baremetal
 HOME_DIR := $(BUILD)/home-$(MAIN)
 # The user's own Ansible settings and home directory stay out of it
 TOOLS = env -u ANSIBLE_CONFIG PATH="$(VENV)/bin:$$PATH" HOME="$(HOME_DIR)" LC_ALL=C.UTF-8 NO_COLOR=1 \
-	ANSIBLE_COLLECTIONS_PATH="$(BUILD)/tree-$(MAIN)" ANSIBLE_HOME="$(HOME_DIR)/.ansible"
+	ANSIBLE_COLLECTIONS_PATH="$(TREE_ROOT)" ANSIBLE_HOME="$(HOME_DIR)/.ansible"
 SHELL_FILES = $(shell git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
 
 .PHONY: lint lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences tree sanity
@@ -29,7 +30,7 @@ lint-shell:
 	else echo "shellcheck is not installed: not run"; case "$$CI" in true|1) exit 1;; esac; fi
 
 tree: setup-$(MAIN)
-	@mkdir -p $(HOME_DIR) && $(VENV)/bin/python make/tree.py $(BUILD)/tree-$(MAIN) >/dev/null
+	@mkdir -p $(HOME_DIR) && $(VENV)/bin/python make/tree.py $(TREE_ROOT) >/dev/null
 
 lint-ansible: tree
 	cd $(TREE) && $(TOOLS) ansible-lint --profile production --strict --offline

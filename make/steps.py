@@ -2,46 +2,44 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs make targets one after another, all of them, and closes with a table of what each came to.
+"""Runs make targets, all of them, and closes with a table of what each came to.
 
-    steps.py --main 2.19 --pairs "2.19 2.21" target ...
+    steps.py --main 2.19 --pairs "2.19 2.21" [--first "target ..."] [--lane "target ..."] target ...
 
-A failed step stops no other, except that without its environment (setup-X) a step of X cannot run. The exit status is
-0 only if every step passed. Each step's output is shown as it comes and kept under build/log/.
+Those named first run first. The others run one after another; those of the lane run beside them. A failed step stops no
+other, except that without its environment (setup-X) a step of X cannot run. The exit status is 0 only if every step
+passed. One lane is shown as it comes; of two, each step is shown whole when it ends, with a line a minute about both.
+All output is kept under build/log/.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
-from xml.etree import ElementTree
+from typing import Any
 
-LOGS = Path("build/log")
-REPORTS = Path("build/junit")
-ALL_PAIRS = ("2.19", "2.21")
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import step_report as report  # noqa: E402
+from step_report import LOGS, Outcome  # noqa: E402
+
+RUNNER = Path(__file__).resolve().with_name("step_runner.py")
+PROGRESS = "GPUFLEET_TESTS_PROGRESS"
 # A step that hangs must not take the closing table with it.
-LIMIT = float(os.environ.get("STEP_LIMIT_SECONDS", "1500"))
+LIMIT = os.environ.get("STEP_LIMIT_SECONDS", "1500")
 POLL = 0.2
-TAIL_LINES = 25
-
-
-class Outcome(NamedTuple):
-    step: str
-    result: str  # passed, failed, timed out, not run
-    seconds: float
-    note: str = ""
-
-    @property
-    def good(self) -> bool:
-        return self.result == "passed"
+SIGN_OF_LIFE = 60.0
+# The lane waits for other programs most of its time, and what it waits for must not wait for a linter.
+NICE = ["nice", "-n", "5"]
+# It is there to stay until rack-down, and what tests break of it they start again.
+LEAVES_THE_RACK = ("rack-up", "test-rack", "e2e")
 
 
 def environment_of(step: str, main: str) -> str:
@@ -54,138 +52,176 @@ def environment_of(step: str, main: str) -> str:
     return found.group(1) if found else main
 
 
-def follow(process: subprocess.Popen[bytes], log: BinaryIO, deadline: float) -> bool:
-    """Shows the log as it grows until the process has ended; False if the deadline came first.
+class Run:
+    """All steps of one call, and what is known to all lanes."""
 
-    The step writes to a file and not to a pipe: a daemon that it leaves behind would hold the pipe open for good.
-    """
-    while True:
-        ended = process.poll() is not None
-        chunk = log.read()
-        if chunk:
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
-        elif ended:
-            return True
-        elif time.monotonic() > deadline:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return False
+    def __init__(self, main: str, total: int) -> None:
+        self.main = main
+        self.total = total
+        self.missing: set[str] = set()
+        self.outcomes: list[Outcome] = []
+        self.now: dict[str, tuple[str, float, subprocess.Popen[bytes]]] = {}
+        self.stopping = threading.Event()
+        self.screen = threading.RLock()
+
+    def say(self, text: str) -> None:
+        with self.screen:
+            print(text, flush=True)
+
+    def stop(self) -> None:
+        """Each runner ends what it has started."""
+        self.stopping.set()
+        for _step, _start, process in list(dict(self.now).values()):
+            process.terminate()
+
+    def sign_of_life(self) -> None:
+        told = []
+        for lane, (step, start, _process) in sorted(dict(self.now).items()):
+            progress = report.progress_of(step)
+            tests = f", {progress.ended} tests, {len(progress.failed)} failed" if progress.ended else ""
+            at = f", at {progress.running[-1]}" if progress.running else ""
+            told.append(f"{lane}: {step} for {time.monotonic() - start:.0f} s{tests}{at}")
+        self.say(f"{time.strftime('%H:%M:%S')} {'; '.join(told)}")
+
+
+class Lane:
+    """Steps one after another."""
+
+    def __init__(self, run: Run, name: str, steps: list[str], alone: bool, prefix: list[str]) -> None:
+        self.run = run
+        self.name = name
+        self.steps = steps
+        self.alone = alone
+        self.prefix = prefix
+        self.thread = threading.Thread(target=self._all, name=name)
+
+    def _all(self) -> None:
+        for step in self.steps:
+            if self.run.stopping.is_set():
+                return
+            self._one(step)
+
+    def _one(self, step: str) -> None:
+        run = self.run
+        needed = environment_of(step, run.main)
+        self._head(step)
+        if needed in run.missing:
+            outcome = Outcome(step, "not run", note=f"no environment for {needed}")
+            run.say(outcome.note)
         else:
-            time.sleep(POLL)
-
-
-def run(step: str) -> Outcome:
-    path = LOGS / f"{step}.log"
-    start = time.monotonic()
-    with path.open("wb") as out, path.open("rb") as log:
-        process = subprocess.Popen(
-            ["make", "-s", step],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            in_time = follow(process, log, start + LIMIT)
-        except KeyboardInterrupt:
-            os.killpg(process.pid, signal.SIGINT)
-            process.wait()
-            raise
-    seconds = time.monotonic() - start
-    if not in_time:
-        return Outcome(step, "timed out", seconds, f"killed after {LIMIT:.0f} s")
-    return Outcome(step, "passed" if process.returncode == 0 else "failed", seconds, counts_text(step))
-
-
-def reports_of(step: str) -> list[Path]:
-    """test-rack and e2e run as a target with the version in its name; ansible-test writes in the tree that it tests."""
-    if step.startswith("ansible-units-"):
-        tree = Path(f"build/tree-{step[len('ansible-units-') :]}")
-        return sorted(tree.glob("ansible_collections/*/*/tests/output/junit/*.xml"))
-    names = {"test-rack": "rack-on-*", "e2e": "e2e-on-*"}
-    return sorted(REPORTS.glob(names.get(step, step) + ".xml"))
-
-
-def counts(reports: Iterable[Path]) -> dict[str, int]:
-    total = {"passed": 0, "failed": 0, "skipped": 0}
-    for report in reports:
-        try:
-            suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
-        except ElementTree.ParseError:
-            total["failed"] += 1
-            continue
-        for suite in suites:
-            number = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
-            bad = number["failures"] + number["errors"]
-            total["failed"] += bad
-            total["skipped"] += number["skipped"]
-            total["passed"] += number["tests"] - bad - number["skipped"]
-    return total
-
-
-def counts_text(step: str) -> str:
-    return ", ".join(f"{number} {name}" for name, number in counts(reports_of(step)).items() if number)
-
-
-def run_all(steps: list[str], main: str) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    missing: set[str] = set()
-    for number, step in enumerate(steps, 1):
-        print(f"\n==== {number}/{len(steps)} {step} {'=' * max(4, 60 - len(step))}", flush=True)
-        needed = environment_of(step, main)
-        if needed in missing:
-            outcome = Outcome(step, "not run", 0.0, f"no environment for {needed}")
-            print(outcome.note)
-        else:
-            try:
-                outcome = run(step)
-            except KeyboardInterrupt:
-                outcomes.append(Outcome(step, "failed", 0.0, "interrupted"))
-                return outcomes
+            outcome = self._started(step)
         if step.startswith("setup-") and not outcome.good:
-            missing.add(needed)
-        outcomes.append(outcome)
-    return outcomes
+            run.missing.add(needed)
+        run.outcomes.append(outcome)
+        if outcome.result in report.KILLED:
+            run.say(report.killed_text(step))
+        if not self.alone:
+            run.say(f"==== {step}: {outcome.result} after {outcome.seconds:.0f} s")
+
+    def _head(self, step: str) -> None:
+        if self.alone:
+            number = len(self.run.outcomes) + 1
+            self.run.say(f"\n==== {number}/{self.run.total} {step} {'=' * max(4, 60 - len(step))}")
+        else:
+            self.run.say(f"{time.strftime('%H:%M:%S')} {self.name}: {step} starts")
+
+    def _started(self, step: str) -> Outcome:
+        log = LOGS / f"{step}.log"
+        log.touch()
+        command = [sys.executable, str(RUNNER), LIMIT, str(log), *self.prefix, "make", "-s", step]
+        variables = {**os.environ, PROGRESS: str(report.progress_file(step).resolve())}
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=variables, start_new_session=True)
+        self.run.now[self.name] = (step, time.monotonic(), process)
+        if self.run.stopping.is_set():
+            process.terminate()
+        self._follow(process, log)
+        del self.run.now[self.name]
+        return outcome_of(step, process.returncode)
+
+    def _follow(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        """Shows the log: as it grows where this lane is alone, else whole at its end."""
+        with log.open("rb") as grown:
+            while process.poll() is None:
+                if self.alone:
+                    self._show(grown.read())
+                time.sleep(POLL)
+            with self.run.screen:
+                if not self.alone:
+                    print(f"\n==== {log.stem} {'=' * max(4, 60 - len(log.stem))}", flush=True)
+                self._show(grown.read())
+
+    def _show(self, text: bytes) -> None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
 
 
-def print_failures(outcomes: list[Outcome]) -> None:
-    for outcome in outcomes:
-        path = LOGS / f"{outcome.step}.log"
-        if outcome.result in ("failed", "timed out") and path.exists():
-            print(f"\n---- {outcome.step}: {outcome.result}; the end of {path}:")
-            print("\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]))
+def outcome_of(step: str, status: int) -> Outcome:
+    path = LOGS / f"{step}.json"
+    if not path.exists():
+        return Outcome(step, "failed", note=f"its runner ended with {status}")
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    notes = [report.counts_text(step)]
+    if told["result"] == "timed out":
+        notes.append(f"killed after {float(LIMIT):.0f} s")
+    if told["ended"]:
+        notes.append("ended with it: " + ", ".join(told["ended"]))
+    if told["left"] and step not in LEAVES_THE_RACK:
+        notes.append("left behind: " + ", ".join(told["left"]))
+    return Outcome(step, told["result"], told["seconds"], told["cpu"], "; ".join(filter(None, notes)))
 
 
-def print_table(outcomes: list[Outcome], pairs: list[str]) -> None:
-    width = max(len(outcome.step) for outcome in outcomes)
-    print(f"\n{'step':{width}}  {'result':9}  {'seconds':>7}")
-    for outcome in outcomes:
-        line = f"{outcome.step:{width}}  {outcome.result:9}  {outcome.seconds:7.1f}  {outcome.note}"
-        print(line.rstrip())
-    total = counts({report for outcome in outcomes for report in reports_of(outcome.step)})
-    good = sum(outcome.good for outcome in outcomes)
-    elapsed = sum(outcome.seconds for outcome in outcomes)
-    left_out = [pair for pair in ALL_PAIRS if pair not in pairs]
-    print(f"\nansible-core run: {' '.join(pairs)}; not run: {' '.join(left_out) or 'none'}")
-    print(f"tests: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
-    print(f"steps: {good} passed, {len(outcomes) - good} failed in {elapsed / 60:.1f} minutes")
+def await_all(run: Run, lanes: list[Lane]) -> None:
+    for lane in lanes:
+        lane.thread.start()
+    next_sign = time.monotonic() + SIGN_OF_LIFE
+    while any(lane.thread.is_alive() for lane in lanes):
+        try:
+            time.sleep(POLL)
+            if len(lanes) > 1 and time.monotonic() > next_sign:
+                next_sign += SIGN_OF_LIFE
+                run.sign_of_life()
+        except KeyboardInterrupt:
+            run.say("interrupted: ending what runs")
+            run.stop()
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--main", required=True, help="the ansible-core on which everything but sanity and units runs")
+    parser.add_argument("--pairs", required=True, type=words, help="all ansible-cores of this run")
+    parser.add_argument("--first", default=[], type=words, help="steps before all others")
+    parser.add_argument("--lane", default=[], type=words, help="steps beside the others")
+    parser.add_argument("steps", nargs="*")
+    return parser.parse_args()
+
+
+def ended_from_outside(*_told: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--main", required=True, help="the ansible-core on which everything but sanity and units runs")
-    parser.add_argument("--pairs", required=True, help="all ansible-cores of this run")
-    parser.add_argument("steps", nargs="+")
-    options = parser.parse_args()
+    options = arguments()
+    everything = [*options.first, *options.steps, *options.lane]
     LOGS.mkdir(parents=True, exist_ok=True)
-    for step in options.steps:
-        for report in reports_of(step):
-            report.unlink()
-    outcomes = run_all(options.steps, options.main)
-    print_failures(outcomes)
-    print_table(outcomes, options.pairs.split())
-    return 0 if len(outcomes) == len(options.steps) and all(outcome.good for outcome in outcomes) else 1
+    for step in everything:
+        report.forget(step)
+    signal.signal(signal.SIGTERM, ended_from_outside)
+    started, load = time.monotonic(), os.getloadavg()[0]
+    run = Run(options.main, len(everything))
+    await_all(run, [Lane(run, "first", options.first, True, [])])
+    two = bool(options.lane and options.steps)
+    lanes = [Lane(run, "others", options.steps, not two, NICE if two else [])]
+    lanes += [Lane(run, "lane", options.lane, not two, [])] if options.lane else []
+    await_all(run, lanes)
+    report.print_failures(run.outcomes)
+    if run.outcomes:
+        report.print_table(run.outcomes, options.pairs, time.monotonic() - started, (load, os.getloadavg()[0]))
+    complete = len(run.outcomes) == len(everything)
+    return 0 if complete and all(outcome.good for outcome in run.outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -5,33 +5,35 @@
 # Tests. What needs the rack is marked so; everything else runs anywhere, as anybody.
 PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_HOME=$(BUILD)/home-$*/.ansible \
 	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python -m pytest --junit-xml=build/junit/$@.xml
-WITHOUT_RACK := tests/unit tests/contract tests/tree
 JOBS ?= 2
 
 .PHONY: test test-fast units molecule test-rack e2e
-# All steps run, whatever fails; the table at the end says what did.
-STEPS := setup-system $(addprefix setup-,$(PAIRS)) setup-rack \
-	lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
-	$(addprefix units-,$(PAIRS)) $(addprefix sanity-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) \
-	artifact importer rack-up test-rack e2e rack-down molecule
+# All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
+# time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
+# ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
+FIRST := setup-system $(addprefix setup-,$(PAIRS)) setup-rack
+RACK_LANE := rack-up test-rack e2e rack-down molecule
+STEPS := lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
+	$(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) $(addprefix sanity-,$(PAIRS)) artifact importer
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
-	@python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" $(STEPS)
+	@python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(STEPS)
 
 test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint, unit and contract tests (2 minutes)
 	@mkdir -p build/junit
 	@python3 make/steps.py --main $(MAIN) --pairs $(MAIN) lint-ruff lint-mypy lint-yaml fast-$(MAIN)
 
 fast-2.19 fast-2.21: fast-%: setup-%
-	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack and not slow" $(WITHOUT_RACK)
+	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack and not slow" tests/unit tests/contract tests/tree
 
 units: $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) ## Unit and contract tests, on each ansible-core
-# The slow ones, against real services, run on the main pair alone
+# The contract tests. The slow ones, against real services, run on the main pair alone.
 units-2.19 units-2.21: units-%: setup-%
-	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack$(if $(filter $(MAIN),$*),, and not slow)" $(WITHOUT_RACK)
+	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack$(if $(filter $(MAIN),$*),, and not slow)" \
+		tests/contract $(if $(filter $(MAIN),$*),tests/tree)
 
-# The same unit tests as ansible-test runs them: in the collection's own name space, with its own pytest settings
+# The unit tests, all of them, as ansible-test runs them: in the collection's own name space, with its settings of pytest
 ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-%
 	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
 
@@ -43,5 +45,8 @@ rack-on-2.19 rack-on-2.21: rack-on-%: setup-%
 e2e-on-2.19 e2e-on-2.21: e2e-on-%: setup-%
 	$(PYTEST) -v tests/e2e
 
+# It writes beside its scenarios, which the sanity tests of another lane would find.
+molecule: TREE_ROOT := $(BUILD)/tree-molecule
+molecule: HOME_DIR := $(BUILD)/home-molecule
 molecule: tree setup-rack ## Molecule scenarios of the roles, on the rack
 	cd $(TREE) && $(TOOLS) GPUFLEET_RACK_DIR=$(RACK_DIR) GPUFLEET_RACK_VENV=$(BUILD)/venv/rack molecule test --all --report

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,21 @@ hangs:
 > @sleep 30
 leaves-a-daemon:
 > @sleep 20 & echo $$! >daemon.pid
+hangs-with-a-daemon:
+> @setsid sh -c 'sleep 60 & echo $$! >daemon.pid' & sleep 60
+hangs-in-a-test:
+> @cp notes $$GPUFLEET_TESTS_PROGRESS; sleep 60
+waits-for-the-other:
+> @touch here; until [ -e there ]; do sleep 0.1; done; echo line a; sleep 0.3; echo line b
+the-other:
+> @touch there; until [ -e here ]; do sleep 0.1; done; echo line c; sleep 0.3; echo line d
+"""
+NOTES = """\
+{"did": "starts", "test": "t::one"}
+{"did": "failed", "test": "t::one", "text": "one is not two"}
+{"did": "ends", "test": "t::one"}
+{"did": "starts", "test": "t::two"}
+{"did": "ends", "te
 """
 REPORT = '<testsuites><testsuite tests="5" failures="1" errors="0" skipped="2"/></testsuites>'
 
@@ -41,14 +57,24 @@ def steps(tmp_path):
     """Runs steps.py over a Makefile of its own."""
     (tmp_path / "Makefile").write_text(STEPS, encoding="utf-8")
     (tmp_path / "report.xml").write_text(REPORT, encoding="utf-8")
+    (tmp_path / "notes").write_text(NOTES, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
-    def run(*targets, pairs="2.19 2.21", **more):
-        command = [sys.executable, str(MAKE / "steps.py"), "--main", "2.19", "--pairs", pairs, *targets]
-        return subprocess.run(
-            command, cwd=tmp_path, env={**environment, **more}, capture_output=True, text=True, timeout=60, check=False
-        )
+    def command(*targets, pairs="2.19 2.21"):
+        return [sys.executable, str(MAKE / "steps.py"), "--main", "2.19", "--pairs", pairs, *targets]
 
+    def run(*targets, pairs="2.19 2.21", **more):
+        settings = {**environment, "STEP_GRACE_SECONDS": "1", **more}
+        return subprocess.run(
+            command(*targets, pairs=pairs), cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+
+    def start(*targets):
+        settings = {**environment, "STEP_GRACE_SECONDS": "1"}
+        return subprocess.Popen(command(*targets), cwd=tmp_path, env=settings, stdout=subprocess.PIPE, text=True)
+
+    run.start = start
     return run
 
 
@@ -97,10 +123,65 @@ def test_a_step_that_hangs_is_killed(steps):
     assert result_of(done, "setup-2.19") == "passed"
 
 
-def test_a_daemon_that_a_step_leaves_holds_nothing_up(steps, tmp_path):
+def alive(pid):
+    """A zombie is dead: whoever adopted it has not looked yet."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_a_daemon_that_a_step_leaves_holds_nothing_up_and_is_named(steps, tmp_path):
     done = steps("leaves-a-daemon", STEP_LIMIT_SECONDS="15")
-    os.kill(int((tmp_path / "daemon.pid").read_text()), 9)
+    pid = int((tmp_path / "daemon.pid").read_text())
+    assert alive(pid)
+    os.kill(pid, 9)
     assert done.returncode == 0
+    assert f"left behind: sleep ({pid})" in done.stdout
+
+
+def test_a_killed_step_takes_its_daemons_with_it_and_nobody_elses(steps, tmp_path):
+    with subprocess.Popen(["sleep", "60"]) as other:
+        done = steps("hangs-with-a-daemon", STEP_LIMIT_SECONDS="2")
+        pid = int((tmp_path / "daemon.pid").read_text())
+        assert result_of(done, "hangs-with-a-daemon") == "timed out"
+        assert not alive(pid) and f"sleep ({pid})" in done.stdout
+        assert other.poll() is None
+        other.kill()
+
+
+def test_t4_a_killed_step_tells_which_tests_failed_and_which_were_running(steps):
+    done = steps("hangs-in-a-test", STEP_LIMIT_SECONDS="2")
+    assert result_of(done, "hangs-in-a-test") == "timed out"
+    assert "failed: t::one" in done.stdout and "one is not two" in done.stdout
+    assert "running: t::two" in done.stdout
+    assert "tests: 0 passed, 2 failed, 0 skipped" in done.stdout
+
+
+def test_two_lanes_run_side_by_side_and_each_is_shown_whole(steps):
+    """Each of the two waits for the other, so that one after another they would not end."""
+    done = steps("--lane", "waits-for-the-other", "the-other", "lint", STEP_LIMIT_SECONDS="20")
+    assert result_of(done, "waits-for-the-other") == result_of(done, "the-other") == "passed"
+    assert result_of(done, "lint") == "failed" and done.returncode == 1
+    assert "line a\nline b\n" in done.stdout and "line c\nline d\n" in done.stdout
+    assert "steps: 2 passed, 1 failed" in done.stdout and "load average" in done.stdout
+
+
+def test_what_comes_first_is_done_before_either_lane(steps):
+    done = steps("--first", "setup-2.19 setup-2.21", "--lane", "units-2.19", "units-2.21")
+    assert result_of(done, "units-2.19") == "passed"
+    assert result_of(done, "units-2.21") == "not run", "it needs an environment whose set-up failed"
+
+
+def test_a_run_that_is_ended_from_outside_leaves_nothing_and_says_how_far_it_came(steps, tmp_path):
+    process = steps.start("setup-2.19", "hangs-with-a-daemon", "units-2.19")
+    end = time.monotonic() + 20
+    while not ((tmp_path / "daemon.pid").exists() and (tmp_path / "daemon.pid").read_text().strip()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    pid = int((tmp_path / "daemon.pid").read_text())
+    process.terminate()
+    said, _nothing = process.communicate(timeout=30)
+    assert process.returncode == 1 and not alive(pid)
+    assert "steps: 1 passed, 1 failed" in said and "stopped" in said
 
 
 def program(path, text):
