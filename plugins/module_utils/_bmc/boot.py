@@ -49,7 +49,7 @@ def pxe_boot(params: Mapping[str, Any], ctx: Context) -> Result:
 
 class _NetworkBoot:
     def __init__(self, bmc: c.Bmc, params: Mapping[str, Any], ctx: Context) -> None:
-        self.bmc = bmc
+        self.boot = bmc.boot
         self.ctx = ctx
         self.target = str(params["target"])
         self.mode = str(params["mode"])
@@ -59,7 +59,7 @@ class _NetworkBoot:
         self.accept = bool(params["accept_inconclusive"])
         self.mac = _mac(params.get("boot_mac"))
         self.timeout = float(params["timeout"])
-        self.steps = PowerSteps(bmc, ctx, timeout=self.timeout)
+        self.steps = PowerSteps(bmc.power, ctx, timeout=self.timeout)
         self.blind = False
         self.sent = False
         if self.prove == BOOT:
@@ -80,16 +80,16 @@ class _NetworkBoot:
 
     def run(self) -> Result:
         power = self.steps.state()
-        shown = self.bmc.boot_override()
-        self.bmc.check_boot(self.target, self.mode, self.uri)
-        self.blind = not self.bmc.capabilities().shows_boot_override
+        shown = self.boot.override()
+        self.boot.check(self.target, self.mode, self.uri)
+        self.blind = not self.boot.offer().shows
         boots = self.power == "restart" or (self.power == "on" and power == c.OFF)
         by_node = boots and self._wants_node()
         probe = self._probe() if by_node and power == c.ON else None
         current = shown
         if self.power == "restart" and power != c.OFF:
             self.steps.force_off()
-            current = self.bmc.boot_override()  # some forget it with the power
+            current = self.boot.override()  # some forget it with the power
         set_now = not current.is_once(self.target, self.mode, self.uri)
         after = self._override(current, set_now)
         shows = after.is_once(self.target, self.mode, self.uri)
@@ -122,13 +122,13 @@ class _NetworkBoot:
                 if lost and attempt < _ATTEMPTS:
                     continue
                 if self.blind or self.prove == BOOT:
-                    return self.bmc.boot_override()
+                    return self.boot.override()
                 raise self._not_taken(exc) from exc
         raise AssertionError("the last attempt returns or raises")
 
     def _sent_but_lost(self) -> bool:
         try:
-            self.bmc.set_boot_once(self.target, self.mode, self.uri)
+            self.boot.set_once(self.target, self.mode, self.uri)
         except c.LostAnswer as exc:
             self.steps.notes.append(f"{exc.what}: decided by reading the override")
             return True
@@ -136,7 +136,7 @@ class _NetworkBoot:
 
     def _read_back(self) -> c.BootOverride:
         return self.ctx.wait(
-            self.bmc.boot_override,
+            self.boot.override,
             lambda override: override.is_once(self.target, self.mode, self.uri),
             timeout=min(self.steps.left, 0.0 if self.blind else _READBACK_SECONDS),
             interval=_READBACK_PACE,
@@ -147,7 +147,7 @@ class _NetworkBoot:
     def _not_taken(self, exc: DeadlineExceeded) -> NotProven:
         return NotProven(
             "the BMC took the boot override and does not show it",
-            address=self.bmc.address,
+            address=self.boot.address,
             wanted=exc.wanted,
             seen=exc.seen,
             do="is this BMC known not to show it? Then prove it by the node's boot: power restart, prove boot",
@@ -180,7 +180,7 @@ class _NetworkBoot:
             return BOOT
         raise NotProven(
             "the node did not boot from the network",
-            address=self.bmc.address,
+            address=self.boot.address,
             wanted=f"BOOTIF of the boot port {self.mac} in /proc/cmdline",
             seen=f"BOOTIF {', '.join(ports)}" if ports else "no BOOTIF: it booted from a disk",
             do="check the boot order, and that the loader of the network boot passes BOOTIF (pxelinux: ipappend 2)",
@@ -193,7 +193,7 @@ class _NetworkBoot:
         if proof == NONE and not self.ctx.check_mode and not self.accept:
             raise NotProven(
                 "the boot override was sent, and nothing shows that it was taken",
-                address=self.bmc.address,
+                address=self.boot.address,
                 wanted="a BMC that shows it, or a boot that the node itself proves",
                 seen=f"{_words(after)}, which on this BMC says nothing",
                 do="set power to restart (or on, for a node that is off) and boot_mac, or accept_inconclusive",

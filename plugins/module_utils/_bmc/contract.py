@@ -13,15 +13,19 @@ What a driver owes:
   and the verb reads what came of it. Only an explicit "not now" of the BMC lets a driver ask again.
 * Whatever the peer or the library does, a :class:`FleetError` comes out and nothing else.
 * One login attempt: a refusal is :class:`AuthFailed` at once.
+
+A driver is a list of capabilities (``Bmc.has``), small classes of their own. What a protocol does not know is not
+there, and whoever asks for it is told so by :meth:`Bmc.part`. A new capability is a class and a property here, and a
+class in each driver that has it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar, cast
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable, Unsupported
 
 # Power states. Anything else that a BMC may say is one of the last two.
 ON = "on"
@@ -108,38 +112,36 @@ class BootOverride:
 
 
 @dataclass(frozen=True)
-class Capabilities:
-    """What this BMC says that it can do. None: it does not say, which is no permission."""
+class BootOffer:
+    """What a BMC says that its boot override can do. None: it does not say, which is no permission."""
 
-    protocol: str
-    power: tuple[str, ...] | None = None
-    boot_targets: tuple[str, ...] | None = None
-    boot_modes: tuple[str, ...] | None = None
+    targets: tuple[str, ...] | None = None
+    modes: tuple[str, ...] | None = None
     http_boot_uri: bool = False
     #: False where this BMC is known not to show a one-time override that it has taken.
-    shows_boot_override: bool = True
-    quirks: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+    shows: bool = True
 
 
-class Bmc(ABC):
-    """One machine behind one BMC, connected at the first call. Use it as a context manager: it must be closed."""
+class Capability(ABC):
+    """One kind of thing that a BMC can be asked for. A driver has those that its protocol knows, and no others."""
 
-    #: What to show a person; never with credentials.
+    #: What it is called in messages.
+    title: ClassVar[str]
+    #: The BMC's, as in :class:`Bmc`.
     address: str
 
-    @abstractmethod
-    def identity(self) -> Identity:
-        """Serial, UUID, maker, model, the BMC's firmware."""
+
+class Power(Capability):
+    """The power of the machine."""
+
+    title = "power"
 
     @abstractmethod
-    def power_state(self) -> str:
+    def state(self) -> str:
         """ON, OFF, CHANGING or UNKNOWN: one look, now."""
 
     @abstractmethod
-    def set_power(self, kind: str, *, destructive: bool) -> str:
+    def set(self, kind: str, *, destructive: bool) -> str:
         """Ask for one change of power, once; SENT or WITHHELD.
 
         :raises Unsupported: when the BMC does not offer it; nothing was sent.
@@ -148,27 +150,94 @@ class Bmc(ABC):
         """
 
     @abstractmethod
-    def boot_override(self) -> BootOverride:
+    def offer(self) -> tuple[str, ...] | None:
+        """The kinds of :meth:`set` that the BMC offers; None where it does not say."""
+
+    def restart_marker(self) -> str:
+        """Something that changes with each restart, where the BMC has it; empty where not."""
+        return ""
+
+
+class Boot(Capability):
+    """The one-time boot override."""
+
+    title = "one-time boot"
+
+    @abstractmethod
+    def override(self) -> BootOverride:
         """The override as shown now."""
 
     @abstractmethod
-    def check_boot(self, target: str, mode: str, uri: str) -> None:
-        """Whether :meth:`set_boot_once` could be asked at all; sends no write.
+    def check(self, target: str, mode: str, uri: str) -> None:
+        """Whether :meth:`set_once` could be asked at all; sends no write.
 
         :raises Unsupported: saying what this BMC lacks.
         """
 
     @abstractmethod
-    def set_boot_once(self, target: str, mode: str, uri: str) -> str:
+    def set_once(self, target: str, mode: str, uri: str) -> str:
         """Ask for a one-time override of the next boot; SENT or WITHHELD. It may be repeated harmlessly."""
 
     @abstractmethod
-    def capabilities(self) -> Capabilities:
-        """What the BMC offers, and what is known of its kind."""
+    def offer(self) -> BootOffer:
+        """What the override can do, and whether it can be seen."""
 
-    def restart_marker(self) -> str:
-        """Something that changes with each restart, where the BMC has it; empty where not."""
-        return ""
+
+class Identify(Capability):
+    """Who the machine is."""
+
+    title = "identity"
+
+    @abstractmethod
+    def identity(self) -> Identity:
+        """Serial, UUID, maker, model, the BMC's firmware."""
+
+
+class Bmc(ABC):
+    """One machine behind one BMC, connected at the first call. Use it as a context manager: it must be closed."""
+
+    #: The protocol's name in the registry.
+    protocol: ClassVar[str]
+    #: What to show a person; never with credentials.
+    address: str
+    #: What the driver can do: one object a capability, each of which speaks when it is asked and not before.
+    has: tuple[Capability, ...] = ()
+
+    @property
+    def power(self) -> Power:
+        return cast(Power, self.part(Power))
+
+    @property
+    def boot(self) -> Boot:
+        return cast(Boot, self.part(Boot))
+
+    @property
+    def identify(self) -> Identify:
+        return cast(Identify, self.part(Identify))
+
+    def part(self, wanted: type[Capability]) -> Capability:
+        """The part of this driver that can do it.
+
+        :raises Unsupported: where the driver has none; nothing was sent.
+        """
+        for part in self.has:
+            if isinstance(part, wanted):
+                return part
+        raise Unsupported(
+            f"{wanted.title} is nothing that the collection can do over {self.protocol}",
+            address=self.address,
+            wanted=wanted.title,
+            seen=f"{self.protocol}: {', '.join(part.title for part in self.has) or 'nothing'}",
+            do="set gpufleet_bmc_protocol to another protocol that this BMC speaks",
+        )
+
+    def quirks(self) -> tuple[str, ...]:
+        """The names of the rows that fit this BMC."""
+        return ()
+
+    def explain(self, problem: FleetError) -> None:
+        """Called with what ends a verb: say more of it, if the BMC can be asked what it meant. Never raises."""
+        return
 
     @abstractmethod
     def close(self) -> None:
@@ -177,5 +246,7 @@ class Bmc(ABC):
     def __enter__(self) -> Bmc:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, problem: object, trace: object) -> None:
+        if isinstance(problem, FleetError):
+            self.explain(problem)
         self.close()

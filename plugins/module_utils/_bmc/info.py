@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -16,18 +17,41 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 def info(params: Mapping[str, Any], ctx: Context) -> Result:
     """Power, boot override, identity and capabilities of one machine; reads only."""
     with connect(params, ctx) as bmc:
-        power = bmc.power_state()
-        try:
-            override: dict[str, str] | None = bmc.boot_override().as_dict()
-        except Unsupported:
-            override = None
-        except FleetError as exc:
-            raise exc.located(address=bmc.address) from None
         found = {
             "address": bmc.address,
-            "power": power,
-            "boot": override,
-            "identity": bmc.identity().as_dict(),
-            "capabilities": bmc.capabilities().as_dict(),
+            "power": bmc.power.state(),
+            "boot": _override(bmc),
+            "identity": bmc.identify.identity().as_dict(),
+            "capabilities": _capabilities(bmc),
         }
     return Result(changed=False, data=found)
+
+
+def _override(bmc: c.Bmc) -> dict[str, str] | None:
+    try:
+        return bmc.boot.override().as_dict()
+    except Unsupported:
+        return None
+    except FleetError as exc:
+        raise exc.located(address=bmc.address) from None
+
+
+def _capabilities(bmc: c.Bmc) -> dict[str, Any]:
+    """What the BMC says that it can do; null where it does not say."""
+    try:
+        boot = bmc.boot.offer()
+    except Unsupported:
+        boot = c.BootOffer()
+    return {
+        "protocol": bmc.protocol,
+        "power": _listed(bmc.power.offer()),
+        "boot_targets": _listed(boot.targets),
+        "boot_modes": _listed(boot.modes),
+        "http_boot_uri": boot.http_boot_uri,
+        "shows_boot_override": boot.shows,
+        "quirks": list(bmc.quirks()),
+    }
+
+
+def _listed(values: tuple[str, ...] | None) -> list[str] | None:
+    return None if values is None else list(values)

@@ -35,7 +35,7 @@ def power(params: Mapping[str, Any], ctx: Context) -> Result:
     :raises DeadlineExceeded: when the BMC took the request and nothing came of it.
     """
     with connect(params, ctx) as bmc:
-        stepper = PowerSteps(bmc, ctx, timeout=float(params["timeout"]))
+        stepper = PowerSteps(bmc.power, ctx, timeout=float(params["timeout"]))
         before = stepper.state()
         state = str(params["state"])
         changed = _PLANS[state](stepper, float(params["graceful_timeout"]))
@@ -51,8 +51,8 @@ def power(params: Mapping[str, Any], ctx: Context) -> Result:
 class PowerSteps:
     """Single steps of power on one machine, each of which ends with the effect seen or with an exception."""
 
-    def __init__(self, bmc: c.Bmc, ctx: Context, *, timeout: float) -> None:
-        self.bmc = bmc
+    def __init__(self, power: c.Power, ctx: Context, *, timeout: float) -> None:
+        self.power = power
         self.ctx = ctx
         self.notes: list[str] = []
         self.proof = "readback"
@@ -64,14 +64,14 @@ class PowerSteps:
         return max(0.0, self._end - time.monotonic())
 
     def state(self) -> str:
-        self.seen = stable_now(self.bmc, self.ctx, timeout=min(self.left, 120.0))
+        self.seen = stable_now(self.power, self.ctx, timeout=min(self.left, 120.0))
         return self.seen
 
     def send(self, kind: str, goal: str = "") -> bool:
         """One request; False in check mode. A refusal because it is so already is none, and is seen by looking."""
         destructive = kind != c.POWER_ON and self.seen != c.OFF
         try:
-            return self.bmc.set_power(kind, destructive=destructive) == c.SENT
+            return self.power.set(kind, destructive=destructive) == c.SENT
         except c.LostAnswer as exc:
             self.notes.append(f"{exc.what}: decided by reading the state")
             return True
@@ -83,7 +83,7 @@ class PowerSteps:
 
     def _comes_to(self, goal: str) -> bool:
         try:
-            settled(self.bmc, self.ctx, (goal,), timeout=min(self.left, _REFUSED_SECONDS))
+            settled(self.power, self.ctx, (goal,), timeout=min(self.left, _REFUSED_SECONDS))
         except DeadlineExceeded:
             return False
         return True
@@ -91,7 +91,7 @@ class PowerSteps:
     def reach(self, kind: str, goal: str, *, timeout: float = float("inf"), do: str = "") -> None:
         """Ask, and wait until the state is there to stay."""
         if self.send(kind, goal):
-            self.seen = settled(self.bmc, self.ctx, (goal,), timeout=min(timeout, self.left), do=do or _DO[goal])
+            self.seen = settled(self.power, self.ctx, (goal,), timeout=min(timeout, self.left), do=do or _DO[goal])
 
     def on(self) -> None:
         self.reach(c.POWER_ON, c.ON)
@@ -160,7 +160,7 @@ def _reset(steps: PowerSteps, graceful_timeout: float) -> bool:
     if steps.seen == c.OFF:
         steps.on()
         return True
-    marker = steps.bmc.restart_marker()
+    marker = steps.power.restart_marker()
     boot = "" if steps.ctx.check_mode else _boot_id(steps.ctx)
     try:
         sent = steps.send(c.RESTART)
@@ -185,7 +185,7 @@ def _restarted(steps: PowerSteps, marker: str, boot: str) -> str:
     signs: list[str] = []
 
     def read() -> str:
-        state = look(steps.bmc)
+        state = look(steps.power)
         states.append(state)
         if state not in (c.ON, NO_ANSWER):
             signs.append("readback")
@@ -204,13 +204,13 @@ def _restarted(steps: PowerSteps, marker: str, boot: str) -> str:
             do="use the state cycle, whose off can be seen",
         )
     except DeadlineExceeded as exc:
-        exc.address = exc.address or steps.bmc.address
+        exc.address = exc.address or steps.power.address
         raise
     return signs[0]
 
 
 def _other_sign(steps: PowerSteps, marker: str, boot: str, turn: int) -> tuple[str, ...]:
-    if marker and steps.bmc.restart_marker() not in ("", marker):
+    if marker and steps.power.restart_marker() not in ("", marker):
         return ("reset_time",)
     if boot and turn % _PROBE_EVERY == 0 and _boot_id(steps.ctx) not in ("", boot):
         return ("boot",)

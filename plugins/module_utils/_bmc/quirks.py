@@ -123,18 +123,20 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         "ami-boot-request",
         "redfish",
-        {
-            "manufacturer": (
-                "American Megatrends International LLC.",
-                "American Megatrends International",
-                "AMI",
-                "ASRockRack",
-            )
-        },
+        {"vendor": ("AMI", "American Megatrends International LLC.", "American Megatrends International")},
         "boot_request",
         "full",
-        # VENDORS_REQUIRING_FULL_BOOT_REQUEST
+        # VENDORS_REQUIRING_FULL_BOOT_REQUEST. Who made the BMC stands in the root's Vendor; the system's Manufacturer
+        # is who built the machine (GIGABYTE H262 and NVIDIA DGX H100 as recorded).
         "openstack/ironic redfish/management.py (stories 2007355, 2008547)",
+    ),
+    Quirk(
+        "asrock-boot-request",
+        "redfish",
+        {"manufacturer": ("ASRockRack",)},
+        "boot_request",
+        "full",
+        "openstack/ironic redfish/management.py, VENDORS_REQUIRING_FULL_BOOT_REQUEST",
     ),
     Quirk(
         "ami-boot-sd",
@@ -188,15 +190,6 @@ QUIRKS: tuple[Quirk, ...] = (
         60.0,
         # iDRAC10 answers On with 409 ActionParameterValueConflict while it still settles after power-off.
         "openstack/ironic [redfish]power_on_conflict_retry_attempts",
-    ),
-    Quirk(
-        "cray-graceful-off",
-        "redfish",
-        {"manufacturer": ("HPE",), "model": ("HPE CRAY EX235a", "HPE CRAY EX425 (MILAN)")},
-        "power_names",
-        {c.GRACEFUL_OFF: "Off"},
-        # Off is the graceful one there, and no standard ResetType.
-        "Cray-HPE/csm-redfish-interface-emulator, Actions/ResetActionInfo of EX235a and EX425",
     ),
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import OFF, ON, Bmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import OFF, ON, Power
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -18,16 +18,16 @@ READS = 2
 NO_ANSWER = "no answer"
 
 
-def look(bmc: Bmc) -> str:
+def look(power: Power) -> str:
     """One look at the power state. A BMC that drops off while it switches says nothing, and is asked on."""
     try:
-        return bmc.power_state()
+        return power.state()
     except Unreachable:
         return NO_ANSWER
 
 
 def settled(
-    bmc: Bmc, ctx: Context, wanted: tuple[str, ...], *, timeout: float, reads: int = READS, do: str = ""
+    power: Power, ctx: Context, wanted: tuple[str, ...], *, timeout: float, reads: int = READS, do: str = ""
 ) -> str:
     """Wait until one of the wanted states was read ``reads`` times in a row; returns it.
 
@@ -36,7 +36,7 @@ def settled(
     in_a_row: list[str] = []
 
     def read() -> str:
-        state = look(bmc)
+        state = look(power)
         if state not in in_a_row:
             in_a_row.clear()
         in_a_row.append(state)
@@ -57,15 +57,15 @@ def settled(
             )
         except DeadlineExceeded as exc:
             exc.what = f"waited {timeout:g} s in vain"
-            exc.address = exc.address or bmc.address
+            exc.address = exc.address or power.address
             if span >= left:
                 raise
     raise AssertionError("the last pace has no end")
 
 
-def stable_now(bmc: Bmc, ctx: Context, *, timeout: float) -> str:
+def stable_now(power: Power, ctx: Context, *, timeout: float) -> str:
     """The power state, once it is plainly on or off. A first look at a machine that is not switching is one read."""
-    state = bmc.power_state()
+    state = power.state()
     if state in (ON, OFF):
         return state
-    return settled(bmc, ctx, (ON, OFF), timeout=timeout, do="look at the BMC itself: it tells neither on nor off")
+    return settled(power, ctx, (ON, OFF), timeout=timeout, do="look at the BMC itself: it tells neither on nor off")

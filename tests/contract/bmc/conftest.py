@@ -11,8 +11,8 @@ from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import boot, power, settle
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import driver as ipmi
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import driver as redfish
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import machine as ipmi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import machine as redfish
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as redfish_link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as redfish_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline

@@ -50,7 +50,7 @@ def params(sim: IpmiSim, **more: Any) -> dict[str, Any]:
 
 def test_who_it_is(sim: IpmiSim) -> None:
     with IpmiBmc(params(sim), Ctx()) as bmc:
-        found = bmc.identity()
+        found = bmc.identify.identity()
     assert (found.serial, found.manufacturer, found.model) == ("SN0001", "Example", "GPU8")
     assert found.uuid and found.bmc_firmware
 
@@ -59,14 +59,14 @@ def test_a_command_without_an_answer_is_not_repeated(sim: IpmiSim, monkeypatch: 
     monkeypatch.setattr(ipmi_link, "_ONCE_SECONDS", 1.0)
     process: Any = sim._process
     with IpmiBmc(params(sim), Ctx()) as bmc:
-        assert bmc.power_state() == c.OFF
-        link = bmc.link
+        assert bmc.power.state() == c.OFF
+        link = bmc.machine.link
         os.kill(process.pid, signal.SIGSTOP)
         threading.Timer(1.5, os.kill, (process.pid, signal.SIGCONT)).start()
         with pytest.raises(c.LostAnswer):
             link.command(0x00, 0x02, (0x01,), once=True)
         # The packet lay in the socket's queue: it is done when the BMC wakes, and done once.
-        Ctx().wait(bmc.power_state, lambda state: state == c.ON, timeout=10, interval=0.2, wanted="on")
+        Ctx().wait(bmc.power.state, lambda state: state == c.ON, timeout=10, interval=0.2, wanted="on")
     assert [call for call in sim.calls() if call.startswith("set power")] == ["set power 1"]
 
 
@@ -137,7 +137,7 @@ def test_noise_instead_of_ipmi(reply: bytes) -> None:
         given = {"bmc_address": f"127.0.0.1:{server.getsockname()[1]}", "bmc_username": USER, "bmc_password": PASSWORD}
         try:
             with pytest.raises(FleetError), IpmiBmc({**given, "timeout": 2.0}, Ctx()) as bmc:
-                bmc.power_state()
+                bmc.power.state()
         finally:
             over.set()
 
@@ -147,4 +147,4 @@ def test_sessions_are_given_back(sim: IpmiSim) -> None:
     """ipmi_sim holds few sessions: more tasks than that in a row only work if each is closed."""
     for _turn in range(40):
         with IpmiBmc(params(sim), Ctx()) as bmc:
-            assert bmc.power_state() == c.OFF
+            assert bmc.power.state() == c.OFF

@@ -112,7 +112,7 @@ def test_the_machine_is_found_and_nothing_breaks(recording: tuple[str, Recording
     assert found["power"] in (c.ON, c.OFF, c.CHANGING, c.UNKNOWN)
     json.dumps(found)
     with RedfishBmc(PARAMS, Ctx()) as bmc:
-        assert bmc.uri.rstrip("/").rpartition("/")[2].lower() == (wanted or bmc.uri.rpartition("/")[2]).lower()
+        assert bmc.machine.uri.rstrip("/").rpartition("/")[2].lower() == (wanted or bmc.machine.uri.rpartition("/")[2]).lower()
 
 
 def test_writes_are_built_or_refused(recording: tuple[str, Recording]) -> None:
@@ -122,14 +122,14 @@ def test_writes_are_built_or_refused(recording: tuple[str, Recording]) -> None:
     try:
         with RedfishBmc(PARAMS, Ctx()) as bmc:
             for kind in (c.POWER_ON, c.FORCE_OFF):
-                assert bmc.set_power(kind, destructive=False) == c.SENT
+                assert bmc.power.set(kind, destructive=False) == c.SENT
             for kind in (c.GRACEFUL_OFF, c.RESTART):
                 try:
-                    bmc.set_power(kind, destructive=False)
+                    bmc.power.set(kind, destructive=False)
                 except Unsupported:
                     continue
             try:
-                bmc.set_boot_once(c.PXE, c.KEEP, "")
+                bmc.boot.set_once(c.PXE, c.KEEP, "")
             except Unsupported as exc:
                 assert "cray" in name or "gb300" in name or "no boot override" in exc.what, exc
                 return

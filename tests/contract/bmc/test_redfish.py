@@ -378,6 +378,6 @@ def test_sushys_own_objects_work_on_the_link(fake: Make) -> None:
 
     rig = fake("plain", power="On")
     with RedfishBmc({**rig.params, "timeout": 5.0}, Ctx()) as bmc:
-        root = sushy.Sushy(bmc.address, auth=auth.BasicAuth("a", "b"), connector=bmc.link)
+        root = sushy.Sushy(bmc.address, auth=auth.BasicAuth("a", "b"), connector=bmc.machine.link)
         assert root.get_system().power_state == sushy.PowerState.ON
     assert rig.bmc.failed_logins == 0

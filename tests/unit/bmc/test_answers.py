@@ -67,12 +67,14 @@ def test_any_tree_is_walked_without_a_traceback(documents: list[Any]) -> None:
     original = Link._request
     Link._request = lambda *rest: answer(200, documents[next(turn) % len(documents)])  # type: ignore[method-assign]
     try:
-        for call in ("power_state", "boot_override", "identity", "capabilities"):
+        for part, call in (
+            ("power", "state"), ("boot", "override"), ("identify", "identity"), ("power", "offer"), ("boot", "offer"),
+        ):  # fmt: skip
             bmc = RedfishBmc(params, Context())
             try:
-                getattr(bmc, call)()
-                bmc.set_boot_once(c.PXE, c.KEEP, "")
-                bmc.set_power(c.POWER_ON, destructive=False)
+                getattr(getattr(bmc, part), call)()
+                bmc.boot.set_once(c.PXE, c.KEEP, "")
+                bmc.power.set(c.POWER_ON, destructive=False)
             except FleetError:
                 pass
     finally:

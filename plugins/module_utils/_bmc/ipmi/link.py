@@ -3,15 +3,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The session with an IPMI BMC: pyghmi behind a guard. PRIVATE to the collection.
 
-pyghmi 1.6 is good at the protocol and rough at its edges: a BMC that answers with another hash than was proposed
-makes it raise ``struct.error``, a lost session raises or returns None, and it repeats a request that got no answer.
-Here every failure is one of our tree, a chassis command is sent once, and the session is always closed.
+pyghmi 1.6 is good at the protocol and rough at its edges. Here every failure is one of our tree, a chassis command is
+sent once, the session is always closed, and we turn pyghmi's event loop ourselves, since left alone
+
+* its login gives up after four packets (4 to 6 s) without an answer, and then says no more than ``None``; lost or
+  late answers to RAKP 1 and 3 make it begin again for ever, with no deadline;
+* it begins each login with the same numbers: the late answer to an earlier try then fits the new one, does not match
+  its random numbers, and is told as a wrong password;
+* an answer that arrives between its look and its sleep is noticed when the sleep ends, up to a second later (one
+  login in three on a busy machine): its naps are kept short here;
+* a BMC that answers with another hash than was proposed makes it raise ``struct.error``.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     AuthFailed,
     BadAnswer,
     ConfigError,
+    DeadlineExceeded,
     FleetError,
     MissingLibrary,
     Refused,
@@ -27,30 +36,40 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
 )
 
+_PyghmiSession: Any = object
 try:
     import pyghmi.exceptions
-    from pyghmi.ipmi.private.session import Session
+    from pyghmi.ipmi.private.session import Session as _PyghmiSession  # type: ignore[no-redef]
 except ImportError as exc:
     LIBRARY_PROBLEM: str | None = str(exc)
 else:
     LIBRARY_PROBLEM = None
 
 PORT = 623
+#: How long a BMC that says nothing is asked for a session, and then for the answer to a read.
+PATIENCE = 20.0
 #: How long the answer to a command that is sent once is waited for.
 _ONCE_SECONDS = 10.0
+#: One turn of pyghmi's event loop lasts so long at most.
+_TURN_SECONDS = 0.1
+#: Each new beginning within one login waits so much longer for its answers: slow BMCs need it.
+_SLOWER_SECONDS = 0.75
 #: Limits of the protocol (IPMI 2.0, 22.27 and 22.30); a longer Redfish password does not work here.
 USER_LIMIT = 16
 PASSWORD_LIMIT = 20
 
-#: Words of pyghmi at a failed login, and what they are.
+#: Words of pyghmi at a failed login, first match wins, and what they are. No credentials were judged where a session
+#: number was not known any more, or where nobody answered: then the login is begun again.
 _LOGIN: tuple[tuple[str, type[FleetError], str], ...] = (
+    ("nsufficient resources", NotNow, "the BMC has no session left"),
+    ("Session ID", Unreachable, "the BMC has given up the login on its way"),
+    ("nvalid role", AuthFailed, "the BMC refuses this user's privilege"),
     ("ncorrect password", AuthFailed, "the BMC refuses the login"),
     ("nauthorized", AuthFailed, "the BMC refuses the login"),
     ("RAKP", AuthFailed, "the BMC refuses the login"),
-    ("nvalid role", AuthFailed, "the BMC refuses this user's privilege"),
-    ("nsufficient resources", NotNow, "the BMC has no session left"),
     ("timeout", Unreachable, "the BMC does not answer"),
-    ("None", Unreachable, "the BMC does not answer"),  # what it says after its last attempt
+    ("failed to initialize", Unreachable, "the BMC does not answer"),
+    ("no longer connected", Unreachable, "the BMC does not answer"),
 )
 #: Completion codes (IPMI 2.0, table 5-2).
 _BUSY = frozenset({0xC0, 0xC3, 0xCE, 0xD2})
@@ -77,10 +96,28 @@ def host_and_port(address: str) -> tuple[str, int]:
     )
 
 
-class IpmiLink:
-    """One session, opened at the first command."""
+class _Session(_PyghmiSession):
+    """A session whose every beginning has a number of its own, and more patience than the one before."""
 
-    def __init__(self, address: str, username: str, password: str) -> None:
+    _beginnings = 0
+
+    def _initsession(self) -> None:
+        super()._initsession()
+        self.localsid = int.from_bytes(os.urandom(4), "little") & 0x7FFFFF00 | 0x10
+        self.timeout += _SLOWER_SECONDS * self._beginnings
+        self._beginnings += 1
+
+
+class IpmiLink:
+    """One session, opened at the first command.
+
+    :param wait: ``Context.wait``: the only way to wait, which keeps the lease and stops with its run.
+    :param deadline: in the clock of ``time.monotonic``; nothing is waited for past it.
+    """
+
+    def __init__(
+        self, address: str, username: str, password: str, *, wait: Callable[..., Any], deadline: float
+    ) -> None:
         if LIBRARY_PROBLEM is not None:
             raise MissingLibrary("pyghmi", why="IPMI is spoken through it", cause=LIBRARY_PROBLEM)
         self.host, self.port = host_and_port(address)
@@ -96,6 +133,8 @@ class IpmiLink:
         # As bytes: pyghmi encodes text, and then never finds again what it had filed under it.
         self._login = (username.encode("utf-8"), password.encode("utf-8"))
         self._session: Any = None
+        self._wait = wait
+        self._deadline = deadline
 
     def command(
         self, netfn: int, command: int, data: Sequence[int] = (), *, once: bool = False, what: str = ""
@@ -105,56 +144,98 @@ class IpmiLink:
         :param once: never sent a second time; without an answer :class:`LostAnswer` is raised.
         """
         session = self._open()
+        answers: list[Any] = []
+        request: dict[str, Any] = {"netfn": netfn, "command": command, "data": tuple(data)}
+        limit = self._limit(PATIENCE)
+        if once:  # it is repeated when its own limit ends, which is not waited for
+            limit = _ONCE_SECONDS
+            request["timeout"] = _ONCE_SECONDS * 2
         try:
-            answer = (self._sent_once if once else session.raw_command)(netfn=netfn, command=command, data=tuple(data))
+            session.raw_command(**request, callback=answers.append)
+            self._turn(lambda: bool(answers) or session.broken, limit)
+            session.incommand = False
+        except FleetError:
+            self.close()
+            raise
         except Exception as exc:  # pyghmi raises what its parser stumbles over
             self.close()
             raise self._lost(what, exc, once) from exc
-        if not isinstance(answer, dict) or answer.get("code") == 0xFFFF:
+        answer = answers[0] if answers else None
+        if not isinstance(answer, dict) or answer.get("code") in (None, 0xFFFF):
             self.close()
             raise self._lost(what, None, once)
-        code = int(answer.get("code") or 0)
+        code = int(answer["code"])
         if code:
             raise self._refusal(code, str(answer.get("error") or ""), what)
         return bytes(answer.get("data") or b"")
 
-    def _sent_once(self, **request: Any) -> Any:
-        """pyghmi repeats what got no answer; told not to, it does not wait either. So the waiting is done here."""
-        session, answers = self._session, []  # type: Any, list[Any]
-        session.raw_command(**request, timeout=_ONCE_SECONDS * 2, callback=answers.append)
-        end = time.monotonic() + _ONCE_SECONDS
-        while not answers and time.monotonic() < end:
-            Session.wait_for_rsp(timeout=max(0.01, end - time.monotonic()))
-        session.incommand = False
-        return answers[0] if answers else None
+    def _limit(self, seconds: float) -> float:
+        return max(0.0, min(seconds, self._deadline - time.monotonic()))
+
+    def _turn(self, done: Callable[[], bool], limit: float) -> bool:
+        """Turn pyghmi's event loop, which repeats what got no answer, until it is done; False where it never was."""
+        try:
+            self._wait(
+                lambda: done() or _Session.wait_for_rsp(timeout=min(_TURN_SECONDS, limit)) or done(),
+                lambda _value: done(),
+                timeout=limit,
+                interval=0.0,
+                wanted="an answer of the BMC",
+            )
+        except DeadlineExceeded:
+            return False
+        return True
 
     def _open(self) -> Any:
+        """The session; a login that nobody answered is begun again, one that was refused never."""
         if self._session is not None and not getattr(self._session, "broken", False):
             return self._session
+        end = time.monotonic() + self._limit(PATIENCE)
+        while True:
+            try:
+                self._session = self._logged_in(max(0.0, end - time.monotonic()))
+                return self._session
+            except Unreachable as exc:
+                if time.monotonic() >= end or isinstance(exc.__cause__, OSError):
+                    raise
+
+    def _logged_in(self, limit: float) -> Any:
         username, password = self._login
+        said: list[dict[str, Any]] = []
+        session: Any = None
         try:
-            self._session = Session(bmc=self.host, userid=username, password=password, port=self.port)
+            session = _Session(bmc=self.host, userid=username, password=password, port=self.port, onlogon=said.append)
+            answered = self._turn(lambda: bool(said), limit)
+            problem = str(said[0].get("error") or "") if said else "timeout"
+            if not answered or problem:
+                raise self._no_login(problem)
         except FleetError:
+            _end(session)
             raise
         except Exception as exc:  # IpmiException, struct.error, socket errors
-            raise self._no_login(exc) from exc
-        return self._session
+            _end(session)
+            raise self._failed_login(exc) from exc
+        return session
 
-    def _no_login(self, exc: Exception) -> FleetError:
-        text = str(exc)
-        if isinstance(exc, pyghmi.exceptions.PyghmiException):
-            for words, kind, what in _LOGIN:
-                if words in text:
-                    return kind(what, address=self.shown, seen=text, do=_HELP[kind])
-        if isinstance(exc, OSError):
-            return Unreachable("the BMC does not answer", address=self.shown, seen=text, do=_HELP[Unreachable])
+    def _no_login(self, text: str) -> FleetError:
+        """What pyghmi's words stand for."""
+        for words, kind, what in _LOGIN:
+            if words in text:
+                return kind(what, address=self.shown, seen=text, do=_HELP[kind])
         return BadAnswer(
             "no IPMI session with this BMC",
             address=self.shown,
             wanted="RMCP+ with cipher suite 17 or 3",
-            seen=f"{type(exc).__name__}: {text}",
+            seen=text,
             do="enable one of these cipher suites at the BMC, or use bmc_protocol redfish",
         )
+
+    def _failed_login(self, exc: Exception) -> FleetError:
+        if isinstance(exc, OSError):
+            return Unreachable("the BMC does not answer", address=self.shown, seen=str(exc), do=_HELP[Unreachable])
+        if isinstance(exc, pyghmi.exceptions.PyghmiException):
+            return self._no_login(str(exc))
+        return self._no_login(f"{type(exc).__name__}: {exc}")
 
     def _lost(self, what: str, exc: Exception | None, once: bool) -> FleetError:
         seen = f"{type(exc).__name__}: {exc}" if exc is not None else "no answer"
@@ -178,12 +259,17 @@ class IpmiLink:
 
     def close(self) -> None:
         session, self._session = self._session, None
-        if session is None:
-            return
-        try:
-            session.logout()
-        except Exception:  # the session ends at the BMC by itself; nothing of ours depends on it
-            return
+        _end(session)
+
+
+def _end(session: Any) -> None:
+    """Log out, or leave a login on its way: what pyghmi still holds of it would answer for the next one."""
+    if session is None:
+        return
+    try:
+        session.logout()
+    except Exception:  # the session ends at the BMC by itself; nothing of ours depends on it
+        return
 
 
 _HELP: dict[type[FleetError], str] = {

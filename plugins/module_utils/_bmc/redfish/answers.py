@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import NotNow
@@ -113,8 +113,10 @@ def messages(body: Any) -> Iterator[dict[str, Any]]:
             if isinstance(item, dict):
                 yield item
     error = body.get("error")
-    if isinstance(error, dict) and (error.get("code") or error.get("message")):
-        yield {"MessageId": error.get("code"), "Message": error.get("message")}
+    code, text = (error.get("code"), error.get("message")) if isinstance(error, dict) else ("", "")
+    # A message that only points at those before it is none.
+    if (code or text) and "ExtendedInfo" not in str(text):
+        yield {"MessageId": code, "Message": text}
 
 
 def body_of(response: Any) -> Any:
@@ -132,15 +134,41 @@ def meaning(response: Any) -> str:
 
 
 def said(response: Any) -> str:
-    """The messages in a person's words."""
-    parts = []
-    for item in messages(body_of(response)):
+    """The messages in a person's words; an id and its arguments where there are none."""
+    parts = spoken(messages(body_of(response)))
+    return f"HTTP {response.status_code} {' | '.join(parts)}" if parts else excerpt(response)
+
+
+def spoken(items: Iterable[dict[str, Any]]) -> list[str]:
+    """The first three different ones, a line each."""
+    parts: list[str] = []
+    for item in items:
         words = " ".join(
             str(part) for part in (item.get("Message"), item.get("Resolution")) if part and part != "None."
         )
+        words = words or (plain(item["MessageId"], _arguments(item)) if item.get("MessageId") else "")
         if words and words not in parts:
             parts.append(words)
-    return f"HTTP {response.status_code} {' | '.join(parts[:3])}" if parts else excerpt(response)
+    return parts[:3]
+
+
+def plain(message_id: Any, arguments: list[Any]) -> str:
+    """An id without words, as it is shown."""
+    return f"{message_id}({', '.join(str(one) for one in arguments)})" if arguments else str(message_id)
+
+
+def _arguments(item: dict[str, Any]) -> list[Any]:
+    found = item.get("MessageArgs")
+    return list(found) if isinstance(found, list) else []
+
+
+def wordless(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The ids, with their arguments, of messages that came without words; words.py knows where those are."""
+    return [
+        {"id": str(item["MessageId"]), "args": _arguments(item)}
+        for item in items
+        if item.get("MessageId") and not item.get("Message")
+    ]
 
 
 def retry_after(response: Any) -> float:
@@ -160,7 +188,7 @@ def refusal(response: Any, method: str, where: str) -> FleetError | None:
     if status < 400:
         return _refused_softly(response, sense, where) if response.content and method != "GET" else None
     told: dict[str, Any] = {"address": where, "seen": said(response), "do": _HELP.get(sense, "")}
-    details = {"status": status, "meaning": sense}
+    details = _details(response, sense)
     if status == 401:
         return BMC.login_refused(where, seen=said(response), details=details)
     if sense == PASSWORD_CHANGE:
@@ -187,8 +215,14 @@ def _refused_softly(response: Any, sense: str, where: str) -> FleetError | None:
         address=where,
         seen=said(response),
         do=_HELP.get(sense, ""),
-        details={"status": response.status_code, "meaning": sense},
+        details=_details(response, sense),
     )
+
+
+def _details(response: Any, sense: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"status": response.status_code, "meaning": sense}
+    unspoken = wordless(messages(body_of(response)))
+    return {**found, "messages": unspoken} if unspoken else found
 
 
 def _is_error(item: dict[str, Any]) -> bool:

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import SAME_LOOK, Machine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     FleetError,
@@ -23,17 +24,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
 )
 
-if TYPE_CHECKING:
-    from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
-
 ENABLED = "BootSourceOverrideEnabled"
 TARGET = "BootSourceOverrideTarget"
 MODE = "BootSourceOverrideMode"
 URI = "HttpBootUri"
 _LIST = "@Redfish.AllowableValues"
-
-#: What was read so many seconds ago, with no write since, is one look at the machine together with the next read.
-SAME_LOOK = 1.0
 
 TARGETS = {c.PXE: "Pxe", c.UEFI_HTTP: "UefiHttp"}
 NAMES = {name: target for target, name in TARGETS.items()}
@@ -42,6 +37,39 @@ _MODE_NAMES = {name: mode for mode, name in MODES.items()}
 _ENABLED_NAMES = {"Once": c.ONCE, "Continuous": c.CONTINUOUS, "Disabled": c.DISABLED}
 #: What a precondition failed says: the tag is missing, or is not the one.
 _TAG_PROBLEMS = frozenset({412, 428})
+
+
+class RedfishBoot(c.Boot):
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.address = machine.address
+
+    def override(self) -> c.BootOverride:
+        return read_state(self._machine, max_age=0.0 if self._machine.wrote else SAME_LOOK).override
+
+    def check(self, target: str, mode: str, uri: str) -> None:
+        check(self._machine, read_state(self._machine, max_age=SAME_LOOK), target, mode, uri)
+
+    def offer(self) -> c.BootOffer:
+        state = read_state(self._machine, max_age=SAME_LOOK)
+        return c.BootOffer(
+            targets=None if state.targets is None else tuple(NAMES.get(name, name) for name in state.targets),
+            modes=None if state.modes is None else tuple(name.lower() for name in state.modes),
+            http_boot_uri=takes_uri(self._machine, state),
+            shows=self._machine.quirk("boot_readback") != "blind",
+        )
+
+    def set_once(self, target: str, mode: str, uri: str) -> str:
+        """Ask for the override where it lies; a BMC that refers us to another place is followed there once."""
+        machine, state = self._machine, read_state(self._machine, max_age=SAME_LOOK)
+        check(machine, state, target, mode, uri)
+        try:
+            return _patch(machine, state, target, mode, uri)
+        except Refused as exc:
+            other = _elsewhere(machine, state, exc)
+            if other is None:
+                raise
+            return _patch(machine, other, target, mode, uri)
 
 
 @dataclass(frozen=True)
@@ -56,24 +84,24 @@ class State:
     modes: tuple[str, ...] | None
 
 
-def read_state(bmc: RedfishBmc, *, max_age: float = 0.0) -> State:
+def read_state(machine: Machine, *, max_age: float = 0.0) -> State:
     """Look at the override, in the settings object if it holds the target, else in the system."""
-    settings = bmc.settings
+    settings = machine.settings
     if settings:
         try:
-            state = _state(bmc, settings, max_age)
+            state = _state(machine, settings, max_age)
         except (Unsupported, BadAnswer):
             pass  # an advertised link that leads nowhere
         else:
             if TARGET in state.boot:
                 return state
-    return _state(bmc, bmc.uri, max_age)
+    return _state(machine, machine.uri, max_age)
 
 
-def _state(bmc: RedfishBmc, uri: str, max_age: float = 0.0) -> State:
-    seen = bmc.look(uri, max_age=max_age)
+def _state(machine: Machine, uri: str, max_age: float = 0.0) -> State:
+    seen = machine.look(uri, max_age=max_age)
     boot = select.section(seen.doc, "Boot")
-    aliases = bmc.quirk("boot_target_alias") or {}
+    aliases = machine.quirk("boot_target_alias") or {}
     return State(
         uri=uri,
         boot=boot,
@@ -84,9 +112,16 @@ def _state(bmc: RedfishBmc, uri: str, max_age: float = 0.0) -> State:
             mode=_MODE_NAMES.get(str(boot.get(MODE)), c.UNKNOWN),
             uri=str(boot.get(URI) or ""),
         ),
-        targets=_names(boot.get(TARGET + _LIST)),
-        modes=_names(boot.get(MODE + _LIST)),
+        targets=_listed(machine, boot, TARGET),
+        modes=_listed(machine, boot, MODE),
     )
+
+
+def _listed(machine: Machine, boot: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    """What is allowed: the system and its settings each list a part of it on some (BlueField-3)."""
+    own = select.section(machine.system(), "Boot")
+    lists = [found for found in (boot.get(name + _LIST), own.get(name + _LIST)) if isinstance(found, list)]
+    return tuple(dict.fromkeys(str(value) for found in lists for value in found)) if lists else None
 
 
 def _target(said: Any, aliases: Mapping[str, tuple[str, ...]]) -> str:
@@ -94,93 +129,87 @@ def _target(said: Any, aliases: Mapping[str, tuple[str, ...]]) -> str:
     return NAMES.get(name, name)
 
 
-def _names(listed: Any) -> tuple[str, ...] | None:
-    return tuple(str(name) for name in listed) if isinstance(listed, list) else None
+def takes_uri(machine: Machine, state: State) -> bool:
+    return URI in state.boot and URI not in (machine.quirk("boot_omit") or ())
 
 
-def takes_uri(bmc: RedfishBmc, state: State) -> bool:
-    return URI in state.boot and URI not in (bmc.quirk("boot_omit") or ())
-
-
-def check(bmc: RedfishBmc, state: State, target: str, mode: str, uri: str) -> None:
+def check(machine: Machine, state: State, target: str, mode: str, uri: str) -> None:
     """:raises Unsupported: for what this BMC is known not to take, before anything is written."""
     name = TARGETS[target]
     if TARGET not in state.boot and ENABLED not in state.boot:
-        raise _lacks(bmc, "this BMC has no boot override", "BootSourceOverrideTarget in the system or its settings", "")
-    unlisted = bmc.quirk("boot_target_unlisted") or ()
+        raise _lacks(machine, "this BMC has no boot override", f"{TARGET} in the system or its settings", "")
+    unlisted = machine.quirk("boot_target_unlisted") or ()
     if state.targets is not None and name not in state.targets and name not in unlisted:
-        raise _lacks(bmc, f"this BMC cannot boot from {name}", name, ", ".join(state.targets))
-    if uri and not takes_uri(bmc, state):
+        raise _lacks(machine, f"this BMC cannot boot from {name}", name, ", ".join(state.targets))
+    if uri and not takes_uri(machine, state):
         raise _lacks(
-            bmc,
+            machine,
             "this BMC takes no URI to boot from",
             URI,
             "set the machine's BIOS attribute for it (Dell HttpDev1Uri, HPE UrlBootFile), or let DHCP give the URI",
         )
-    if mode == c.KEEP or state.override.mode == mode:
+    if mode == c.KEEP or state.override.mode == mode or _takes_mode(machine, state, mode):
         return
-    omitted = MODE in (bmc.quirk("boot_omit") or ())
-    listed = state.modes is None or MODES[mode] in state.modes
-    if omitted or not listed or state.boot.get(MODE) is None:
-        wanted = f"{MODE} {MODES[mode]}"
-        raise _lacks(bmc, f"this BMC cannot switch the boot mode to {mode}", wanted, str(state.boot.get(MODE)))
+    seen = str(state.boot.get(MODE) or "no mode told") + (f", of {', '.join(state.modes)}" if state.modes else "")
+    wanted = f"{MODE} {MODES[mode]}"
+    raise _lacks(machine, f"this BMC cannot switch the boot mode to {mode}", wanted, seen, _KEEP)
 
 
-def _lacks(bmc: RedfishBmc, what: str, wanted: str, seen: str) -> FleetError:
-    return Unsupported(what, address=bmc.address, wanted=wanted, seen=seen, do="bmc_info shows what this BMC offers")
+#: What to do about a mode that cannot be asked for.
+_KEEP = "set mode to keep: such a BMC boots as its BIOS is set"
 
 
-def set_once(bmc: RedfishBmc, target: str, mode: str, uri: str) -> str:
-    """Ask for the override where it lies; a BMC that refers us to another place is followed there once."""
-    state = read_state(bmc, max_age=SAME_LOOK)
-    check(bmc, state, target, mode, uri)
-    try:
-        return _patch(bmc, state, target, mode, uri)
-    except Refused as exc:
-        other = _elsewhere(bmc, state, exc)
-        if other is None:
-            raise
-        return _patch(bmc, other, target, mode, uri)
+def _takes_mode(machine: Machine, state: State, mode: str) -> bool:
+    """A mode that is listed may be asked for, and one that is not listed where any is told and no list is there."""
+    if MODE in (machine.quirk("boot_omit") or ()):
+        return False
+    return state.boot.get(MODE) is not None if state.modes is None else MODES[mode] in state.modes
 
 
-def _elsewhere(bmc: RedfishBmc, state: State, refusal: FleetError) -> State | None:
+def _lacks(machine: Machine, what: str, wanted: str, seen: str, do: str = "") -> FleetError:
+    return Unsupported(
+        what, address=machine.address, wanted=wanted, seen=seen, do=do or "bmc_info shows what this BMC offers"
+    )
+
+
+def _elsewhere(machine: Machine, state: State, refusal: FleetError) -> State | None:
     if refusal.details.get("meaning") not in (answers.ELSEWHERE, answers.READ_ONLY):
         return None
-    suffix = bmc.quirk("boot_settings")
-    places = [bmc.settings, f"{bmc.uri.rstrip('/')}{suffix}" if suffix else ""]
+    suffix = machine.quirk("boot_settings")
+    places = [machine.settings, f"{machine.uri.rstrip('/')}{suffix}" if suffix else ""]
     for place in places:
         if not place or place == state.uri:
             continue
         try:
-            return _state(bmc, place)
+            return _state(machine, place)
         except (Unsupported, BadAnswer):
             continue
     return None
 
 
-def request(bmc: RedfishBmc, state: State, target: str, mode: str, uri: str) -> dict[str, Any]:
+def request(machine: Machine, state: State, target: str, mode: str, uri: str) -> dict[str, Any]:
     """The smallest Boot section that asks for it; some BMCs want all of it each time."""
-    full = bmc.quirk("boot_request") == "full" or bmc.quirk("boot_readback") == "blind"
-    omit = bmc.quirk("boot_omit") or ()
+    full = machine.quirk("boot_request") == "full" or machine.quirk("boot_readback") == "blind"
+    omit = machine.quirk("boot_omit") or ()
     body: dict[str, Any] = {TARGET: TARGETS[target]}
     if full or state.boot.get(ENABLED) != "Once":
         body[ENABLED] = "Once"
     shown = state.boot.get(MODE)
-    asked = MODES.get(mode, shown)
-    if shown is not None and MODE not in omit and (asked != shown or full):
+    asked = MODES.get(mode, shown)  # null in both where none is told and the mode is kept
+    if asked is not None and MODE not in omit and (asked != shown or full):
         body[MODE] = asked
     if uri:
         body[URI] = uri
     return body
 
 
-def _patch(bmc: RedfishBmc, state: State, target: str, mode: str, uri: str) -> str:
-    body = request(bmc, state, target, mode, uri)
+def _patch(machine: Machine, state: State, target: str, mode: str, uri: str) -> str:
+    body = request(machine, state, target, mode, uri)
     shown = "Boot " + " ".join(f"{key}={value}" for key, value in sorted(body.items()) if key != URI)
     for number, tag in enumerate(_tags(state)):
         try:
-            headers = partial(_headers, bmc, state, tag)
-            answer = bmc.write("PATCH", state.uri, {"Boot": body}, shown, destructive=False, headers=headers)
+            headers = partial(_headers, machine, state, tag)
+            answer = machine.write("PATCH", state.uri, {"Boot": body}, shown, destructive=False, headers=headers)
         except Refused as exc:
             if exc.details.get("status") not in _TAG_PROBLEMS or number == len(_tags(state)) - 1:
                 raise
@@ -199,7 +228,7 @@ def _tags(state: State) -> list[str]:
     return [*given, _FRESH, "*", ""] if state.etag else ["", _FRESH, "*"]
 
 
-def _headers(bmc: RedfishBmc, state: State, tag: str) -> dict[str, str]:
+def _headers(machine: Machine, state: State, tag: str) -> dict[str, str]:
     if tag == _FRESH:
-        tag = bmc.look(state.uri).etag or "*"
+        tag = machine.look(state.uri).etag or "*"
     return {"If-Match": tag} if tag else {}

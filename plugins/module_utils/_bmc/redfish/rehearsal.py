@@ -54,10 +54,10 @@ def rehearse() -> None:
 def _walk(near: socket.socket, far: socket.socket) -> None:
     params = {"bmc_address": "http://127.0.0.1", "bmc_username": "", "bmc_password": "", "timeout": 1.0}
     bmc = RedfishBmc(params, Context())
-    connection = bmc.link._pool._get_conn()
+    connection = bmc.machine.link._pool._get_conn()
     connection.sock = near
-    bmc.link._pool._put_conn(connection)
-    hear, send, asked = connection.getresponse, bmc.link._request, [""]
+    bmc.machine.link._pool._put_conn(connection)
+    hear, send, asked = connection.getresponse, bmc.machine.link._request, [""]
 
     def answered() -> Any:
         # Only now: a connection on which something waits before a request counts as broken.
@@ -71,13 +71,13 @@ def _walk(near: socket.socket, far: socket.socket) -> None:
         return send(method, target, body, headers)
 
     connection.getresponse = answered
-    setattr(bmc.link, "_request", noted)  # noqa: B010
-    bmc.power_state()
-    bmc.boot_override()
-    bmc.check_boot(c.PXE, c.KEEP, "")
-    bmc.capabilities()
-    bmc.set_boot_once(c.PXE, c.KEEP, "")
-    bmc.boot_override()
-    bmc.set_power(c.POWER_ON, destructive=False)
-    bmc.power_state()
+    setattr(bmc.machine.link, "_request", noted)  # noqa: B010
+    bmc.power.state()
+    bmc.boot.override()
+    bmc.boot.check(c.PXE, c.KEEP, "")
+    bmc.boot.offer()
+    bmc.boot.set_once(c.PXE, c.KEEP, "")
+    bmc.boot.override()
+    bmc.power.set(c.POWER_ON, destructive=False)
+    bmc.power.state()
     bmc.close()

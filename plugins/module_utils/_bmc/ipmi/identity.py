@@ -1,0 +1,42 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who the machine is, over IPMI. PRIVATE to the collection. Numbers: IPMI 2.0, section in brackets."""
+
+from __future__ import annotations
+
+import uuid
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.fru import fru_names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.machine import APP, Machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
+
+_GET_SYSTEM_GUID = 0x37  # [22.14]
+
+
+class IpmiIdentity(c.Identify):
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.address = machine.address
+
+    def identity(self) -> c.Identity:
+        device = self._machine.device()
+        names = fru_names(self._machine.ask)
+        return c.Identity(
+            serial=names.get("serial", ""),
+            uuid=self._guid(),
+            manufacturer=names.get("manufacturer", ""),
+            model=names.get("model", ""),
+            bmc_firmware=device["firmware"],
+        )
+
+    def _guid(self) -> str:
+        try:
+            data = self._machine.ask(APP, _GET_SYSTEM_GUID, least=16, what="Get System GUID")
+        except FleetError as exc:
+            if isinstance(exc, Unreachable):
+                raise
+            return ""
+        # Least significant byte first [20.8]; the same order as SMBIOS, read as a whole from the other end.
+        return str(uuid.UUID(bytes=bytes(reversed(data[:16]))))
