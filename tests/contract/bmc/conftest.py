@@ -12,8 +12,8 @@ from typing import Any, Optional
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import boot, power, settle
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import machine as ipmi
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import machine as redfish
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as redfish_link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import machine as redfish
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as redfish_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from fake_bmc import emulator, ipmi_server
