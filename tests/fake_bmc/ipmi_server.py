@@ -37,6 +37,8 @@ sel_enable 0x20 1000 0x0a
 mc_add_fru_data 0x20 0 {size} data {data}
 mc_enable 0x20
 """
+#: Get Channel Authentication Capabilities, outside any session (IPMI 2.0, 13.6 and 22.13).
+_WHO_IS_THERE = bytes.fromhex("0600ff07 00 00000000 00000000 09 2018c8 8100388e04b5")
 
 
 def _area(head: bytes, *fields: str) -> bytes:
@@ -101,15 +103,18 @@ class IpmiSim:
         return self
 
     def _wait(self) -> None:
-        """Until the port is taken; a bad line in its files makes it stay silent."""
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        """Until it answers. Nobody tries its port out by taking it: the simulator may come by in that very moment,
+        find the port taken, and stay silent for ever."""
+        end = time.monotonic() + 30
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.settimeout(0.1)
+            while time.monotonic() < end:
+                probe.sendto(_WHO_IS_THERE, (self.address, self.port))
                 try:
-                    probe.bind((self.address, self.port))
-                except OSError:
-                    return
-            time.sleep(0.05)
+                    probe.recvfrom(256)
+                except OSError:  # nothing yet; and on some systems a refusal, as nobody listens
+                    continue
+                return
         raise TimeoutError((self.folder / "log").read_text())
 
     def __exit__(self, *exc: object) -> None:

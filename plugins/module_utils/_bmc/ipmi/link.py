@@ -48,6 +48,8 @@ else:
 PORT = 623
 #: How long a BMC that says nothing is asked for a session, and then for the answer to a read.
 PATIENCE = 20.0
+#: What was begun is given so much time, also at the deadline: a BMC that answers is not told as one that does not.
+_LEAST_SECONDS = 4.0
 #: How long the answer to a command that is sent once is waited for.
 _ONCE_SECONDS = 10.0
 #: One turn of pyghmi's event loop lasts so long at most.
@@ -112,7 +114,7 @@ class IpmiLink:
     """One session, opened at the first command.
 
     :param wait: ``Context.wait``: the only way to wait, which keeps the lease and stops with its run.
-    :param deadline: in the clock of ``time.monotonic``; nothing is waited for past it.
+    :param deadline: in the clock of ``time.monotonic``; nothing is begun again past it.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class IpmiLink:
         return bytes(answer.get("data") or b"")
 
     def _limit(self, seconds: float) -> float:
-        return max(0.0, min(seconds, self._deadline - time.monotonic()))
+        return max(_LEAST_SECONDS, min(seconds, self._deadline - time.monotonic()))
 
     def _turn(self, done: Callable[[], bool], limit: float) -> bool:
         """Turn pyghmi's event loop, which repeats what got no answer, until it is done; False where it never was."""
