@@ -29,6 +29,7 @@ docs: tree ## Write the reference of all plugins and roles to build/docs/
 
 bench: setup-$(MAIN) bench-collections ## Speed against community.general, as a table and as JSON in build/bench/
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/bench.py
+	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/ledgers.py
 
 # community.general alone, out of the package 'ansible' that requirements/bench.lock names
 bench-collections: setup-$(MAIN)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import HAS_SQLALCHEMY, Connection
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import Connection
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
@@ -34,16 +34,6 @@ def normal(kind: str, value: str) -> str:
         digits = "".join(ch for ch in value.lower() if ch in "0123456789abcdef")
         return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2))
     return value.lower() if kind == "system_uuid" else value
-
-
-def warm() -> None:
-    """Do once, on a ledger in memory, what workers will do: a first time costs several times a second one."""
-    if HAS_SQLALCHEMY:
-        with Ledger("sqlite://") as ledger:
-            node = ledger.identify("warm", aliases=[("serial", "warm"), ("mac", "020000000001")])
-            ledger.identify("warm", aliases=[("serial", "warm"), ("mac", "020000000001")])
-            ledger.append("warm", [(node, Event("note", "warm", {"text": "warm"}))], secrets=frozenset({"secret"}))
-            ledger.latest([node], "note")
 
 
 class Ledger(Connection):

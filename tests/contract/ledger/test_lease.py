@@ -130,9 +130,7 @@ def test_a_reused_process_id_is_another_run(ledger: Ledger, node: str, run: Call
 
 
 @pytest.mark.parametrize("field", ["host", "host_and_boot"])
-def test_elsewhere_nobody_is_known_to_be_dead(
-    ledger: Ledger, node: str, run: Callable[[], Holder], field: str
-) -> None:
+def test_elsewhere_nobody_is_known_to_be_dead(ledger: Ledger, node: str, run: Callable[[], Holder], field: str) -> None:
     """A process id says nothing on another host; not even where it has this host's name."""
     first, second = run(), run()
     boot = "another-boot" if field == "host_and_boot" else first.boot_id

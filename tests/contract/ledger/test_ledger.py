@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from postgresql import Server
 
 FORK = multiprocessing.get_context("fork")
 SERIAL = ("serial", "GF0001")
@@ -48,6 +49,23 @@ def test_a_task_is_one_transaction(ledger: Ledger) -> None:
         ledger.append("run", [(node, Event("note", "one")), ("no such node", Event("note", "two"))])
     assert ledger.history(node) == []
     assert ledger.append("run", [(node, Event("note", "three"))]), "the connection is good for more"
+
+
+def test_a_connection_that_breaks_in_a_write_is_an_outage(postgresql: Server) -> None:
+    url = postgresql.url("public")
+    with Ledger(url) as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "of-the-outage")])
+        with pytest.raises(Unreachable), ledger.transaction() as conn:
+            own = conn.execute(sa.text("SELECT pg_backend_pid()")).scalar()
+            postgresql.statement(f"SELECT pg_terminate_backend({own})")
+            ledger.append_in(conn, "run", [(node, Event("note", "lost"))])
+    with Ledger(url) as ledger:
+        assert ledger.history(node) == []
+
+
+def test_a_url_without_a_driver_means_the_one_that_is_required(postgresql: Server) -> None:
+    with Ledger(postgresql.url("public").replace("postgresql+psycopg:", "postgresql:")) as ledger:
+        assert ledger.now() > 0
 
 
 def test_history_and_latest(ledger: Ledger) -> None:
