@@ -15,23 +15,25 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
-import queue
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from tree import copy
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "mutants"))
+_HERE = Path(__file__).resolve().parent
+#: What this program itself imports from, and no test may.
+_OURS = (str(_HERE), str(_HERE.parent / "tests" / "mutants"))
+sys.path.insert(0, _OURS[1])
 
 from kept import Mutation, Stale, load, stale  # noqa: E402
 
@@ -40,9 +42,21 @@ FAST = "not rack and not slow"
 #: Seconds after which the tests of one broken line hang: far more than they take, also on a busy machine.
 LIMIT = float(os.environ.get("MUTANT_LIMIT_SECONDS", "180"))
 BASE_LIMIT = 1200.0
+TICK = 0.05
 #: pytest's exit statuses.
 PASSED, FAILED, NOTHING_RAN = 0, 1, 5
 NOTICED, SURVIVED, HANGS, UNCLEAR = "noticed", "survived", "hangs", "unclear"
+
+
+#: Not xdist: it remembers the paths that are there when it is imported.
+LIBRARIES = (
+    *("pytest", "_pytest.terminal", "_pytest.junitxml", "_pytest.pytester", "_pytest.python"),
+    *("hypothesis", "hypothesis.strategies", "_hypothesis_pytestplugin", "_hypothesis_globals"),
+    *("yaml", "jinja2", "jsonschema", "requests", "urllib3", "trustme", "netaddr", "jmespath"),
+    *("sqlalchemy", "sqlalchemy.dialects.sqlite", "cryptography.x509", "sushy", "pyghmi.ipmi.private.session"),
+    *("cryptography.hazmat.primitives.serialization", "cryptography.hazmat.primitives.asymmetric.ed25519"),
+    *("multiprocessing", "concurrent.futures.thread", "http.server", "xml.etree.ElementTree", "sqlite3"),
+)
 
 
 class Outcome(NamedTuple):
@@ -58,16 +72,15 @@ class Copy:
     def __init__(self, checkout: Path, root: Path) -> None:
         self.root = root
         self.tree = copy(checkout, root)
-        self._running: subprocess.Popen[bytes] | None = None
         (self.tree / "build").mkdir()
         (self.tree / "build" / "venv").symlink_to((checkout / "build" / "venv").resolve())
+        for name in ("tmp", "home"):
+            (root / name).mkdir()
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         # Recorded data is beside some checkouts only: what is noticed with it alone is not noticed.
         theirs = ("PYTEST", "PYTHON", "ANSIBLE", "MAKE", "MFLAGS", "GPUFLEET", "CI")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
-        for name in ("tmp", "home"):
-            (self.root / name).mkdir(exist_ok=True)
         return {
             **clean,
             "PYTHONPATH": str(self.root),
@@ -76,55 +89,68 @@ class Copy:
             "TMPDIR": str(self.root / "tmp"),
         }
 
-    def tests(self, names: Sequence[str], limit: float, *more: str) -> tuple[int | None, str]:
-        """pytest's exit status and output; no status where it was still running at its limit."""
-        command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-m", FAST]
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", dir=self.root) as output:
-            process = subprocess.Popen(
-                [*command, *more, *names],
-                cwd=self.tree,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            self._running = process
-            status: int | None = None
-            try:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    status = process.wait(timeout=limit)
-            finally:
-                _end(process)
-            output.seek(0)
-            return status, output.read()
 
-    def stop(self) -> None:
-        """End what runs here now; nothing does at the end of a whole run."""
-        if self._running is not None:
-            _end(self._running)
+class Tests:
+    """pytest over some tests of a copy, in a process that is forked from this one.
 
-    def broken(self, mutation: Mutation, number: int) -> Outcome:
-        """What the named tests say of the tree with this line broken; the tree is whole again afterwards."""
-        path = self.tree / mutation.path
-        whole, times = path.read_bytes(), path.stat()
-        begun = time.monotonic()
-        try:
-            path.write_text(mutation.mutated(self.tree), encoding="utf-8")
-            # Python knows a compiled file by its source's size and time: each broken one has a time of its own.
-            os.utime(path, (times.st_atime, times.st_mtime + 1000 + number))
-            status, output = self.tests(mutation.tests, LIMIT, "-x")
-        finally:
-            path.write_bytes(whole)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        return Outcome(mutation, *judged(status, output), time.monotonic() - begun)
+    What they all need is imported before, once; nothing of the collection is.
+    """
+
+    def __init__(self, tree: Copy, names: Sequence[str], limit: float, *more: str) -> None:
+        self._output = tree.root / "output"
+        self._end = time.monotonic() + limit
+        arguments = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", FAST, *more, *names]
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become_pytest(tree, self._output, arguments)
+
+    def ended(self) -> tuple[int | None, str] | None:
+        """pytest's exit status and output; no status where it was killed at its limit. None while it runs."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        late = time.monotonic() > self._end
+        if not pid and not late:
+            return None
+        self.kill(collect=not pid)
+        code = os.waitstatus_to_exitcode(status) if pid else None
+        return code, self._output.read_text(encoding="utf-8", errors="replace")
+
+    def kill(self, *, collect: bool = True) -> None:
+        """Whatever the tests have started goes with them."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        if collect:
+            os.waitpid(self.pid, 0)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever the tests have started goes with them."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _become_pytest(tree: Copy, output: Path, arguments: list[str]) -> NoReturn:
+    status = 3
+    try:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.chdir(tree.tree)
+        environment = tree.environment()
+        os.environ.clear()
+        os.environ.update(environment)
+        tempfile.tempdir = None
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nothing, 0), (descriptor, 1), (descriptor, 2)):
+            os.dup2(source, target)
+        sys.argv = ["pytest", *arguments]
+        sys.path[:] = [str(tree.root), *(place for place in sys.path if place not in _OURS)]
+        importlib.invalidate_caches()
+        status = int(importlib.import_module("pytest").main(arguments))
+        sys.stdout.flush()
+    finally:
+        os._exit(status)
+
+
+def preload() -> None:
+    """Other people's libraries, which cost most of what a short run of tests costs."""
+    for name in LIBRARIES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def judged(status: int | None, output: str) -> tuple[str, str]:
@@ -144,34 +170,71 @@ def judged(status: int | None, output: str) -> tuple[str, str]:
 def base_problem(tree: Copy, mutations: Sequence[Mutation], jobs: int) -> str:
     """The same tests over the whole tree: one that fails anyway notices nothing."""
     names = sorted({test for one in mutations for test in one.tests})
-    # A file and a test in it are both named; once is enough.
-    names = [name for name in names if "::" not in name or name.split("::")[0] not in names]
-    status, output = tree.tests(names, BASE_LIMIT, "-n", str(jobs), "--dist", "loadgroup")
+    # A folder or file, and a test in it, are both named; once is enough.
+    names = [name for name in names if not any(re.match(f"{re.escape(other)}(/|::)", name) for other in names)]
+    ran = Tests(tree, names, BASE_LIMIT, "-n", str(jobs), "--dist", "loadgroup")
+    try:
+        status, output = _awaited(ran)
+    except BaseException:
+        ran.kill()
+        raise
     return "" if status == PASSED else f"the tests do not pass without any mutation:\n{output[-4000:]}"
 
 
+def _awaited(ran: Tests) -> tuple[int | None, str]:
+    while True:
+        found = ran.ended()
+        if found is not None:
+            return found
+        time.sleep(TICK)
+
+
+class Broken:
+    """One line broken in a copy, and what its tests say of it; the copy is whole again afterwards."""
+
+    def __init__(self, tree: Copy, mutation: Mutation, number: int) -> None:
+        self.tree = tree
+        self._mutation = mutation
+        self._path = tree.tree / mutation.path
+        self._whole, self._times = self._path.read_bytes(), self._path.stat()
+        self._begun = time.monotonic()
+        self._path.write_text(mutation.mutated(tree.tree), encoding="utf-8")
+        # Python knows a compiled file by its source's size and time: each broken one has a time of its own.
+        os.utime(self._path, (self._times.st_atime, self._times.st_mtime + 1000 + number))
+        self.tests = Tests(tree, mutation.tests, LIMIT, "-x")
+
+    def outcome(self) -> Outcome | None:
+        ended = self.tests.ended()
+        if ended is None:
+            return None
+        self._path.write_bytes(self._whole)
+        os.utime(self._path, ns=(self._times.st_atime_ns, self._times.st_mtime_ns))
+        return Outcome(self._mutation, *judged(*ended), time.monotonic() - self._begun)
+
+
 def run(mutations: Sequence[Mutation], trees: Sequence[Copy]) -> list[Outcome]:
-    free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
-    for tree in trees:
-        free.put(tree)
-
-    def one(numbered: tuple[int, Mutation]) -> Outcome:
-        number, mutation = numbered
-        tree = free.get()
-        try:
-            outcome = tree.broken(mutation, number)
-        finally:
-            free.put(tree)
-        print(f"{outcome.result:9} {outcome.seconds:6.1f} s  {mutation.name}  [{outcome.note}]", flush=True)
-        return outcome
-
-    pool = ThreadPoolExecutor(max_workers=len(trees))
+    """Each in the first copy that is free."""
+    todo, free = deque(enumerate(mutations)), deque(trees)
+    running: list[Broken] = []
+    outcomes: list[Outcome] = []
     try:
-        return list(pool.map(one, enumerate(mutations)))
+        while todo or running:
+            while todo and free:
+                number, mutation = todo.popleft()
+                running.append(Broken(free.popleft(), mutation, number))
+            time.sleep(TICK)
+            for one in list(running):
+                outcome = one.outcome()
+                if outcome is not None:
+                    running.remove(one)
+                    free.append(one.tree)
+                    outcomes.append(outcome)
+                    print(f"{outcome.result:9} {outcome.seconds:6.1f} s  {outcome.mutation.name}  [{outcome.note}]")
+                    sys.stdout.flush()
     finally:
-        for tree in trees:
-            tree.stop()
-        pool.shutdown(cancel_futures=True)
+        for one in running:
+            one.tests.kill()
+    return outcomes
 
 
 def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
@@ -227,6 +290,7 @@ def tried(mutations: Sequence[Mutation], jobs: int) -> list[Outcome]:
     place = Path(tempfile.mkdtemp(prefix="gpufleet-mutants-"))
     try:
         trees = [Copy(Path.cwd(), place / str(number)) for number in range(jobs)]
+        preload()
         problem = base_problem(trees[0], mutations, jobs)
         if problem:
             raise RuntimeError(problem)

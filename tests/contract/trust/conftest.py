@@ -141,6 +141,7 @@ class Web:
     def __init__(self, folder: Path) -> None:
         self.asked: list[str] = []
         self.short = 0
+        self.status = 200
         outer = self
 
         class Handler(http.server.SimpleHTTPRequestHandler):
@@ -150,6 +151,9 @@ class Web:
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
                 super().do_GET()
+
+            def send_response(self, code: int, message: Any = None) -> None:
+                super().send_response(outer.status if code == 200 else code, message)
 
             def copyfile(self, source: Any, outputfile: Any) -> None:
                 content = source.read()

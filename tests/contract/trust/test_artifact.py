@@ -177,6 +177,22 @@ def test_what_cannot_be_fetched_is_inconclusive(image: Any, web: Any) -> None:
     assert dead["verdict"] == "inconclusive" and "hunter2" not in str(dead)
 
 
+@pytest.mark.parametrize("status", [203, 206, 301, 403, 500, 503])
+def test_t1_only_200_is_the_file(image: Any, web: Any, status: int) -> None:
+    """The body is the right one: a server that is half there, or answers for another, has not given it."""
+    web.status = status
+    result = verify(image.declared(base=web.url))
+    assert result["verdict"] == "inconclusive" and f"HTTP {status}" in result["msg"]
+
+
+def test_t1_a_file_that_was_cut_while_it_was_read_is_no_other_file(image: Any, web: Any) -> None:
+    """To call it tampered would send people to look for an attacker."""
+    declared = image.declared(base=web.url)
+    web.short = 3
+    result = verify(declared, timeout=2)
+    assert findings(result) == {"unreachable"}, result["msg"]
+
+
 def test_a_short_answer_is_inconclusive(image: Any, web: Any) -> None:
     declared = image.declared(base=web.url)
     web.short = 3

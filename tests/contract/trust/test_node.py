@@ -125,6 +125,22 @@ def test_an_nvidia_smi_that_cannot_be_believed(machine: Any, expect: Any, behavi
     assert result["identity"]["gpu_problem"] and not result["identity"]["gpu_uuids"]
 
 
+@pytest.mark.parametrize("name", ["nvidia-smi", "nv-fabricmanager"])
+def test_t1_a_tool_that_fails_has_not_answered_whatever_it_printed(machine: Any, expect: Any, name: str) -> None:
+    path = machine.folder / name
+    path.write_text(path.read_text() + "\nexit 1\n")
+    result = verify(machine, expect)
+    wanted = {"fabric_manager_unknown"} if name == "nv-fabricmanager" else {"driver_unknown", "cuda_unknown"}
+    assert result["verdict"] == "inconclusive" and findings(result) == wanted
+
+
+def test_t1_a_driver_that_tells_half_of_its_version_is_another(machine: Any, expect: Any) -> None:
+    """For CUDA half is all that the driver tells; of itself it tells the whole."""
+    machine.nvidia_smi(driver="590.48")
+    result = verify(machine, expect)
+    assert result["verdict"] == "fail" and findings(result) == {"wrong_driver"}
+
+
 @pytest.mark.parametrize(
     "name,finding",
     [("nv-fabricmanager", "fabric_manager_unknown"), ("nvidia-smi", "driver_unknown")],
@@ -182,7 +198,7 @@ def test_an_uptime_that_cannot_be_read(machine: Any, expect: Any) -> None:
 
 
 def test_without_expectations_nothing_is_judged(machine: Any) -> None:
-    for nothing in (None, {}, {"manifest_sha256": "x"}):
+    for nothing in (None, {}, {"manifest_sha256": "x"}, {"manifest": {"name": "hpc", "version": "1.4"}}):
         with pytest.raises(ConfigError, match="nothing says what this node must run"):
             verify(machine, nothing)
 

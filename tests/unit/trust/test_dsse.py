@@ -172,6 +172,12 @@ def test_private_keys_that_are_not_used(tmp_path: Path) -> None:
         dsse.private_key(str(tmp_path / "noise"))
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o602])
+def test_t1_a_private_key_is_its_owners_alone(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(ConfigError, match="read by others"):
+        dsse.private_key(private(tmp_path / "open", KEY, mode=mode))
+
+
 def test_public_keys(tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_text(public(KEY) + "# and\n" + public(STRANGER))

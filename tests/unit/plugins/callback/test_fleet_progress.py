@@ -216,3 +216,12 @@ def test_the_worst_outcome_of_a_host_stays():
     for outcome in ("ok", "failed", "changed", "skipped"):
         stage.add("gpu001", outcome)
     assert stage.counts() == [("failed", 1)]
+
+
+@pytest.mark.parametrize(("word", "outcome"), [("failures", "failed"), ("unreachable", "unreachable")])
+def test_t1_a_host_that_was_lost_counts_as_failed_and_says_why(progress, word, outcome):
+    progress.failures["gpu002"] = "Run the gate: no route to host"
+    progress.v2_playbook_on_stats(Stats(gpu001={"ok": 2}, gpu002={"ok": 1, word: 1}))
+    [row] = [line for line in lines(progress) if line.strip().startswith("gpu002")]
+    assert row.split()[1:5] == [outcome, "1", "0", "1"]
+    assert any("no route to host" in line for line in lines(progress))
