@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,10 @@ def test_a_gpg_that_hangs_is_killed(keys: Any, ring: Any, tmp_path: Path) -> Non
     hangs = tmp_path / "gpg"
     hangs.write_text("#!/bin/sh\nexec sleep 60\n")
     hangs.chmod(0o755)
+    begun = time.monotonic()
     with pytest.raises(BadAnswer, match="did not end"):
         openpgp.verify(DATA, b"x", keyring=ring("images"), gpg=str(hangs), timeout=0.3)
+    assert time.monotonic() - begun < 20
 
 
 def test_only_the_status_lines_are_believed(keys: Any, ring: Any, tmp_path: Path) -> None:
@@ -165,6 +168,48 @@ def test_only_the_status_lines_are_believed(keys: Any, ring: Any, tmp_path: Path
     liar.chmod(0o755)
     with pytest.raises((TrustError, ConfigError)):
         openpgp.verify(DATA, b"x", keyring=ring("images"), gpg=str(liar))
+
+
+FINGERPRINT = "A" * 40
+SAID = {
+    "GOODSIG": f"GOODSIG {FINGERPRINT} somebody",
+    "VALIDSIG": f"VALIDSIG {FINGERPRINT} 2026-01-01 1 0 4 0 22 8 00 {FINGERPRINT}",
+    "over a key": f"VALIDSIG {FINGERPRINT} 2026-01-01 1 0 4 0 22 8 10 {FINGERPRINT}",
+    "half": f"VALIDSIG {FINGERPRINT} 2026-01-01 1",
+    "PLAINTEXT": "PLAINTEXT 62 1767225600 other.txt",
+    "EXPSIG": f"EXPSIG {FINGERPRINT} somebody",
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "trusted"),
+    [
+        (("GOODSIG", "VALIDSIG"), True),
+        (("VALIDSIG",), False),
+        (("GOODSIG",), False),
+        (("GOODSIG", "half"), False),
+        (("GOODSIG", "over a key"), False),
+        (("PLAINTEXT", "GOODSIG", "VALIDSIG"), False),
+        (("EXPSIG", "VALIDSIG"), False),
+    ],
+)
+def test_t1_both_status_lines_make_a_signature(
+    keys: Any, ring: Any, tmp_path: Path, said: tuple[str, ...], trusted: bool
+) -> None:
+    """A gpg that says this and no more, on the pipe that is read."""
+    lines = "\\n".join(f"[GNUPG:] {line}" for line in ["NEWSIG", *(SAID[word] for word in said)])
+    program = tmp_path / "gpg"
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in *--import*) exec gpg "$@";; esac\ncat > /dev/null\n'
+        'while [ $# -gt 0 ]; do [ "$1" = --status-fd ] && to=$2; shift; done\n'
+        f"printf '{lines}\\n' > /proc/self/fd/$to\n"
+    )
+    program.chmod(0o755)
+    if trusted:
+        assert openpgp.verify(DATA, b"x", keyring=ring("images"), gpg=str(program)).primary == FINGERPRINT
+    else:
+        with pytest.raises(TrustError):
+            openpgp.verify(DATA, b"x", keyring=ring("images"), gpg=str(program))
 
 
 def test_nothing_is_left_behind(keys: Any, ring: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
