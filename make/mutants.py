@@ -74,6 +74,7 @@ class Copy:
         self.tree = copy(checkout, root)
         (self.tree / "build").mkdir()
         (self.tree / "build" / "venv").symlink_to((checkout / "build" / "venv").resolve())
+        (self.tree / "build" / "collections").symlink_to(root)
         for name in ("tmp", "home"):
             (root / name).mkdir()
 

@@ -44,7 +44,7 @@ def verdict(number: int, name: str, outcome: str = "pass", *, ago: float = 60.0,
     checks = [check("something", 1, outcome)]
     if name == "image_verify":
         checks.append(check("clock", [0.0, 0.1]))
-        data = {"image": IMAGE, "identity": {**MACHINE, "gpu_problem": ""}, "mode": "node", **data}
+        data = {"image": dict(IMAGE), "identity": {**MACHINE, "gpu_problem": ""}, "mode": "node", **data}
     return {
         "id": number,
         "name": name,

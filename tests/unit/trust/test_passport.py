@@ -201,8 +201,9 @@ def test_no_lifetime_beyond_the_policy(key: str) -> None:
 
 
 def test_without_the_ledger_nothing_is_issued(key: str) -> None:
-    with pytest.raises(ConfigError, match="only the controller has"):
-        run(state="issued", key_path=key, evidence=None)
+    for nothing in (None, {}):
+        with pytest.raises(ConfigError, match="only the controller has"):
+            run(state="issued", key_path=key, evidence=nothing)
     with pytest.raises(ConfigError, match="missing: key_path"):
         run(state="issued", evidence=evidence())
 
@@ -212,3 +213,18 @@ def test_one_that_is_about_to_expire_is_issued_anew(key: str) -> None:
     found = evidence(stored=stored(first))
     assert not issue(key, evidence=found, lifetime=100, valid_for=50)["changed"]
     assert issue(key, evidence=found, lifetime=100, valid_for=200)["changed"]
+
+
+@pytest.mark.parametrize(
+    "told", [{"serial": "", "system_uuid": ""}, {"serial": "To be filled by O.E.M.", "system_uuid": ""}]
+)
+def test_t1_a_node_that_does_not_say_who_it_is_gets_none(key: str, told: dict[str, Any]) -> None:
+    found = reasons(state="issued", key_path=key, evidence=evidence(), bmc_identity=BMC, identity={**MACHINE, **told})
+    assert "the node tells neither serial nor system UUID" in found
+
+
+def test_t1_an_image_whose_manifest_nobody_signed_gets_none(key: str) -> None:
+    found = evidence()
+    del found["verdicts"][0]["data"]["image"]["manifest_sha256"]
+    told = reasons(state="issued", key_path=key, evidence=found, bmc_identity=BMC)
+    assert "does not name the signed manifest" in told

@@ -149,9 +149,13 @@ def drop(*path: Any) -> Any:
         (lambda statement: statement["predicate"]["gates"].append(statement["predicate"]["gates"][0]), "comes twice"),
         (lambda statement: statement["predicate"]["gates"][1].update(checks=[]), "nothing was measured"),
         (lambda statement: statement["predicate"]["gates"][1].update(verdict="inconclusive"), "inconclusive"),
+        (lambda statement: statement["predicate"]["gates"][1].update(verdict="fail"), "gate kernel_log_gate: fail"),
+        (lambda statement: statement.update(subject=statement["subject"][:2]), "it names no GPU"),
         (lambda statement: statement["predicate"]["gates"][1].update(at="noise"), "its time cannot be read"),
         (lambda statement: statement["subject"][0].update(name="chassis-serial:GF0009"), "subject"),
         (lambda statement: statement["subject"].append(statement["subject"][0]), "subject"),
+        (lambda statement: statement["subject"][0].update(digest=statement["subject"][1]["digest"]), "subject"),
+        (lambda statement: statement["subject"][-1].update(name="gpu-uuid:GPU-new"), "subject"),
     ],
 )
 def test_an_honest_signature_under_an_incomplete_statement(good: dict[str, Any], change: Any, told: str) -> None:
