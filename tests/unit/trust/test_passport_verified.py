@@ -120,6 +120,8 @@ def test_a_weaker_policy(good: dict[str, Any]) -> None:
     assert run(evidence=found, policy={**POLICY, "profile_digest": "sha256:p"})["valid"]
     assert "it lives" in reasons(evidence=found, policy={**POLICY, "max_lifetime": 60})
     assert "wanted 1.5" in reasons(evidence=found, image={"name": "hpc", "version": "1.5"})
+    assert "for name hpc, wanted other" in reasons(evidence=found, image={"name": "other"})
+    assert "for sha256" in reasons(evidence=found, image={"name": "hpc", "sha256": "sha256:" + "d" * 64})
 
 
 def drop(*path: Any) -> Any:
@@ -145,6 +147,8 @@ def drop(*path: Any) -> Any:
         (drop("predicate", "gates", 0, "checks"), "gate is incomplete"),
         (drop("predicate", "gates", 1, "evidence_digest"), "gate is incomplete"),
         (drop("predicate", "image"), "image is not named"),
+        (drop("predicate", "image", "manifest_sha256"), "image is not named"),
+        (drop("predicate", "image", "name"), "image is not named"),
         (drop("predicate", "issued"), "issued or expires"),
         (lambda statement: statement["predicate"]["gates"].append(statement["predicate"]["gates"][0]), "comes twice"),
         (lambda statement: statement["predicate"]["gates"][1].update(checks=[]), "nothing was measured"),
