@@ -25,6 +25,7 @@ options:
 requirements:
   - sushy >= 5.0 for Redfish
   - pyghmi >= 1.6.10 for IPMI
+  - netaddr >= 1.0 where a MAC is compared, with Redfish and with IPMI
 notes:
   - Runs on the controller, whatever the host's connection is. Delegated to another machine it runs there, and that
     machine needs the libraries above.

@@ -45,6 +45,17 @@ options:
         description: Only adds to machines that an earlier source knows; its other rows are left out.
         type: bool
         default: false
+      fields:
+        description:
+          - Host variables that are picked out of the source's own record, each with a JMESPath expression. The record
+            is a machine of the MAAS API, a node of the Ironic API with its C(ports), or a row of V(csv) by the names
+            of its columns.
+          - What an expression finds replaces what the source itself would say; where it finds nothing, that stays.
+          - A variable C(gpufleet_*) must be one that a column of V(csv) fills, and is checked like its cells; so is
+            C(ansible_host). Any other name is free, and is given what was found, lists and mappings included.
+          - What is found is data, and never a template. A secret cannot be picked.
+        type: dict
+        version_added: "0.1.0"
       path:
         description: Of V(csv), the file, relative to the configuration file.
         type: path
@@ -154,6 +165,8 @@ options:
     env:
       - name: GPUFLEET_MAAS_CA_PATH
 requirements:
+  - netaddr
+  - jmespath for the option C(fields) of a source
   - openstacksdk for sources of type C(ironic)
   - requests for sources of type C(maas)
 notes:
@@ -203,9 +216,11 @@ sources:
     bmc: true
     query:
       pool: training
+    fields:
+      gpufleet_failure_domain: zone.name
+      mainboard: hardware_info.mainboard_product
 compose:
   gpufleet_sku: "{'DGXH100': 'h100-sxm-8'}[maas_system_product]"
-  gpufleet_failure_domain: maas_zone
 groups:
   broken: maas_status == 8
 """

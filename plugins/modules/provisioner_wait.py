@@ -24,6 +24,7 @@ author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)
   - requests >= 2.31 (MAAS)
+  - netaddr >= 1.0 (Ironic and MAAS)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger

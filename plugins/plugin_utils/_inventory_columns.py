@@ -63,6 +63,8 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
 LISTS = frozenset({"dpu_serials", "dpu_bmc_macs"})
 #: Columns that hold MACs.
 MACS = frozenset({"bmc_mac", "boot_mac", "dpu_bmc_macs"})
+#: Columns that hold IP addresses, or may.
+ADDRESSES = frozenset({"bmc_ip", "primary_ip"})
 #: Columns whose cells may not stand in two rows.
 UNIQUE = ("name", "node_id", "serial", "system_uuid", "bmc_ip", "bmc_mac", "boot_mac", "primary_ip", "provisioner_id")
 #: Columns with few allowed words.

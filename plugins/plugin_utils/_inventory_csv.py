@@ -11,36 +11,27 @@ from __future__ import annotations
 
 import csv
 import io
-import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import (
     ALIASES,
-    CHOICES,
     COLUMNS,
-    LISTS,
     MACS,
     SECRET_WORDS,
     UNIQUE,
 )
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secrets import password_lookup
 
 _SHOWN = 20
-_POWER_OF_TEN = re.compile(r"[+-]?\d+([.,]\d+)?E[+-]\d+\Z", re.I)
-#: As spreadsheets write them: 3-Jan, Mar-24, 01/03/2024. Real serials are not spelt so.
-_MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_DATE = re.compile(rf"(\d{{1,2}}-{_MONTH}(-\d\d)?|{_MONTH}-\d\d|\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{4}})\Z")
-_SHEET_ERROR = re.compile(r"#(N/A|REF!|NAME\?|VALUE!|NULL!|DIV/0!|NUM!|SPILL!|#+)", re.I)
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*\Z")
-_HOST = re.compile(r"(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\S*)?\Z")
 
 
 @dataclass(frozen=True)
@@ -73,9 +64,16 @@ class _Complaints:
 
 
 def read_csv(
-    path: str, *, delimiter: str = "", check_serials: bool = True, password_template: str = ""
+    path: str,
+    *,
+    delimiter: str = "",
+    check_serials: bool = True,
+    password_template: str = "",
+    fields: Optional[Fields] = None,
 ) -> list[Record]:
     """All rows.
+
+    :param fields: what else the rows fill, by their columns' names.
 
     :raises ConfigError: with every mistake in the file.
     """
@@ -97,7 +95,8 @@ def read_csv(
     complaints.raise_any()
     if not cells:
         raise ConfigError("the server list has a header and no server", address=path)
-    return [_record(path, row, password_template) for row in cells]
+    fields = fields or Fields(None, path)
+    return [fields.fill(_record(path, row, password_template), fields.pick(_raw(row))) for row in cells]
 
 
 # -- the file --------------------------------------------------------------------------------------------------
@@ -140,7 +139,11 @@ def _rows(text: str, delimiter: str, complaints: _Complaints) -> Any:
         for cells in reader:
             line, begun = begun, reader.line_num + 1
             first = cells[0].strip() if cells else ""
-            if not any(cell.strip() for cell in cells) or first.startswith("#") and not _SHEET_ERROR.match(first):
+            if (
+                not any(cell.strip() for cell in cells)
+                or first.startswith("#")
+                and not cells_of.SHEET_ERROR.match(first)
+            ):
                 continue
             if first.lower().startswith("sep="):
                 continue
@@ -189,108 +192,12 @@ def _row(line: int, cells: Sequence[str], header: Sequence[str], complaints: _Co
 
 def _check(row: Mapping[str, _Cell], password_template: str, complaints: _Complaints) -> None:
     for cell in row.values():
-        problem = _problem(cell, password_template)
+        problem = cells_of.problem(cell.name, cell.text, password_template)
         if problem:
             complaints.add(cell.line, cell.column, f"{cell.name}: {problem}")
     if not any(name in row for name in ("serial", "system_uuid", "boot_mac", "bmc_mac")):
         line = next(iter(row.values())).line
         complaints.add(line, 1, "nothing tells which machine this is: a serial, a system UUID or a MAC is needed")
-
-
-def _problem(cell: _Cell, password_template: str) -> str:
-    """What is wrong with it, the first thing only. What should be the place of a secret is never shown."""
-    shown = "its content" if cell.name == "bmc_password_ref" else repr(cell.text[:60])
-    damaged = "that a spreadsheet made of it; format the column as text and type it again"
-    if any(ord(char) < 32 or ord(char) == 127 for char in cell.text):
-        return "holds a control character or a line break"
-    if _SHEET_ERROR.match(cell.text):
-        return f"{shown} is a spreadsheet's error, and no value"
-    if cell.name in _NO_NUMBERS and _POWER_OF_TEN.match(cell.text):
-        return f"{shown} is a number {damaged}"
-    if cell.name in ("serial", "asset_tag") and _DATE.match(cell.text):
-        return f"{shown} is a date {damaged}"
-    try:
-        _value(cell, password_template)
-    except ValueError as exc:
-        return f"{shown}: {exc}"
-    return ""
-
-
-_NO_NUMBERS = frozenset(
-    {"serial", "asset_tag", "name", "boot_mac", "bmc_mac", "dpu_serials", "dpu_bmc_macs", "node_id", "provisioner_id"}
-)
-
-
-def _any(cell: _Cell) -> Any:
-    return cell.text
-
-
-def _choice(cell: _Cell) -> str:
-    word = cell.text.lower()
-    if word not in CHOICES[cell.name]:
-        raise ValueError(f"one of {', '.join(CHOICES[cell.name])} is wanted")
-    return word
-
-
-def _serial(cell: _Cell) -> str:
-    text = record.serial(cell.text)
-    if not text:
-        raise ValueError("what a board says that has no serial; leave the cell empty")
-    return text
-
-
-def _uuid(cell: _Cell) -> str:
-    text = record.uuid(cell.text)
-    if not text:
-        raise ValueError("a UUID that is on many boards; leave the cell empty")
-    return text
-
-
-def _bmc(cell: _Cell) -> str:
-    if re.match(r"[\d.]+\Z", cell.text):
-        ipaddress.ip_address(cell.text)
-    elif not _HOST.match(cell.text) and not _is_address(cell.text):
-        raise ValueError("neither an address, nor a host name, nor a URL")
-    return cell.text
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _number(cell: _Cell) -> int:
-    if not cell.text.isdigit():
-        raise ValueError("a whole number is wanted")
-    return int(cell.text)
-
-
-def _list(cell: _Cell) -> list[str]:
-    parts = [part for part in re.split(r"[;,\s]+", cell.text) if part]
-    return [record.mac(part) for part in parts] if cell.name in MACS else parts
-
-
-_VALUES: dict[str, Callable[[_Cell], Any]] = {
-    **dict.fromkeys(CHOICES, _choice),
-    **dict.fromkeys(LISTS, _list),
-    "boot_mac": lambda cell: record.mac(cell.text),
-    "bmc_mac": lambda cell: record.mac(cell.text),
-    "serial": _serial,
-    "system_uuid": _uuid,
-    "node_id": _uuid,
-    "bmc_ip": _bmc,
-    "primary_ip": lambda cell: str(ipaddress.ip_address(cell.text.partition("/")[0])),
-    "gpu_count": _number,
-}
-
-
-def _value(cell: _Cell, password_template: str) -> Any:
-    if cell.name == "bmc_password_ref":
-        return password_lookup(cell.text, password_template)
-    return _VALUES.get(cell.name, _any)(cell)
 
 
 def _check_unique(rows: Sequence[Mapping[str, _Cell]], complaints: _Complaints) -> None:
@@ -300,7 +207,7 @@ def _check_unique(rows: Sequence[Mapping[str, _Cell]], complaints: _Complaints) 
             cell = row.get(name)
             if cell is None or (cell.line, cell.column) in complaints.places:
                 continue
-            value = re.sub(r"[^0-9a-z]", "", cell.text.lower()) if name in MACS else cell.text.lower()
+            value = cells_of.same(name, cell.text)
             # A MAC belongs to one card, whatever the column.
             other = first.setdefault(("mac" if name in MACS else name, value), cell)
             if other is not cell:
@@ -325,9 +232,14 @@ def _check_lost_zeros(rows: Sequence[Mapping[str, _Cell]], complaints: _Complain
             )
 
 
+def _raw(row: Mapping[str, _Cell]) -> dict[str, str]:
+    """The row as it was typed, by its columns' names; without the place of its secret."""
+    return {name: cell.text for name, cell in row.items() if name != cells_of.PASSWORD}
+
+
 def _record(path: str, row: Mapping[str, _Cell], password_template: str) -> Record:
     line = next(iter(row.values())).line
-    values = {name: _value(cell, password_template) for name, cell in row.items()}
+    values = {name: cells_of.value(name, cell.text, password_template) for name, cell in row.items()}
     variables = {
         (COLUMNS[name][0] if name in COLUMNS else f"csv_{name}"): value
         for name, value in values.items()

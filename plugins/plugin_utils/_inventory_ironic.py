@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
 #: Without a list of fields Ironic sends a summary that lacks what is needed here; with detail it sends everything.
@@ -33,7 +34,7 @@ FROM_EXTRA = ("node_id", "serial", "sku", "failure_domain", "tenant", "scheduler
 _SERIALS = ("gpufleet_serial", "serial_number", "serial", "system_serial")
 
 
-def read_ironic(options: Mapping[str, Any], *, where: str) -> list[Record]:
+def read_ironic(options: Mapping[str, Any], *, where: str, fields: Fields) -> list[Record]:
     """All nodes, in two lists.
 
     :raises FleetError: whatever keeps it from being complete.
@@ -50,14 +51,20 @@ def read_ironic(options: Mapping[str, Any], *, where: str) -> list[Record]:
     )
     try:
         query = {key: str(value) for key, value in dict(options.get("query") or {}).items()}
-        nodes = api.listed("/nodes", "nodes", **{**query, "fields": FIELDS})
+        # Whoever picks fields of his own may want any of them; without them the answer is a tenth.
+        shape = {"detail": "True"} if fields else {"fields": FIELDS}
+        nodes = api.listed("/nodes", "nodes", **query, **shape)
         ports = api.listed("/ports", "ports", fields=PORT_FIELDS)
     finally:
         api.close()
     by_node: dict[str, list[Mapping[str, Any]]] = {}
     for port in ports:
         by_node.setdefault(str(port.get("node_uuid")), []).append(port)
-    return [_record(node, by_node.get(str(node["uuid"]), []), where) for node in nodes]
+    found = []
+    for node in nodes:
+        own = by_node.get(str(node["uuid"]), [])
+        found.append(fields.fill(_record(node, own, where), fields.pick({**node, "ports": own})))
+    return found
 
 
 def _record(node: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], where: str) -> Record:

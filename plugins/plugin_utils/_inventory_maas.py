@@ -9,7 +9,7 @@ needed before the next is asked for, machines whose ids are known are asked for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,7 +17,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+
+Cut = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 
 TIMEOUT = 600.0
 BLOCK = 50
@@ -36,7 +39,7 @@ BMCS = {"redfish": "redfish", "ipmi": "ipmi"}
 FROM_ANNOTATIONS = ("node_id", "sku", "failure_domain", "tenant", "scheduler", "scheduler_node")
 
 
-def read_maas(options: Mapping[str, Any], *, where: str) -> list[Record]:
+def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields) -> list[Record]:
     """All machines that the filters let through.
 
     :raises FleetError: whatever keeps it from being complete.
@@ -54,10 +57,14 @@ def read_maas(options: Mapping[str, Any], *, where: str) -> list[Record]:
         Context(node=where),
         timeout=float(options.get("timeout") or TIMEOUT),
     )
+
+    def cut(machines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return [_cut(machine, fields) for machine in machines if _is_machine(machine, where)]
+
     try:
         power = _power(api) if options.get("bmc") else {}
-        machines = _blocks(api, list(power), filters) if power else api.machines(_query(filters))
-        return [_record(machine, power, where) for machine in machines if _is_machine(machine, where)]
+        found = _blocks(api, list(power), filters, cut) if power else cut(api.machines(_query(filters)))
+        return [fields.fill(_record(machine, power, where), machine["picked"]) for machine in found]
     finally:
         api.close()
 
@@ -83,10 +90,10 @@ def _power(api: MaasApi) -> dict[str, dict[str, str]]:
     }
 
 
-def _blocks(api: MaasApi, ids: Sequence[str], filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _blocks(api: MaasApi, ids: Sequence[str], filters: Mapping[str, Any], cut: Cut) -> list[dict[str, Any]]:
     def ask(block: Sequence[str]) -> list[dict[str, Any]]:
         query = [*_query(filters), *(("id", system_id) for system_id in block)]
-        return [_cut(machine) for machine in api.machines(query)]
+        return cut(api.machines(query))
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="gpufleet-maas") as pool:
         return [machine for block in pool.map(ask, _cut_in_blocks(ids)) for machine in block]
@@ -104,9 +111,10 @@ _KEYS = (
 )  # fmt: skip
 
 
-def _cut(machine: Mapping[str, Any]) -> dict[str, Any]:
-    """A tenth of it; the disks stand in it twice."""
+def _cut(machine: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """A tenth of it, for the disks stand in it twice; and what the site's own expressions pick."""
     small = {key: machine.get(key) for key in _KEYS}
+    small["picked"] = fields.pick(machine)
     small["macs"] = [card.get("mac_address") for card in machine.get("interface_set") or []]
     return small
 
@@ -118,45 +126,44 @@ def _is_machine(machine: Any, where: str) -> bool:
 
 
 def _record(machine: Mapping[str, Any], power: Mapping[str, Mapping[str, str]], where: str) -> Record:
-    small = machine if "macs" in machine else _cut(machine)
-    system_id, hostname = str(small["system_id"]), str(small.get("hostname") or "")
-    hardware = small.get("hardware_info") or {}
+    system_id, hostname = str(machine["system_id"]), str(machine.get("hostname") or "")
+    hardware = machine.get("hardware_info") or {}
     serial = record.serial(str(hardware.get("system_serial") or ""))
-    boot = record.macs([(small.get("boot_interface") or {}).get("mac_address") or ""])
-    annotations = small.get("workload_annotations") or {}
+    boot = record.macs([(machine.get("boot_interface") or {}).get("mac_address") or ""])
+    annotations = machine.get("workload_annotations") or {}
     variables: dict[str, Any] = {f"gpufleet_{key}": annotations.get(f"gpufleet_{key}") for key in FROM_ANNOTATIONS}
-    system_uuid = _uuid(small.get("hardware_uuid"))
+    system_uuid = _uuid(machine.get("hardware_uuid"))
     variables.update(
         gpufleet_serial=serial,
         gpufleet_system_uuid=system_uuid,
         gpufleet_provisioner="maas",
         gpufleet_provisioner_id=system_id,
         gpufleet_boot_mac=boot[0] if boot else None,
-        **_bmc(str(small.get("power_type") or ""), power.get(system_id, {})),
+        **_bmc(str(machine.get("power_type") or ""), power.get(system_id, {})),
         maas_hostname=hostname,
-        maas_fqdn=small.get("fqdn"),
-        maas_status=small.get("status"),
-        maas_status_name=small.get("status_name"),
-        maas_pool=(small.get("pool") or {}).get("name"),
-        maas_zone=(small.get("zone") or {}).get("name"),
-        maas_tags=list(small.get("tag_names") or []),
-        maas_owner=small.get("owner"),
-        maas_locked=bool(small.get("locked")),
-        maas_power_type=small.get("power_type"),
-        maas_power_state=small.get("power_state"),
-        maas_architecture=small.get("architecture"),
+        maas_fqdn=machine.get("fqdn"),
+        maas_status=machine.get("status"),
+        maas_status_name=machine.get("status_name"),
+        maas_pool=(machine.get("pool") or {}).get("name"),
+        maas_zone=(machine.get("zone") or {}).get("name"),
+        maas_tags=list(machine.get("tag_names") or []),
+        maas_owner=machine.get("owner"),
+        maas_locked=bool(machine.get("locked")),
+        maas_power_type=machine.get("power_type"),
+        maas_power_state=machine.get("power_state"),
+        maas_architecture=machine.get("architecture"),
         maas_system_vendor=hardware.get("system_vendor"),
         maas_system_product=hardware.get("system_product"),
-        maas_osystem=small.get("osystem"),
-        maas_distro_series=small.get("distro_series"),
-        maas_ip_addresses=list(small.get("ip_addresses") or []),
+        maas_osystem=machine.get("osystem"),
+        maas_distro_series=machine.get("distro_series"),
+        maas_ip_addresses=list(machine.get("ip_addresses") or []),
     )
     return Record(
         where=f"{where}, machine {hostname or system_id}" + (f" ({system_id})" if hostname else ""),
         name=hostname,
         serial=serial,
         system_uuid=system_uuid,
-        macs=sorted({*record.macs(address or "" for address in small["macs"]), *boot}),
+        macs=sorted({*record.macs(address or "" for address in machine["macs"]), *boot}),
         variables=variables,
     )
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
+
 #: What boards say that nobody gave a serial: no identity. In upper case.
 #: (dmidecode's own list in util and dmiopt.c, and strings seen in recorded machines)
 NO_SERIALS = frozenset(
@@ -41,27 +43,7 @@ NO_UUIDS = frozenset(
         "12345678-1234-5678-90ab-cddeefaabbcc",
     }
 )
-_MAC_FORMS = (
-    re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z"),
-    re.compile(r"[0-9a-f]{2}(-[0-9a-f]{2}){5}\Z"),
-    re.compile(r"[0-9a-f]{4}(\.[0-9a-f]{4}){2}\Z"),
-    re.compile(r"[0-9a-f]{12}\Z"),
-)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-
-
-def mac(text: str) -> str:
-    """One spelling, in lower case with colons.
-
-    :raises ValueError: for what is no address of one card.
-    """
-    lower = text.strip().lower()
-    if not any(form.match(lower) for form in _MAC_FORMS):
-        raise ValueError("not a MAC address of twelve hexadecimal digits in one of the usual forms")
-    digits = re.sub(r"[^0-9a-f]", "", lower)
-    if digits == "0" * 12 or int(digits[:2], 16) & 1:
-        raise ValueError("a MAC address that belongs to no single card")
-    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
 
 
 def uuid(text: str) -> str:
@@ -86,7 +68,7 @@ def macs(texts: Iterable[Any]) -> list[str]:
     found = []
     for text in texts:
         try:
-            found.append(mac(str(text)))
+            found.append(net.mac(str(text)))
         except ValueError:
             continue
     return found

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_ironic import read_ironic
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_maas import read_maas
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
@@ -28,6 +29,7 @@ def _csv(options: Mapping[str, Any], where: str) -> list[Record]:
         delimiter=str(options.get("delimiter") or ""),
         check_serials=bool(options.get("check_serials", True)),
         password_template=str(options.get("password_lookup") or ""),
+        fields=Fields(options.get("fields"), where),
     )
 
 
@@ -50,22 +52,22 @@ KINDS: dict[str, Kind] = {
         remote=False,
     ),
     "ironic": Kind(
-        lambda options, where: read_ironic(options, where=where),
+        lambda options, where: read_ironic(options, where=where, fields=Fields(options.get("fields"), where)),
         frozenset({"url", "username", "password", "ca_path", "cloud", "query"}),
         {name: f"ironic_{name}" for name in ("url", "username", "password", "ca_path", "cloud")},
     ),
     "maas": Kind(
-        lambda options, where: read_maas(options, where=where),
+        lambda options, where: read_maas(options, where=where, fields=Fields(options.get("fields"), where)),
         frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout"}),
         {name: f"maas_{name}" for name in ("url", "api_key", "ca_path")},
     ),
 }
 #: Options of every source.
-COMMON = frozenset({"type", "name", "join_only"})
+COMMON = frozenset({"type", "name", "join_only", "fields"})
 #: Options that are no part of what an answer depends on, and never of a cache's key.
 SECRETS = frozenset({"password", "api_key"})
-#: Taken as they stand: the template is for the host, not for this file.
-RAW = frozenset({"password_lookup"})
+#: Taken as they stand: templates for the host, and expressions of another language.
+RAW = frozenset({"password_lookup", "fields"})
 
 
 def check_source(source: Any, number: int) -> Kind:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import PowerSteps
@@ -57,7 +58,7 @@ class _NetworkBoot:
         self.power = str(params["power"])
         self.prove = str(params["prove"])
         self.accept = bool(params["accept_inconclusive"])
-        self.mac = _mac(params.get("boot_mac"))
+        self.mac = net.spelled(params.get("boot_mac"))
         self.timeout = float(params["timeout"])
         self.steps = PowerSteps(bmc.power, ctx, timeout=self.timeout)
         self.blind = False
@@ -176,7 +177,8 @@ class _NetworkBoot:
         )
         line = str((found or {}).get("cmdline") or "")
         ports = [word.partition("=")[2] for word in line.split() if word.startswith("BOOTIF=")]
-        if any(_mac(port)[-12:] == self.mac for port in ports):
+        # Before the address stands the kind of the network: 01 for Ethernet, 20 for InfiniBand.
+        if self.mac and self.mac in {net.spelled(part) for port in ports for part in (port, port.partition("-")[2])}:
             return BOOT
         raise NotProven(
             "the node did not boot from the network",
@@ -215,10 +217,6 @@ def _is_new(seen: Mapping[str, str], old: str, elapsed: float) -> bool:
         return float(seen.get("uptime") or "inf") <= elapsed + _SLACK_SECONDS
     except ValueError:
         return False
-
-
-def _mac(text: Any) -> str:
-    return "".join(char for char in str(text or "").lower() if char in "0123456789abcdef")
 
 
 def _words(override: c.BootOverride) -> str:

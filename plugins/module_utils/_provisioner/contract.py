@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
@@ -264,5 +265,4 @@ def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
 
 def mac(text: str) -> str:
     """A MAC in the one form that is compared: lower case, colons."""
-    digits = "".join(char for char in text.lower() if char in "0123456789abcdef")
-    return ":".join(digits[at : at + 2] for at in range(0, 12, 2)) if len(digits) == 12 else text.lower()
+    return net.spelled(text)

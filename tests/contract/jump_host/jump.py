@@ -26,6 +26,7 @@ import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MODULES = "ansible_collections.gpufleet.baremetal.plugins.modules"
+FRAGMENTS = "ansible_collections.gpufleet.baremetal.plugins.doc_fragments"
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 ADDRESS = "127.0.0.1"
 SSHD = Path(shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or "/usr/sbin/sshd")
@@ -41,7 +42,10 @@ def missing() -> str:
 def declared(module: str, word: str = "") -> list[str]:
     """The Python libraries that a module's documentation asks for, with the least version; ``word`` picks lines."""
     documentation = yaml.safe_load(importlib.import_module(f"{MODULES}.{module}").DOCUMENTATION)
-    lines = [line for line in documentation.get("requirements", []) if word in line]
+    names = [name.rpartition(".")[2] for name in documentation["extends_documentation_fragment"]]
+    fragments = [importlib.import_module(f"{FRAGMENTS}.{name}").ModuleDocFragment.DOCUMENTATION for name in names]
+    declared_by = [documentation, *map(yaml.safe_load, fragments)]
+    lines = [line for part in declared_by for line in part.get("requirements", []) if word in line]
     assert lines or not word, f"{module} declares nothing for {word}"
     return [match.group(0) for line in lines if (match := re.match(r"([A-Za-z0-9_.-]+) >= ([0-9.]+)", line))]
 

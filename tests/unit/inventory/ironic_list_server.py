@@ -82,6 +82,8 @@ class IronicLists:
             start = [one["uuid"] for one in members].index(query["marker"]) + 1
         names = query["fields"].split(",") if query.get("fields") else list(_SUMMARY)
         chosen = members[start : start + limit]
+        if query.get("detail") == "True":
+            names = [name for one in chosen for name in one]
         body: dict[str, Any] = {key: [{name: one.get(name) for name in names} for one in chosen]}
         if start + limit < len(members):
             body["next"] = f"{self.url}/v1/{key}?limit={limit}&marker={chosen[-1]['uuid']}"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._net import mac
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import ALIASES, COLUMNS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record, mac
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secrets import password_lookup
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import Lookup
 from hypothesis import given

@@ -115,3 +115,16 @@ def test_an_empty_maas_is_an_empty_fleet(fleet: Any, maas: Any) -> None:
     maas.store.machines.clear()
     fleet.env["ANSIBLE_INVENTORY_UNPARSED_FAILED"] = "True"
     assert fleet.ask().hosts == {}
+
+
+def test_fields_of_a_site_see_the_whole_machine(fleet: Any, maas: Any) -> None:
+    """Also what the plugin itself drops at once, such as the cards; and nothing is picked from what is no machine."""
+    maas.store.machines["abc3"].node_type = 1
+    fields = {"gpufleet_failure_domain": "zone.name", "cards": "length(interface_set)", "board": "hardware_info.board"}
+    for bmc in (False, True):
+        fleet.configure({"type": "maas", "url": maas.url, "fields": fields, "bmc": bmc})
+        hosts = fleet.ask().hosts
+        one = hosts["gpu001"]
+        assert one["gpufleet_failure_domain"] == "row-a" and one["cards"] == 2
+        assert "board" not in one or one["board"] is None
+        assert one["gpufleet_serial"] == "ABC0001"

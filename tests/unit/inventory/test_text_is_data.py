@@ -81,8 +81,9 @@ def from_csv(site: Any, traps: Traps) -> int:
         quoted = '"' + text.replace('"', '""') + '"'
         lines.append(",".join([f"gpu{number:03}", f"ABC{number:04}", *[quoted] * len(free)]))
     site.write("servers.csv", "\n".join(lines) + "\n")
-    site.configure({"type": "csv", "path": "servers.csv"}, **expressions("csv_note", "csv_rack"))
-    return len(free)
+    fields = {"csv_picked": "note", "csv_made": "{deep: [{text: model}], more: join('', [rack])}"}
+    site.configure({"type": "csv", "path": "servers.csv", "fields": fields}, **expressions("csv_picked", "csv_rack"))
+    return len(free) + 3
 
 
 def expressions(text: str, group: str) -> dict[str, Any]:
@@ -109,8 +110,9 @@ def from_ironic(site: Any, ironic: Any, traps: Traps) -> int:
         )  # fmt: skip
     site.env["IRONIC_PASSWORD"] = "s3cret-of-ironic"
     source = {"type": "ironic", "url": ironic.url, "username": "admin", "password": "s3cret-of-ironic"}
+    source["fields"] = {"ironic_picked": "extra.nested", "ironic_made": "{deep: [owner]}"}
     site.configure(source, **expressions("ironic_owner", "ironic_resource_class"))
-    return 6
+    return 9
 
 
 def from_maas(site: Any, maas: Any, traps: Traps) -> int:
@@ -122,8 +124,9 @@ def from_maas(site: Any, maas: Any, traps: Traps) -> int:
             annotations={"gpufleet_failure_domain": text, "note": text},
         )  # fmt: skip
     site.env["GPUFLEET_MAAS_API_KEY"] = KEY
-    site.configure({"type": "maas", "url": maas.url}, **expressions("maas_owner", "maas_zone"))
-    return 8
+    fields = {"maas_picked": "zone.name", "maas_made": "{deep: [owner], more: tag_names[0]}"}
+    site.configure({"type": "maas", "url": maas.url, "fields": fields}, **expressions("maas_picked", "maas_zone"))
+    return 11
 
 
 @pytest.fixture(params=["csv", "ironic", "maas"])

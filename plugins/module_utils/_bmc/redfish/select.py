@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -124,12 +125,8 @@ def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac:
     by_serial = [doc for doc in systems if serial and str(doc.get("SerialNumber") or "").strip() == serial.strip()]
     if by_serial or not mac:
         return by_serial or list(systems)
-    by_mac = [doc for doc in systems if _hex(mac) in {_hex(found) for found in _macs(doc, read)}]
+    by_mac = [doc for doc in systems if net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)}]
     return by_mac or list(systems)
-
-
-def _hex(text: Any) -> str:
-    return "".join(char for char in str(text).lower() if char in "0123456789abcdef")
 
 
 def _macs(doc: Mapping[str, Any], read: Read) -> list[Any]:

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Host variables out of a source's own record, by JMESPath expressions of the site. PRIVATE to the collection.
+
+An expression picks; it decides nothing. What it picks for a variable of the roles is checked like the cell of a list,
+and whatever it is, it is text or data of the source, and never a template.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, SECRET_WORDS
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+
+_MISSING = ""
+try:
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+except ImportError:
+    _MISSING = traceback.format_exc()
+
+#: Host variables that an expression may fill, each checked like the column of a list that fills it.
+CHECKED: dict[str, str] = {
+    variable: column
+    for column, (variable, _aliases) in COLUMNS.items()
+    if variable.startswith(("gpufleet_", "ansible_")) and column != cells.PASSWORD
+}
+#: Names of variables that mean something to Ansible or to the roles, and are free for nobody else.
+_RESERVED = ("gpufleet_", "ansible_")
+_OWN_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+class Fields:
+    """The option ``fields`` of one source, compiled."""
+
+    def __init__(self, given: Any, where: str) -> None:
+        """:raises ConfigError: for an expression that is none, or a variable that no source may fill."""
+        self._where = where
+        if given and _MISSING:
+            raise MissingLibrary("jmespath", why="the option fields needs it", cause=_MISSING)
+        if given and not isinstance(given, Mapping):
+            raise self._error("", "a mapping of host variables to JMESPath expressions is wanted")
+        self._compiled = {str(name): self._compile(str(name), given[name]) for name in given or {}}
+
+    def __bool__(self) -> bool:
+        return bool(self._compiled)
+
+    def _error(self, name: str, what: str, *, place: str = "") -> ConfigError:
+        return ConfigError(f"fields{f', {name}' if name else ''}: {what}", node=place or self._where)
+
+    def _compile(self, name: str, expression: Any) -> Any:
+        if name not in CHECKED and (name.startswith(_RESERVED) or not _OWN_NAME.match(name)):
+            raise self._error(name, f"no variable that a source may fill; these are {', '.join(sorted(CHECKED))}"
+                              " and names of your own")  # fmt: skip
+        if any(word in name for word in SECRET_WORDS):
+            raise self._error(name, "a secret has no place in an inventory")
+        try:
+            return jmespath.compile(expression)
+        except (JMESPathError, TypeError, ValueError, AttributeError) as exc:
+            first = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
+            raise self._error(name, f"{expression!r} is no JMESPath expression: {first}") from None
+
+    def pick(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """What the expressions find in a source's record; nothing is left out yet, and nothing is checked."""
+        found = {}
+        for name, compiled in self._compiled.items():
+            try:
+                found[name] = compiled.search(raw)
+            except (JMESPathError, TypeError, ValueError, AttributeError) as exc:
+                raise self._error(name, f"{compiled.expression!r} fails: {exc}") from None
+        return found
+
+    def fill(self, record: Record, picked: Mapping[str, Any]) -> Record:
+        """The record with what was picked; where an expression found nothing, it stays as it was.
+
+        :raises ConfigError: for what the variable cannot be, with the place of the record.
+        """
+        for name, value in picked.items():
+            if value not in (None, ""):
+                record.variables[name] = self._checked(name, value, record.where) if name in CHECKED else value
+        record.serial = str(self._own(picked, record, "gpufleet_serial") or record.serial)
+        record.system_uuid = str(self._own(picked, record, "gpufleet_system_uuid") or record.system_uuid)
+        boot = self._own(picked, record, "gpufleet_boot_mac")
+        record.macs = sorted({*record.macs, boot}) if boot else record.macs
+        return record
+
+    @staticmethod
+    def _own(picked: Mapping[str, Any], record: Record, name: str) -> Any:
+        """What identifies the machine must be what its variable says."""
+        return record.variables.get(name) if picked.get(name) else None
+
+    def _checked(self, name: str, value: Any, place: str) -> Any:
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise self._error(name, f"a text is wanted, and {str(value)[:60]!r} is none", place=place)
+        text = str(value).strip()
+        trouble = cells.problem(CHECKED[name], text)
+        if trouble:
+            raise self._error(name, trouble, place=place)
+        return cells.value(CHECKED[name], text)

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Host variables that a site picks out of a source's own record, by JMESPath."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import CHECKED, Fields
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+
+UUID = "4c4c4544-0038-3510-8052-b4c04f4d3132"
+RAW = {
+    "zone": {"name": "row-a"},
+    "serials": {"chassis": " ABC0001 ", "none": "To be filled by O.E.M.", "number": 12345, "big": "1.23E+10"},
+    "cards": [{"address": "52-54-00-AB-CD-01", "boot": True}, {"address": "52:54:00:ab:cd:02", "boot": False}],
+    "network": {"ip": "10.0.0.7/24", "all": "10.0.0.255/24"},
+    "uuid": UUID.upper(),
+    "locked": True,
+    "ram": 2048,
+    "empty": "",
+    "bell": "a\u0007b",
+}
+
+
+def filled(fields: dict[str, str], record: Record | None = None) -> Record:
+    chosen = Fields(fields, "source 1")
+    return chosen.fill(record or Record("here"), chosen.pick(RAW))
+
+
+def test_variables_of_the_roles_are_read_like_cells() -> None:
+    found = filled(
+        {
+            "gpufleet_serial": "serials.chassis",
+            "gpufleet_system_uuid": "uuid",
+            "gpufleet_boot_mac": "cards[?boot].address | [0]",
+            "gpufleet_failure_domain": "zone.name",
+            "gpufleet_provisioner": "'MAAS'",
+            "ansible_host": "network.ip",
+        }
+    )
+    assert found.variables == {
+        "gpufleet_serial": "ABC0001",
+        "gpufleet_system_uuid": UUID,
+        "gpufleet_boot_mac": "52:54:00:ab:cd:01",
+        "gpufleet_failure_domain": "row-a",
+        "gpufleet_provisioner": "maas",
+        "ansible_host": "10.0.0.7",
+    }
+
+
+def test_what_identifies_a_machine_is_what_it_is_joined_by() -> None:
+    known = Record("here", serial="OLD", system_uuid="", macs=["52:54:00:ab:cd:09"])
+    fields = {"gpufleet_serial": "serials.chassis", "gpufleet_boot_mac": "cards[0].address"}
+    found = filled(fields, known)
+    assert found.identities() == [
+        ("serial", "ABC0001"), ("MAC", "52:54:00:ab:cd:01"), ("MAC", "52:54:00:ab:cd:09"),
+    ]  # fmt: skip
+
+
+def test_where_nothing_is_found_the_source_has_its_say() -> None:
+    known = Record("here", serial="OLD", variables={"gpufleet_serial": "OLD", "gpufleet_sku": "h100"})
+    found = filled({"gpufleet_serial": "serials.lost", "gpufleet_sku": "empty", "mine": "lost"}, known)
+    assert found.serial == "OLD" and found.variables == {"gpufleet_serial": "OLD", "gpufleet_sku": "h100"}
+
+
+def test_names_of_ones_own_take_whatever_is_there() -> None:
+    found = filled({"ram": "ram", "locked": "locked", "zones": "{here: [zone.name]}"})
+    assert found.variables == {"ram": 2048, "locked": True, "zones": {"here": ["row-a"]}}
+
+
+@pytest.mark.parametrize(
+    ("variable", "expression", "why"),
+    [
+        ("gpufleet_serial", "serials.none", "no serial"),
+        ("gpufleet_serial", "serials.big", "spreadsheet"),
+        ("gpufleet_serial", "locked", "a text is wanted"),
+        ("gpufleet_serial", "cards", "a text is wanted"),
+        ("gpufleet_boot_mac", "zone.name", "twelve"),
+        ("gpufleet_system_uuid", "zone.name", "not a UUID"),
+        ("gpufleet_provisioner", "zone.name", "ironic"),
+        ("gpufleet_sku", "bell", "control character"),
+        ("gpufleet_bmc_address", "'10.0.0.999'", "not an IP"),
+        ("ansible_host", "network.all", "no single"),
+    ],
+)
+def test_what_a_cell_may_not_hold_an_expression_may_not_find(variable: str, expression: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        filled({variable: expression})
+    assert caught.value.node == "here" and variable in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"gpufleet_bmc_password": "zone.name"}, "no variable that a source may fill"),
+        ({"gpufleet_ledger_url": "zone.name"}, "no variable that a source may fill"),
+        ({"gpufleet_image": "zone.name"}, "no variable that a source may fill"),
+        ({"ansible_connection": "zone.name"}, "no variable that a source may fill"),
+        ({"ansible_python_interpreter": "zone.name"}, "no variable that a source may fill"),
+        ({"Not-A-Name": "zone.name"}, "no variable that a source may fill"),
+        ({"bmc_password": "zone.name"}, "a secret has no place"),
+        ({"mine": "zone."}, "no JMESPath expression"),
+        ({"mine": "]"}, "no JMESPath expression"),
+        ({"mine": ""}, "no JMESPath expression"),
+        ({"mine": 7}, "no JMESPath expression"),
+        ({"mine": None}, "no JMESPath expression"),
+        (["zone.name"], "a mapping"),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_is_asked(fields: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        Fields(fields, "source 1")
+
+
+def test_an_expression_that_fails_on_a_record_is_told() -> None:
+    with pytest.raises(ConfigError, match="abs"):
+        filled({"mine": "abs(zone.name)"})
+
+
+def test_every_variable_of_the_roles_that_a_list_fills_can_be_picked_and_no_secret() -> None:
+    assert {"gpufleet_tenant", "gpufleet_scheduler_node", "gpufleet_bmc_system_id", "ansible_host"} <= set(CHECKED)
+    assert "gpufleet_bmc_password" not in CHECKED
+
+
+def test_without_the_library_only_the_option_is_missing() -> None:
+    program = (
+        "import sys\nsys.modules['jmespath'] = None\n"
+        "from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields\n"
+        "print(bool(Fields(None, 'x')))\n"
+        "try:\n    Fields({'a': 'b'}, 'x')\nexcept Exception as exc:\n    print(type(exc).__name__, exc)\n"
+    )
+    path = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=path)
+    assert done.stdout.startswith("False\nMissingLibrary the Python library jmespath"), done.stdout
+
+
+def test_rows_of_a_list(tmp_path: Any) -> None:
+    path = tmp_path / "servers.csv"
+    path.write_text("name,serial,rack,bmc_password_ref\ngpu001,ABC0001,r12,env:PW\n", encoding="utf-8")
+    fields = Fields({"gpufleet_failure_domain": "join('-', ['feed', rack])", "row": "@"}, "source 1")
+    (row,) = read_csv(str(path), fields=fields)
+    assert row.variables["gpufleet_failure_domain"] == "feed-r12"
+    assert row.variables["row"] == {"name": "gpu001", "serial": "ABC0001", "rack": "r12"}
+
+
+@pytest.mark.slow
+def test_nodes_of_ironic(site: Any, ironic: Any) -> None:
+    ironic.add("gpu001", "52:54:00:77:00:01", description="in row a", traits=["CUSTOM_H100"])
+    site.env["IRONIC_PASSWORD"] = "s3cret-of-ironic"
+    fields = {
+        "note": "description",
+        "gpufleet_sku": "traits[0]",
+        "gpufleet_boot_mac": "ports[?pxe_enabled].address | [0]",
+        "gpufleet_serial": "join('-', ['IR', name])",
+    }
+    source = {"type": "ironic", "url": ironic.url, "username": "admin", "password": "s3cret-of-ironic"}
+    site.configure({**source, "fields": fields})
+    one = site.ask().hosts["gpu001"]
+    assert one["note"] == "in row a" and one["gpufleet_sku"] == "CUSTOM_H100"
+    assert one["gpufleet_boot_mac"] == "52:54:00:77:00:01" and one["gpufleet_serial"] == "IR-gpu001"
+    assert "******" not in str(one)
+
+
+@pytest.mark.slow
+def test_a_mistake_names_source_variable_and_machine(site: Any) -> None:
+    site.write("servers.csv", "name,serial,rack\ngpu001,ABC0001,r12\n")
+    site.configure({"type": "csv", "path": "servers.csv", "fields": {"gpufleet_boot_mac": "rack"}})
+    told = site.ask(ok=False).errors
+    assert "servers.csv:2" in told and "gpufleet_boot_mac" in told and "twelve" in told
