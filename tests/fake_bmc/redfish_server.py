@@ -39,8 +39,9 @@ class FakeBmc:
 
     faults: busy (so many requests are answered with 503), busy_status, drop_post (so many POSTs are done and not
     answered), drop_patch, raw (bytes by path, sent as they are), soft_error (writes answer 200 with an error inside,
-    done nothing), tasks (writes answer 202), task_fails, liar (writes answer 204, done nothing), no_edge (a restart
-    shows no off).
+    done nothing), tasks (writes answer 202), task_fails, known_as (the name by which a task is told), liar (writes
+    answer 204, done nothing), no_edge (a restart shows no off), refuse (writes are refused so), refuse_in_ids (the
+    same, by message ids with arguments alone), says (power states that are shown after a write, one a look).
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class FakeBmc:
     ) -> None:
         self.vendor = vendor(name)
         self.machine = Machine(**machine)
+        self.machine.override.update(self.vendor["override"])
         self.faults: dict[str, Any] = {}
         self.requests: Counter[str] = Counter()
         self.paths: list[str] = []
@@ -89,6 +91,8 @@ class FakeBmc:
         v, parts = self.vendor, path.strip("/").split("/")[2:]
         if not parts:
             links = {"Systems": {"@odata.id": "/redfish/v1/Systems"}} if v["systems"] or v["others"] else {}
+            if v["registries"]:
+                links["Registries"] = {"@odata.id": "/redfish/v1/Registries"}
             return {
                 "@odata.id": "/redfish/v1/",
                 "RedfishVersion": "1.15.0",
@@ -101,16 +105,42 @@ class FakeBmc:
             return {"Members": [{"@odata.id": f"/redfish/v1/Systems/{name}"} for name in ids]}, ""
         if parts[0] == "Tasks":
             return self._task(int(parts[1]))
+        if parts[0] == "Registries" and v["registries"]:
+            return self._registry(parts[1:]), ""
         if parts[0] == "Systems" and len(parts) > 1:
             return self._system(path, parts)
         raise error(404, "Base.1.8.ResourceMissingAtURI")
+
+    def _registry(self, parts: list[str]) -> dict[str, Any]:
+        """The collection, a file of it, or what the file points to."""
+        base, known = "/redfish/v1/Registries", self.vendor["registries"]
+        if not parts:
+            return {"@odata.id": base, "Name": "Registries", "Members": [{"@odata.id": f"{base}/{x}"} for x in known]}
+        if parts[0] not in known:
+            raise error(404, "Base.1.8.ResourceMissingAtURI")
+        if len(parts) == 1:
+            place = [{"Language": "en", "Uri": f"{base}/{parts[0]}/words"}]
+            file = {"Id": parts[0], "Name": "x", "Registry": f"{parts[0]}.2.30.1"}
+            return {**file, "Languages": ["en"], "Location": place}
+        said = {
+            key: {"Message": words, "Resolution": do, "NumberOfArgs": words.count("%"), "ParamTypes": ["string"],
+                  "Description": "x", "Severity": "Warning"}
+            for key, (words, do) in known[parts[0]].items()
+        }  # fmt: skip
+        return {
+            "@odata.type": "#MessageRegistry.v1_6_0.MessageRegistry", "Id": parts[0], "Name": "x", "Language": "en",
+            "OwningEntity": "x", "RegistryPrefix": parts[0], "RegistryVersion": "2.30.1", "Messages": said,
+        }  # fmt: skip
 
     def _task(self, number: int) -> tuple[dict[str, Any], str]:
         left = self.tasks[number] - time.monotonic()
         state = "Running" if left > 0 else "Exception" if self.faults.get("task_fails") else "Completed"
         if state == "Running" and self.faults["tasks"] == "monitor":
             raise Answer(202, None, {"Location": f"/redfish/v1/Tasks/{number}"})
-        return {"@odata.type": "#Task.v1_4_0.Task", "Id": str(number), "TaskState": state, "TaskStatus": "OK"}, ""
+        told: dict[str, Any] = {"TaskState": state, "TaskStatus": "OK"}
+        if state == "Exception":
+            told["Messages"] = [self.wordless("Base.1.4.GeneralError")]
+        return {**told, "@odata.type": "#Task.v1_4_0.Task", "Id": str(number)}, ""
 
     def _system(self, path: str, parts: list[str]) -> tuple[dict[str, Any], str]:
         v, name = self.vendor, parts[1]
@@ -121,7 +151,8 @@ class FakeBmc:
         if name not in v["systems"]:
             raise error(404, "Base.1.8.ResourceMissingAtURI")
         if suffix == "":
-            return self._main(base, name), self._etag()
+            doc, tag = self._main(base, name), self._etag()
+            return ({**doc, "@odata.etag": tag}, "") if v["etag_in_document"] else (doc, tag)
         if suffix == v["boot_in"]:
             return {"@odata.id": base + suffix, "Id": "Settings", "Boot": self.boot()}, self._etag()
         if suffix == "/ResetActionInfo" and v["resets_in"] == "info":
@@ -145,17 +176,28 @@ class FakeBmc:
             action["@Redfish.ActionInfo"] = f"{base}/ResetActionInfo"
         doc = {
             "@odata.id": base, "Id": name, "SerialNumber": "SN0001", "UUID": "5ac00000-0000-4000-8000-000000000001",
-            "PowerState": m.power, **v["system"], "Actions": {"#ComputerSystem.Reset": action},
+            "PowerState": self._shown_power(), **v["system"], "Actions": {"#ComputerSystem.Reset": action},
         }  # fmt: skip
         if v["last_reset_time"]:
             doc["LastResetTime"] = m.reset_time
         if v["boot_in"] == "main" or v["main_boot"].get("mirror"):
             doc["Boot"] = self.boot()
+            if v["main_targets"]:
+                doc["Boot"][f"{_B}Target@Redfish.AllowableValues"] = list(v["main_targets"])
         elif v["main_boot"].get("nulls"):
             doc["Boot"] = dict.fromkeys([f"{_B}Enabled", f"{_B}Target", f"{_B}Mode"])
         if v["boot_in"].startswith("/") and v["settings_link"]:
             doc["@Redfish.Settings"] = {"SettingsObject": {"@odata.id": base + v["boot_in"]}}
         return doc
+
+    def _shown_power(self) -> str:
+        """The truth, or after a write what the fault says, one state a look."""
+        says = self.faults.get("says")
+        return says.pop(0) if says and self.writes else self.machine.power
+
+    @staticmethod
+    def wordless(message_id: str, *arguments: str) -> dict[str, Any]:
+        return {"MessageId": message_id, "MessageArgs": list(arguments)}
 
     def boot(self) -> dict[str, Any]:
         v, override = self.vendor, self.machine.override
@@ -166,6 +208,8 @@ class FakeBmc:
         }  # fmt: skip
         if v["shows_mode"]:
             boot[f"{_B}Mode"] = override["mode"]
+        if v["modes"]:
+            boot[f"{_B}Mode@Redfish.AllowableValues"] = list(v["modes"])
         if v["http_boot_uri"]:
             boot["HttpBootUri"] = override["uri"]
         if v["shows"]:
@@ -210,7 +254,7 @@ class FakeBmc:
         self._check_tag(headers.get("If-Match"))
         if set(boot) & set(v["read_only"]):
             raise error(400, "iLO.2.14.PropertyNotWritableOrUnknown", "a boot property")
-        if boot.get(f"{_B}Target", "None") not in v["targets"]:
+        if boot.get(f"{_B}Target", "None") not in (*v["targets"], *v["unlisted"]):
             raise error(400, "Base.1.8.PropertyValueNotInList", str(boot[f"{_B}Target"]))
         if any(name not in boot for name in v["needs"]):
             return
@@ -278,6 +322,10 @@ class _Handler(BaseHTTPRequestHandler):
         bmc.writes.append((method, self.path, body))
         if faults.get("refuse"):
             raise error(*faults["refuse"])
+        if faults.get("refuse_in_ids"):
+            ids = [bmc.wordless(*one) for one in faults["refuse_in_ids"]]
+            told = {"code": "iLO.0.10.ExtendedInfo", "message": "See @Message.ExtendedInfo for more information."}
+            raise Answer(400, {"error": {**told, "@Message.ExtendedInfo": ids}})
         if faults.get("soft_error"):
             raise Answer(200, error(200, "Base.1.8.GeneralError", "it went wrong").body)
         if not faults.get("liar"):
@@ -288,7 +336,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise Answer(0)
         if faults.get("tasks"):
             bmc.tasks.append(time.monotonic() + 0.3)
-            raise Answer(202, None, {"Location": f"/redfish/v1/Tasks/{len(bmc.tasks) - 1}"})
+            place = f"/redfish/v1/Tasks/{len(bmc.tasks) - 1}"
+            raise Answer(202, None, {"Location": faults.get("known_as", "") + place})
         raise Answer(204)
 
     def _write(self, method: str, body: Any) -> None:

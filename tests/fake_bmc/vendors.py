@@ -28,7 +28,13 @@ PLAIN: dict[str, Any] = {
     "settings_link": True,
     "targets": ("None", "Pxe", "Hdd", "UefiHttp"),
     "shows_mode": True,
+    # The modes that are listed as allowed; none: there is no list.
+    "modes": (),
     "http_boot_uri": False,
+    # Whether the resource tells its tag in the document alone.
+    "etag_in_document": False,
+    # Message registries: prefix -> key -> words and resolution. Who has them says ids in its errors, and no words.
+    "registries": {},
     "etag": "none",
     # What a GET says of the override instead of the truth: callable on the Boot section.
     "shows": None,
@@ -41,6 +47,12 @@ PLAIN: dict[str, Any] = {
     # On when on, off when off: refused.
     "strict": False,
     "last_reset_time": False,
+    # Targets that are taken though they are not listed.
+    "unlisted": (),
+    # What the main resource lists where it shows the override of another one; none: the same.
+    "main_targets": (),
+    # How the override stands at first, where it is not Disabled and None.
+    "override": {},
 }
 
 _SECOND_HOST = {"Actions": True, "SerialNumber": "OTHER"}
@@ -72,11 +84,15 @@ VENDORS: dict[str, dict[str, Any]] = {
         "read_only": ("BootSourceOverrideMode", "HttpBootUri"),
         "strict": True,
         "etag": "weak",
+        "registries": {
+            "iLO": {"InvalidOperationForSystemState": ("The operation failed in the power state %1.", "Wait for it.")}
+        },
     },
     "supermicro": {
         "system": {"Manufacturer": "Supermicro", "Model": "SYS-821GE-TNHR", "SystemType": "Physical"},
         "resets_in": "info",
         "needs": ("BootSourceOverrideEnabled", "BootSourceOverrideMode"),
+        "override": {"enabled": "Once", "target": "None"},
         "shows": lambda boot: {
             "BootSourceOverrideTarget": {"Pxe": "UefiBootNext"}.get(boot["BootSourceOverrideTarget"])
         },
@@ -98,14 +114,47 @@ VENDORS: dict[str, dict[str, Any]] = {
         "boot_in": "/SD",
         "main_boot": {"nulls": True, "refuses": "Ami.1.0.OperationSupportedInFutureStateURI"},
         "http_boot_uri": True,
+        # The mode that is in force is null, and one is listed.
+        "modes": ("UEFI",),
+        "override": {"mode": None},
         "etag": "strong",
     },
+    "strong_tag_in_document": {"etag": "strong", "etag_in_document": True},
     "gigabyte": {
         "root": {"Vendor": "AMI", "Product": "AMI Redfish Server", "Name": "Root Service"},
         "system": {"Manufacturer": "GIGABYTE", "Model": "G593", "SystemType": "Physical"},
         "systems": ("Self",),
         "resets": ("On", "ForceOff", "GracefulShutdown", "ForceRestart"),
         "etag": "any",
+    },
+    # The same maker's BMC in another board, as it is when only the whole section counts.
+    "ami_whole": {
+        "root": {"Vendor": "AMI", "Product": "AMI Redfish Server", "Name": "Root Service"},
+        "system": {"Manufacturer": "Example", "Model": "G593", "SystemType": "Physical"},
+        "needs": ("BootSourceOverrideEnabled", "BootSourceOverrideMode"),
+        "override": {"enabled": "Once", "target": "None"},
+    },
+    # The override lies in SD, and no link says so.
+    "ami_unlinked": {
+        "root": {"Vendor": "AMI", "Product": "AMI Redfish Server", "Name": "Root Service"},
+        "system": {"Manufacturer": "Example", "Model": "G593", "SystemType": "Physical"},
+        "boot_in": "/SD",
+        "main_boot": {"mirror": True, "refuses": "Ami.1.0.OperationSupportedInFutureStateURI"},
+        "settings_link": False,
+    },
+    "asrock": {
+        "system": {"Manufacturer": "ASRockRack", "Model": "4U8G", "SystemType": "Physical"},
+        "needs": ("BootSourceOverrideEnabled", "BootSourceOverrideMode"),
+        "override": {"enabled": "Once", "target": "None"},
+    },
+    "gh200": {
+        "root": {"Vendor": "NVIDIA", "Product": "GH200", "Name": "Root Service"},
+        "system": {"Model": "GH200", "SystemType": "Physical"},
+        "systems": ("System_0",),
+        "targets": ("None", "Pxe", "Hdd"),
+        # Taken, though the list lacks it.
+        "unlisted": ("UefiHttp",),
+        "shows_mode": False,
     },
     "gb200": {
         "root": {"Vendor": "NVIDIA", "Product": "GB200 NVL", "Name": "Root Service"},
@@ -124,6 +173,23 @@ VENDORS: dict[str, dict[str, Any]] = {
         "resets_in": "info",
         "targets": ("None", "Pxe", "Hdd"),
         "last_reset_time": True,
+    },
+    # The settings list other targets than the system does, as BlueField-3's do.
+    "bluefield": {
+        "root": {"Vendor": "Nvidia", "Product": "Nvidia-BMCMezz", "Name": "Root Service"},
+        "system": {"Manufacturer": "https://www.mellanox.com", "Model": "BlueField-3", "SystemType": "Physical"},
+        "systems": ("Bluefield",),
+        "boot_in": "/Settings",
+        "main_boot": {"mirror": True},
+        "targets": ("None", "Pxe", "Hdd"),
+        "main_targets": ("None", "UefiHttp", "UefiTarget"),
+        "unlisted": ("UefiHttp",),
+    },
+    "cray_ex235n": {
+        "system": {"Manufacturer": "HPE", "Model": "HPE CRAY EX235n", "SystemType": "Physical"},
+        "systems": ("Node0",),
+        "resets": ("On", "ForceOff", "Off"),
+        "boot_in": "nowhere",
     },
     "cray": {
         "system": {"Manufacturer": "HPE", "Model": "HPE CRAY EX235a", "SystemType": "Physical"},

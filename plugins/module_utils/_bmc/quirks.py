@@ -58,15 +58,6 @@ QUIRKS: tuple[Quirk, ...] = (
         "sushy-tools 2.2.0, sushy_tools/emulator/templates/system.json and root.json",
     ),
     Quirk(
-        "sushy-tools-patch",
-        "redfish",
-        {"service": ("Redvirt Service",), "service_uuid": ("85775665-c110-4b85-8989-e6162170b3ec",)},
-        "boot_request",
-        "full",
-        # A PATCH of BootSourceOverrideEnabled without target or mode is answered with 400.
-        "sushy-tools 2.2.0, sushy_tools/emulator/main.py, system_resource()",
-    ),
-    Quirk(
         "openipmi-sim-boot-flags",
         "ipmi",
         {"manufacturer_id": ("0x001291",), "product_id": ("0x0f02",)},
@@ -148,23 +139,6 @@ QUIRKS: tuple[Quirk, ...] = (
         "DMTF/Redfish-Tacklebox#144; NVIDIA DGX H100 23.11.20 as recorded",
     ),
     Quirk(
-        "nvidia-boot-settings",
-        "redfish",
-        {"vendor": ("NVIDIA",)},
-        "boot_settings",
-        "/Settings",
-        # The override lies in /Systems/System_0/Settings; the mode is told nowhere.
-        "GB200 NVL 24.12-8 as recorded; NVIDIA/libredfish src/nvidia_gbx00.rs",
-    ),
-    Quirk(
-        "bluefield-boot-settings",
-        "redfish",
-        {"vendor": ("Nvidia",), "product": ("Nvidia-BMCMezz",)},
-        "boot_settings",
-        "/Settings",
-        "BlueField-3 BMC BF-24.10-10 as recorded",
-    ),
-    Quirk(
         "gh200-uefi-http",
         "redfish",
         {"vendor": ("NVIDIA",), "model": ("GH200",)},
@@ -199,10 +173,10 @@ def names_fact(protocol: str, fact: str) -> bool:
     return any(row.protocol == protocol and fact in row.match for row in QUIRKS)
 
 
-def matching(protocol: str, facts: Mapping[str, str], rows: tuple[Quirk, ...] = QUIRKS) -> dict[str, Quirk]:
+def matching(protocol: str, facts: Mapping[str, str], rows: tuple[Quirk, ...] | None = None) -> dict[str, Quirk]:
     """The rows that fit, by behaviour; a later row of the same behaviour wins."""
     return {
         row.behaviour: row
-        for row in rows
+        for row in (QUIRKS if rows is None else rows)
         if row.protocol == protocol and all(facts.get(key, "") in values for key, values in row.match.items())
     }

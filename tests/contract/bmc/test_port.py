@@ -167,6 +167,18 @@ def test_a_disk_boot_is_no_network_boot(rig: Rig) -> None:
     assert "booted from a disk" in str(caught.value)
 
 
+def test_t1_a_boot_of_another_port_is_no_proof(rig: Rig) -> None:
+    """The node did boot from a network: by a port that nobody asked for, and perhaps another server's image."""
+
+    def other_port() -> Any:
+        found = rig.probe()
+        return found and {**found, "cmdline": "quiet BOOTIF=01-52-54-00-00-00-02"}
+
+    with pytest.raises(NotProven) as caught:
+        boot(rig, Ctx(boot_probe=other_port), power="on", prove="boot")
+    assert "BOOTIF 01-52-54-00-00-00-02" in caught.value.seen
+
+
 @pytest.mark.slow
 def test_an_old_boot_is_no_new_one(rig: Rig) -> None:
     old = {"boot_id": "the-old-one", "cmdline": "BOOTIF=01-52-54-00-00-00-01", "uptime": "86400"}
