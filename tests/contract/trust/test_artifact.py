@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 import trustme
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import image_verify
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
@@ -191,6 +192,15 @@ def test_t1_a_file_that_was_cut_while_it_was_read_is_no_other_file(image: Any, w
     web.short = 3
     result = verify(declared, timeout=2)
     assert findings(result) == {"unreachable"}, result["msg"]
+
+
+@pytest.mark.parametrize("change", [-3, 3])
+def test_t1_a_file_that_changes_its_length_while_it_is_read_is_not_whole(image: Any, change: int) -> None:
+    size = image.artifact.stat().st_size
+    with fetch.opened(str(image.artifact), ca_path=None, timeout=5) as source:
+        os.truncate(image.artifact, size + change)
+        with pytest.raises(Unreachable, match="ended early"):
+            list(source.pieces)
 
 
 def test_a_short_answer_is_inconclusive(image: Any, web: Any) -> None:
