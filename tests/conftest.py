@@ -32,7 +32,9 @@ REAL_SERVICES = {"cluster", "slurm", "ironic_site", "postgresql"}
 REAL_PARAMETERS = {"emulator", "ipmi_sim", "ironic", "postgresql"}
 # Files whose tests run ansible-playbook for each verb, by both doors or through a jump host
 WHOLE_RUNS = {"test_doors.py", "test_playbook.py", "test_jump_host.py", "test_election.py"}
-CONTRACT = Path(__file__).resolve().parent / "contract"
+TESTS = Path(__file__).resolve().parent
+# One worker for all tests of a file: what its session fixtures start is started once, and a tree is read once.
+TOGETHER = {TESTS / "contract", TESTS / "tree"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,8 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(without_root)
         if starts_services(item):
             item.add_marker("slow")
-        if CONTRACT in item.path.parents:
-            # One worker a file: what its session fixtures start is started once.
+        if TOGETHER & set(item.path.parents):
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 

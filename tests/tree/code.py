@@ -34,6 +34,12 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(text(path))
 
 
+@functools.cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All of it. Most rules look through every file, and to walk a tree takes longer than to parse it."""
+    return tuple(ast.walk(tree))
+
+
 def parsed(root: Path, *folders: str) -> Iterator[tuple[str, ast.Module]]:
     for path in under(root, *folders, suffix=".py"):
         yield path.relative_to(root).as_posix(), tree_of(path)
@@ -51,7 +57,7 @@ def doc_lines(tree: ast.Module) -> int:
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return (node for node in nodes(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def is_table(tree: ast.Module) -> bool:
@@ -105,7 +111,7 @@ def sleeps(root: Path) -> list[str]:
         f"{name}:{node.lineno}"
         for name, tree in parsed(root, "plugins")
         if name != THE_WAIT
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call) and called_name(node) == "sleep"
     ]
 
@@ -118,7 +124,7 @@ def fails_below_main(root: Path) -> list[str]:
         module = name.startswith("plugins/modules/")
         complaints += [
             f"{name}:{node.lineno}"
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.Call) and called_name(node) == "fail_json" and not (module and id(node) in allowed)
         ]
     return complaints
@@ -128,7 +134,7 @@ def bare_excepts(root: Path) -> list[str]:
     return [
         f"{name}:{node.lineno}"
         for name, tree in parsed(root, "plugins", "roles", "make", "tests")
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ExceptHandler) and node.type is None
     ]
 
@@ -147,7 +153,7 @@ def not_for_old_python(root: Path) -> list[str]:
 def imported(name: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Full names of what a file imports; `name` is its path and resolves relative imports."""
     package = ["ansible_collections", "gpufleet", "baremetal", *name.split("/")[:-1]]
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,21 @@ def _load(name: str) -> Any:
 
 
 ironic_api = _load("ironic_list_server")
+forked_inventory = _load("forked_inventory")
+_forks: Any = None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Before the first test: ansible-test forks for each, and what one of them starts is not the next one's."""
+    global _forks
+    if _forks is None and any("site" in getattr(item, "fixturenames", ()) for item in session.items):
+        _forks = forked_inventory.Forks(Path(tempfile.mkdtemp(prefix="gpufleet-inventory-")))
+
+
+def pytest_sessionfinish() -> None:
+    if _forks is not None:
+        _forks.close()
+        shutil.rmtree(_forks.folder, ignore_errors=True)
 
 
 class Answer:
@@ -70,10 +87,13 @@ class Site:
         *argv: str,
         ok: bool = True,
         config: Path | None = None,
-        program: str = "ansible-inventory",
+        program: str = "",
     ) -> Answer:
-        """ansible-inventory --list as an automation controller calls it: what cannot be parsed is an error."""
-        path = Path(sys.executable).with_name(program)
+        """ansible-inventory --list as an automation controller calls it: what cannot be parsed is an error.
+
+        It runs in a fork of a process that has imported it; with ``program`` the program itself is started.
+        """
+        command = [program or "ansible-inventory", "-i", str(config or self.config), *(argv or ("--list", "--export"))]
         env = {key: value for key, value in os.environ.items() if not key.startswith(("GPUFLEET_", "ANSIBLE_"))}
         env.update(
             ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS),
@@ -82,13 +102,16 @@ class Site:
             ANSIBLE_NOCOLOR="1",
         )
         env.update(self.env)
-        done = subprocess.run(
-            [str(path), "-i", str(config or self.config), *(argv or ("--list", "--export"))],
-            env=env, capture_output=True, text=True, timeout=120, check=False, cwd=self.folder,
-        )  # fmt: skip
-        answer = Answer(done)
+        answer = Answer((self._started if program else _forks.run)(command, env, self.folder))
         assert (answer.rc == 0) == ok, answer.text[-3000:]
         return answer
+
+    @staticmethod
+    def _started(command: list[str], env: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+        path = Path(sys.executable).with_name(command[0])
+        return subprocess.run(
+            [str(path), *command[1:]], env=env, capture_output=True, text=True, timeout=120, check=False, cwd=folder
+        )
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def test_s1_no_field_of_a_source_is_a_template(trapped: tuple[Any, Traps, int]) 
 def test_s1_an_exported_inventory_wakes_nothing_in_a_job(trapped: tuple[Any, Traps, int], tmp_path: Path) -> None:
     """ansible-core trusts what an inventory script prints, and so a job trusts what a controller stored."""
     site, traps, fields = trapped
-    exported = site.ask()
+    exported = site.ask(program="ansible-inventory")
     assert traps.sprung() == []
     script = tmp_path / "stored"
     document = json.dumps(exported.data).replace("'", "'\\''")
