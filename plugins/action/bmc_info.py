@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.rehearsal import rehearse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import INFO_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 

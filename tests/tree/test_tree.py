@@ -34,6 +34,8 @@ RULES = (
     layout.flat_drivers,
     layout.arrows_up,
     layout.drivers_that_meet,
+    layout.drivers_past_the_registry,
+    layout.import_circles,
     names.names_that_compute,
     names.half_drivers,
     names.options_unheard_of,

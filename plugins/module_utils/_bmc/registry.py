@@ -13,6 +13,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import nam
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import Bmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.driver import IpmiBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.rehearsal import (
+    rehearse as rehearse_redfish,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -32,3 +35,8 @@ def connect(params: Mapping[str, Any], ctx: Context) -> Bmc:
             f"no driver for the BMC protocol {protocol}", node=ctx.node, wanted=" or ".join(sorted(DRIVERS))
         )
     return DRIVERS[protocol](params, ctx)
+
+
+def rehearse() -> None:
+    """Before workers fork: let each driver that gains by it do once what they will all do."""
+    rehearse_redfish()
