@@ -21,6 +21,7 @@ class ActionModule(BatchAction):
     HOST_VARS = {
         "provisioner": "gpufleet_provisioner",
         "provisioner_url": "gpufleet_provisioner_url",
+        "provisioner_cloud": "gpufleet_provisioner_cloud",
         "provisioner_id": "gpufleet_provisioner_id",
         "image": "gpufleet_image",
         "boot_mac": "gpufleet_boot_mac",

@@ -148,6 +148,12 @@ class DeadlineExceeded(NotProven):
     kind = "deadline"
 
 
+class WrongMachine(FleetError):
+    """What a peer tells of the machine contradicts what the inventory says of it; nothing was written."""
+
+    kind = "wrong_machine"
+
+
 class NotOurs(FleetError):
     kind = "not_ours"
 

@@ -65,8 +65,9 @@ options:
     type: str
   image:
     description:
-      - The image to deploy, with the keys C(name), C(version), C(url), C(sha256), C(kernel_url), and C(format) which
-        is V(ramdisk) or V(whole-disk). Taken from the host variable C(gpufleet_image).
+      - The image to deploy, with the keys C(name), C(version), C(url), C(sha256), C(kernel_url), C(named) which is its
+        name at a provisioner that has images of its own, and C(format) which is V(ramdisk) or V(whole-disk). Taken from
+        the host variable C(gpufleet_image).
       - On MAAS the image must have been uploaded as the custom image C(NAME-VERSION), and its SHA-256 is compared.
     type: dict
   properties:
@@ -185,7 +186,9 @@ pending:
   returned: success
   type: bool
 step:
-  description: The transition that was begun; empty where none was.
+  description:
+    - The transition that was begun; empty where none was. V(boot) where the record is right and the machine must now be
+      booted from the network by others, since its provisioner boots nothing.
   returned: success
   type: str
 maintenance:

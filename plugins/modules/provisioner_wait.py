@@ -18,6 +18,7 @@ description:
     fails only for what concerns all of them, a refused login or a provisioner that gives no answer until the end.
   - V(deployed) is the provisioner's word, and no proof of what runs on the node. See
     M(gpufleet.baremetal.image_verify).
+  - A node whose machine must now be booted by others gets a verdict that says so, see O(booted).
   - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(deploy_id), C(boot_mac),
     C(serial) and C(driver).
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -58,6 +59,13 @@ options:
     description: Ask for the disks to be erased, where a node has to be released on its way.
     type: bool
     default: false
+  booted:
+    description:
+      - Where the provisioner boots nothing itself, its record is made right, and somebody else must then boot the
+        machine. Such a node gets its verdict at once, with V(step) C(boot). Boot it, for instance with
+        M(gpufleet.baremetal.pxe_boot), and watch it again with this option, under which its boot is waited for.
+    type: bool
+    default: false
   run_id:
     description: The run that asks. Filled in by the action on the controller.
     type: str
@@ -81,7 +89,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdicts:
-  description: One for each host.
+  description:
+    - One for each host. C(step) is V(boot) where the machine must now be booted from the network, and empty otherwise.
   returned: success
   type: dict
   sample:
@@ -92,6 +101,7 @@ verdicts:
       provisioner_id: 4c4c4544-0038-3510-8052-b4c04f4d3132
       seconds: 412.7
       reason: ""
+      step: ""
 polls:
   description: How many times the batch was looked at.
   returned: success

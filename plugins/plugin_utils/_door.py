@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import mask, redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
@@ -261,8 +262,13 @@ class VerbAction(ActionBase):
             force_reason=str(params.get("force_reason") or ""),
             secrets=self._secrets,
             parent=self._run_as.pid,
-            managed_by=str(self.host_var("gpufleet_provisioner") or "") if self.PAST_PROVISIONER else "",
+            managed_by=self._power_owner() if self.PAST_PROVISIONER else "",
         )
+
+    def _power_owner(self) -> str:
+        """The provisioner that switches this node's power itself, if there is one."""
+        name = str(self.host_var("gpufleet_provisioner") or "")
+        return "" if name in provisioners.POWERLESS else name
 
     def _record(self, result: dict[str, Any]) -> None:
         """Write the verb's events, and one outcome where it wrote; nothing at all in check mode."""

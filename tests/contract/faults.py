@@ -20,7 +20,6 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-import shlex
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -157,9 +156,10 @@ class ToolFaults(Faults):
         self.unusable = tuple(way for way in ways if way != REFUSAL)
         self.path.mkdir(parents=True, exist_ok=True)
         for name, real in tools.items():
-            argv = [sys.executable, "-ISE", str(WRAPPER), str(folder), name, *real]
             script = self.path / name
-            script.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} -- "$@"\n', encoding="utf-8")
+            call = f"main({str(folder)!r}, {name!r}, {list(real)!r}, sys.argv[1:])"
+            lines = ["import sys", f"sys.path.insert(0, {str(WRAPPER.parent)!r})", "from faulty_tool import main", call]
+            script.write_text("\n".join([f"#!{sys.executable} -ISE", *lines, ""]), encoding="utf-8")
             script.chmod(0o755)
         self.forget()
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stands before a command-line tool: notes each call, and ends it as the state file says.
 
-``faulty_tool.py FOLDER NAME REAL... -- ARGUMENT...``; :class:`contract.faults.ToolFaults` writes FOLDER.
+:class:`contract.faults.ToolFaults` writes a small script for each tool, which calls :func:`main`, and its state file.
 """
 
 from __future__ import annotations
@@ -13,14 +13,10 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 
 
-def main() -> None:
-    folder, name, *rest = sys.argv[1:]
-    at = rest.index("--")
-    real, argv = rest[:at], rest[at + 1 :]
+def main(folder: str, name: str, real: list[str], argv: list[str]) -> None:
     way, lost = judged(folder, [name, *argv])
     if way is not None:
         sys.stdout.write(way["out"])
@@ -29,6 +25,8 @@ def main() -> None:
         sys.stderr.flush()
         end(way["code"])
     if lost:
+        import subprocess  # what is seldom needed is not paid for by each call
+
         subprocess.run([*real, *argv], capture_output=True, check=False)
         end(-signal.SIGKILL)
     os.execv(real[0], [*real, *argv])
@@ -59,7 +57,3 @@ def end(code: int) -> None:
     if code < 0:
         os.kill(os.getpid(), -code)
     os._exit(code)
-
-
-if __name__ == "__main__":
-    main()

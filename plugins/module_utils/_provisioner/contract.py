@@ -4,8 +4,26 @@
 """The contract that every provisioner's driver fulfils. PRIVATE to the collection.
 
 A provisioner is a state machine of its own. A driver brings two literal tables: one from its native states to
-ours, and one that names the next step from a native state towards a goal. Everything else (who may write, what is
-foreign, when to stop) is the same for all and lives in the verbs.
+ours, and one that names the next step from a native state towards a goal. Everything else (who may write, which
+machine it is, what is foreign, when to stop, whose turn it is) is the same for all and lives in the verbs.
+
+**What a driver owes.** A package ``_provisioner/NAME/`` with a subclass of :class:`Driver`, one line in the registry,
+one in ``names.py``, and a green contract suite (``tests/contract/provisioner``), for which it brings one adapter.
+
+* Tables: ``states_map``, ``steps`` (a row for each of :data:`GOALS`; a native state without a cell is :data:`STOP`),
+  ``leads_to`` and ``destructive``.
+* What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``. The verbs then answer with
+  ``Unsupported``, and the driver is never asked.
+* What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``.
+* Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`. They never write.
+* Writing: :meth:`enrol`, :meth:`start` (or :meth:`start_many`), :meth:`annotate`, :meth:`hold`, :meth:`lift`. Each
+  asks ``ctx.may_write`` before every single request, and sends nothing on False. Each is called with the right
+  machine proven, and where the driver is ``serial`` in its turn.
+* An effect is read, never believed: what was written is read back wherever an answer can lie.
+* Errors are those of ``_errors.py``: ``Unreachable`` and ``BadAnswer`` where nothing usable was heard (asked again by a
+  wait), ``AuthFailed`` (told once, for all), ``Refused`` and ``ConfigError``. Never a secret in any of them.
+* Run again: a deployment is known by what was noted for it (:meth:`Image.identity`), noted before or with the write
+  that begins it, so that a run that was killed anywhere neither repeats nor forgets it.
 """
 
 from __future__ import annotations
@@ -16,14 +34,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
-    clean_run,
-    has_form,
-    make_token,
-    run_of,
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    Fenced,
+    FleetError,
+    MissingLibrary,
+    NotOurs,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 # Our names of the states; OTHER is what only the provisioner's own people understand.
@@ -34,100 +53,17 @@ OTHER, ABSENT = "other", "absent"
 #: Goals of the step tables.
 GOALS = names.GOALS
 
-# Steps that are no request: the goal is reached; the provisioner is at work; only a person can go on from here.
-DONE, WAIT, STOP = "done", "wait", "stop"
+# Steps that are no request to the provisioner: the goal is reached; it is at work; only a person can go on from here;
+# the record is right and the machine must now boot from the network, which whoever drives its BMC brings about.
+DONE, WAIT, STOP, BOOT = "done", "wait", "stop", "boot"
+NO_REQUEST = frozenset({DONE, WAIT, STOP, BOOT})
+
+#: These concern all nodes of a batch: no verdict of one node can tell them.
+OF_ALL = (AuthFailed, Fenced, MissingLibrary)
 
 #: A cell of a step table: a step, or (fact, cell if it holds, cell if not).
 Cell = Union[str, tuple]
 StepTable = Mapping[str, Mapping[str, Cell]]
-
-
-@dataclass(frozen=True)
-class Image:
-    """The image a node is to run, out of the host variable ``gpufleet_image``."""
-
-    name: str
-    version: str
-    url: str
-    sha256: str = ""
-    kernel_url: str = ""
-    format: str = "ramdisk"
-    #: Tells one deployment of this image from the next; empty where any will do.
-    deploy_id: str = ""
-
-    @classmethod
-    def of(cls, mapping: Mapping[str, Any] | None, *, node: str = "") -> Image | None:
-        """:raises ConfigError: where a key that identifies the image is missing."""
-        if not mapping:
-            return None
-        missing = [key for key in ("name", "version", "url") if not mapping.get(key)]
-        if missing:
-            raise ConfigError(
-                f"the image lacks {', '.join(missing)}",
-                node=node,
-                do="complete gpufleet_image: name, version and url say what is deployed",
-            )
-        picked = {key: str(mapping[key]) for key in cls.__dataclass_fields__ if mapping.get(key)}
-        if picked.get("format", "ramdisk") not in ("ramdisk", "whole-disk"):
-            raise ConfigError(f"unknown image format {picked['format']}", node=node, wanted="ramdisk or whole-disk")
-        return cls(**picked)
-
-    @property
-    def label(self) -> str:
-        """What a person and a provisioner's image list call it."""
-        return "".join(char if char.isalnum() or char in "._-" else "-" for char in f"{self.name}-{self.version}")
-
-    def identity(self) -> dict[str, str]:
-        """What is noted at the provisioner, to know the image again."""
-        noted = {"name": self.name, "version": self.version, "url": self.url, "sha256": self.sha256}
-        return {**noted, "deploy_id": self.deploy_id} if self.deploy_id else noted
-
-    def is_noted(self, noted: Mapping[str, Any]) -> bool:
-        """Is this the image, and where one is asked for this very deployment, that the provisioner's note tells of?"""
-        return all(str(noted.get(key) or "") == value for key, value in self.identity().items())
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is known and wanted of one node."""
-
-    host: str
-    provisioner_id: str = ""
-    name: str = ""
-    boot_mac: str = ""
-    serial: str = ""
-    bmc: Mapping[str, Any] = field(default_factory=dict)
-    image: Image | None = None
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    extras: Mapping[str, Any] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    erase: bool = False
-    redeploy: bool = False
-    update_password: bool = False
-    #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
-    run: str = "module"
-    runs: frozenset[str] | None = None
-
-    @property
-    def key(self) -> str:
-        """By what the provisioner is asked for the node."""
-        return self.provisioner_id or self.name or self.host
-
-    def token(self, why: str) -> str:
-        """What a hold of this run reads."""
-        return make_token(self.run, why)
-
-    def not_ours(self, node: NodeState) -> str:
-        """Why the node is not ours to touch, in words; empty where it is.
-
-        The form of a token proves nothing, since another site's controller writes the same: the run in it must be
-        one that our own ledger knows for this node.
-        """
-        if node.foreign:
-            return node.foreign
-        if self.runs is None or not has_form(node.hold) or run_of(node.hold) in self.runs | {clean_run(self.run)}:
-            return ""
-        return f"held by another controller of this kind: {node.hold}"
 
 
 @dataclass(frozen=True)
@@ -160,6 +96,19 @@ class NodeState:
 
 
 @dataclass(frozen=True)
+class Network:
+    """What the provisioner knows of a node's network cards.
+
+    macs: in the form of :func:`mac`. addresses: IP addresses, where it gives them. complete: are these all cards of
+    the machine, so that one that is not among them is not in it?
+    """
+
+    macs: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
+    complete: bool = False
+
+
+@dataclass(frozen=True)
 class Changes:
     """What enrolling changed of the provisioner's record: field by field, secrets masked."""
 
@@ -183,12 +132,38 @@ class Driver(ABC):
     #: Steps that can hit running work.
     destructive: frozenset[str]
 
+    #: Keys of gpufleet_image that it cannot do without: BY_URL, BY_NAME, or others.
+    image_needs: tuple[str, ...] = BY_URL
+    #: False: it switches no power and boots nothing. Power then goes to the BMC past it, without its maintenance, and
+    #: its step tables say BOOT where a machine must boot.
+    owns_power: bool = True
+    #: True: of two writes that it is sent at once it may lose one. The verbs send them one at a time.
+    serial: bool = False
+    #: Does it look at the hardware? Without, NodeState.inspection is "unsupported", which is no pass.
+    inspects: bool = True
+    #: Can it keep a hold of ours (the states maintenance and serviceable)?
+    holds: bool = True
+    #: Can it keep marks of ours (the option annotations)?
+    annotates: bool = True
+    #: Can it erase the disks with a release (the option erase)?
+    erases: bool = True
+
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
 
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where it is asked, without credentials: for messages, and the same for all who write there."""
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
     @abstractmethod
     def find(self, wanted: Wanted) -> NodeState | None:
-        """The node's whole record; None where the provisioner does not know it."""
+        """The node's whole record; None where the provisioner does not know it.
+
+        :raises WrongMachine: where it knows the node's MAC under another name.
+        """
 
     @abstractmethod
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
@@ -199,16 +174,67 @@ class Driver(ABC):
         """All these nodes in as few list requests as the API allows; what is not known is left out."""
 
     @abstractmethod
-    def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
-        """Make the record what is wanted; start nothing."""
+    def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
+        """Serial numbers that it knows of this machine, by where each is from. Without ``ask`` those of the record at
+        hand; with it, before a write, all of them, with what requests that takes. Blanks and placeholders left out."""
+
+    @abstractmethod
+    def network(self, node: NodeState, *, ask: bool) -> Network:
+        """The machine's cards and addresses as far as it knows them; ``ask`` as in :meth:`serials`."""
 
     @abstractmethod
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
         """What the step table's cells ask."""
 
+    def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
+        """The record after a write."""
+        found = self.find(replace(wanted, provisioner_id=node.id))
+        return found if found is not None else node.moved(ABSENT, ABSENT)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
+        """Make the record what is wanted; start nothing."""
+
     @abstractmethod
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
-        """Send the request or requests that begin this step."""
+        """Send the request or requests that begin this step. Never called with one of NO_REQUEST."""
+
+    def start_many(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> dict[str, FleetError]:
+        """Begin one step of many nodes; by host, why it was not begun. Worth its own code where one request serves
+        many nodes: there :meth:`permitted` tells for which of them it may be sent."""
+        failed: dict[str, FleetError] = {}
+        for node, wanted in nodes:
+            try:
+                self.start(step, node, wanted)
+            except OF_ALL:
+                raise
+            except FleetError as exc:
+                failed[wanted.host] = exc
+        return failed
+
+    def permitted(
+        self, what: str, step: str, nodes: Sequence[tuple[NodeState, Wanted]]
+    ) -> tuple[list[tuple[NodeState, Wanted]], dict[str, FleetError]]:
+        """Those of the nodes for which one write may be sent now, and why not for the others.
+
+        All are asked for at once; where that is refused, which of them it is about is told one by one.
+        """
+        hard = step in self.destructive
+        try:
+            may = self.ctx.may_write(what, destructive=hard, nodes=tuple(wanted.host for _node, wanted in nodes))
+            return (list(nodes) if may else []), {}
+        except NotOurs:
+            pass
+        granted: list[tuple[NodeState, Wanted]] = []
+        refused: dict[str, FleetError] = {}
+        for node, wanted in nodes:
+            try:
+                granted += [(node, wanted)] if self.ctx.may_write(what, destructive=hard, nodes=(wanted.host,)) else []
+            except NotOurs as exc:
+                refused[wanted.host] = exc
+        return granted, refused
 
     @abstractmethod
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
@@ -226,10 +252,7 @@ class Driver(ABC):
         """Is this hold one that a step of ours took for a moment, and a killed run left? The step takes it up again."""
         return False
 
-    def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
-        """The record after a write."""
-        found = self.find(replace(wanted, provisioner_id=node.id))
-        return found if found is not None else node.moved(ABSENT, ABSENT)
+    # -- the tables --------------------------------------------------------------------------------------------
 
     def next_step(self, node: NodeState, goal: str, wanted: Wanted) -> str:
         """The next step of this node towards a goal, by the table."""
@@ -254,13 +277,6 @@ def resolve_cell(cell: Cell, facts: Any) -> str:
         fact, yes, no = cell
         cell = yes if known[fact] else no
     return cell
-
-
-def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
-    """What the option ``driver`` says to this driver: its own part, or all of it where it has no parts."""
-    given = params.get("driver") or {}
-    parts = names.DRIVERS.keys() & set(given)
-    return dict((given.get(provisioner) or {}) if parts else given)
 
 
 def mac(text: str) -> str:

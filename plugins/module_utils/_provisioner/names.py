@@ -34,6 +34,9 @@ DRIVERS: dict[str, tuple[str, ...]] = {
     "maas": ("provisioner_url", "provisioner_api_key", "provisioner_ca_path"),
 }
 
+#: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.
+POWERLESS: set[str] = set()
+
 #: What ``provisioner_node`` brings about.
 STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
 #: What ``provisioner_wait`` waits for: the goals of the drivers' step tables.

@@ -39,5 +39,6 @@ WAIT_SPEC = spec(
     interval={"type": "float", "default": 10.0},
     driver={"type": "dict", "default": {}},
     erase={"type": "bool", "default": False},
+    booted={"type": "bool", "default": False},
     run_id={"type": "str"},
 )

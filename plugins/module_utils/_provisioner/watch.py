@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The verb behind provisioner_wait: one list request a poll for a whole batch. PRIVATE to the collection.
 
-A node that rests on its way is sent on by its next step, once. A node that failed, came back to where it was, or
-is somebody else's gets a verdict; it never stops the others.
+A node that rests on its way is sent on by its next step, once. A node that failed, came back to where it was, must
+be booted by others, or is somebody else's gets a verdict; it never stops the others.
 """
 
 from __future__ import annotations
@@ -16,54 +16,58 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    AuthFailed,
     BadAnswer,
     ConfigError,
     DeadlineExceeded,
-    Fenced,
     FleetError,
-    MissingLibrary,
     NotOurs,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
+    BOOT,
     DEPLOYING,
     DONE,
     FAILED,
+    OF_ALL,
     STOP,
     WAIT,
     Driver,
-    Image,
     NodeState,
-    Wanted,
-    own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import with_deploy_id
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
+    can,
+    not_ours,
+    right_machine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, known_runs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 #: A provisioner may need this long to show that it has taken a step.
 _GRACE = 20.0
-#: These concern all nodes: no verdict of one node can tell them.
-_OF_ALL = (AuthFailed, Fenced, MissingLibrary)
 #: These may pass; only at the deadline they are the error.
 _OUTAGE = (Unreachable, BadAnswer)
+#: What must be the same for all hosts of one call, since one connection asks for all of them.
+_SHARED = ("provisioner", "provisioner_url", "provisioner_cloud")
+_BOOT_IS_DUE = "the record is right, and the machine must now boot from the network"
 
 
 def watch(params: Mapping[str, Any], ctx: Context) -> Result:
     """Poll the batch until every node has a verdict, or the time is up."""
-    wanted, verdicts = _batch(params, ctx)
     with connected(params, ctx) as driver:
-        batch = _Batch(driver, str(params["until"]), wanted, verdicts, ctx)
+        can(driver, params)
+        batch = _Batch(driver, params, ctx)
         try:
             ctx.wait(
                 batch.poll,
                 lambda left: not left,
                 timeout=0 if ctx.check_mode else float(params["timeout"]),
                 interval=float(params["interval"]),
-                wanted=f"{len(wanted)} nodes {params['until']}",
+                wanted=f"{batch.total} nodes {params['until']}",
                 seen=lambda left: batch.line(),
             )
         except DeadlineExceeded:
@@ -75,47 +79,15 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
     )
 
 
-def _batch(params: Mapping[str, Any], ctx: Context) -> tuple[list[Wanted], dict[str, dict[str, Any]]]:
-    """What is known of each node; those that this call cannot watch get their verdict at once."""
-    wanted: list[Wanted] = []
-    verdicts: dict[str, dict[str, Any]] = {}
-    provisioner = str(params.get("provisioner") or "")
-    for item in params.get("nodes") or []:
-        host = str(item.get("host") or item.get("name") or item.get("provisioner_id") or "")
-        if not host:
-            raise ConfigError("a node without host", seen=str(item), do="give each entry of nodes the key host")
-        elsewhere = _elsewhere(item, params)
-        if elsewhere:
-            verdicts[host] = _verdict(False, 0.0, None, elsewhere)
-            continue
-        wanted.append(
-            Wanted(
-                host=host,
-                provisioner_id=str(item.get("provisioner_id") or ""),
-                name=str(item.get("name") or host),
-                boot_mac=str(item.get("boot_mac") or ""),
-                serial=str(item.get("serial") or ""),
-                image=Image.of(with_deploy_id(item.get("image"), item.get("deploy_id")), node=host),
-                extras=own_extras({"driver": item.get("driver") or params.get("driver")}, provisioner),
-                erase=bool(params.get("erase")),
-                run=str(params.get("run_id") or "module"),
-                runs=known_runs(item),
-            )
-        )
-    if not wanted and not verdicts:
-        raise ConfigError("no nodes to watch", node=ctx.node, do="give nodes, or call it in a play with hosts")
-    return wanted, verdicts
-
-
 def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    for key in ("provisioner", "provisioner_url"):
+    for key in _SHARED:
         own, asked = item.get(key), params.get(key)
         if own and asked and own != asked:
             return f"its {key} is {own}, and this batch asks {asked}: watch them in separate plays"
     return ""
 
 
-def _verdict(ok: bool, seconds: float, node: NodeState | None, reason: str) -> dict[str, Any]:
+def _verdict(ok: bool, seconds: float, node: NodeState | None, reason: str, step: str = "") -> dict[str, Any]:
     return {
         "ok": ok,
         "state": node.state if node else ABSENT,
@@ -123,6 +95,7 @@ def _verdict(ok: bool, seconds: float, node: NodeState | None, reason: str) -> d
         "provisioner_id": node.id if node else "",
         "seconds": round(seconds, 1),
         "reason": reason,
+        "step": step,
     }
 
 
@@ -137,34 +110,60 @@ class _Sent:
 
 
 class _Batch:
-    def __init__(
-        self,
-        driver: Driver,
-        goal: str,
-        wanted: Sequence[Wanted],
-        verdicts: dict[str, dict[str, Any]],
-        ctx: Context,
-    ) -> None:
-        self.verdicts = verdicts
+    def __init__(self, driver: Driver, params: Mapping[str, Any], ctx: Context) -> None:
+        self.verdicts: dict[str, dict[str, Any]] = {}
         self.polls = 0
-        self.steps: dict[str, list[str]] = {one.host: [] for one in wanted}
         self._driver = driver
-        self._goal = goal
-        self._open = {one.host: one for one in wanted}
-        self._total = len(wanted)
+        self._goal = str(params["until"])
+        self._booted = bool(params.get("booted"))
+        self._open: dict[str, Wanted] = {}
+        self._take_up(params, ctx)
+        self.total = len(self._open)
+        self.steps: dict[str, list[str]] = {host: [] for host in self._open}
         self._ctx = ctx
         self._began = time.monotonic()
         self._ids: dict[str, str] | None = None
         self._last: dict[str, NodeState] = {}
         self._sent: dict[str, list[_Sent]] = {}
+        self._due: dict[str, list[tuple[NodeState, Wanted]]] = {}
         self._outage: FleetError | None = None
         self._unsent: dict[str, str] = {}
         self._said = ""
+
+    def _take_up(self, params: Mapping[str, Any], ctx: Context) -> None:
+        """What is known of each node; those that this call cannot watch get their verdict at once."""
+        for item in params.get("nodes") or []:
+            host = wants.host_of(item)
+            elsewhere = _elsewhere(item, params)
+            if elsewhere:
+                self.verdicts[host] = _verdict(False, 0.0, None, elsewhere)
+            else:
+                self._open[host] = wants.of_batch(item, params, self._driver.name, self._driver.image_needs)
+        if not self._open and not self.verdicts:
+            raise ConfigError("no nodes to watch", node=ctx.node, do="give nodes, or call it in a play with hosts")
+
+    # -- one poll ----------------------------------------------------------------------------------------------
 
     def poll(self) -> int:
         """Look at all open nodes once; returns how many are still without a verdict."""
         if not self._open:
             return 0
+        found = self._seen()
+        if found is None:
+            return len(self._open)
+        self.polls += 1
+        self._due = {}
+        for host, wanted in list(self._open.items()):
+            self._on_its_own(host, self._look, wanted, found.get((self._ids or {}).get(host, "")))
+        if self.polls == 1:
+            self._foresee()
+        for step, nodes in self._due.items():
+            self._send(step, nodes)
+        self._progress()
+        return len(self._open)
+
+    def _seen(self) -> dict[str, NodeState] | None:
+        """The nodes by their ids; None in an outage, which may pass."""
         try:
             if self._ids is None:
                 self._ids = self._driver.resolve(list(self._open.values()))
@@ -172,50 +171,54 @@ class _Batch:
         except _OUTAGE as exc:
             self._outage = exc
             self._ctx.say(f"no usable answer from {self._driver.name}, asking again: {exc.what}")
-            return len(self._open)
+            return None
         self._outage = None
-        self.polls += 1
-        for host, wanted in list(self._open.items()):
-            node = found.get(self._ids.get(host, ""))
-            self._look(wanted, node)
-        if self.polls == 1:
-            self._foresee()
-        self._progress()
-        return len(self._open)
+        return found
 
-    def _look(self, wanted: Wanted, node: NodeState | None) -> None:
-        host = wanted.host
-        if node is None:
-            self._close(host, False, f"{self._driver.name} does not know {wanted.key}")
-            return
-        self._last[host] = node
+    def _on_its_own(self, host: str, do: Any, *args: Any) -> None:
+        """What goes wrong with one node is that node's verdict, unless it concerns all."""
         try:
-            self._judge(wanted, node)
-        except _OF_ALL:
+            do(*args)
+        except OF_ALL:
             raise
-        except _OUTAGE as exc:
-            self._unsent[host] = str(exc)  # asked again at the next poll
         except FleetError as exc:
+            self._went_wrong(host, exc)
+
+    def _went_wrong(self, host: str, exc: FleetError) -> None:
+        if isinstance(exc, _OUTAGE):
+            self._unsent[host] = str(exc)  # asked again at the next poll
+        else:
             self._close(host, False, str(exc.located(node=host)))
 
-    def _judge(self, wanted: Wanted, node: NodeState) -> None:
+    def _look(self, wanted: Wanted, node: NodeState | None) -> None:
+        if node is None:
+            self._close(wanted.host, False, f"{self._driver.name} does not know {wanted.key}")
+            return
+        self._last[wanted.host] = node
+        right_machine(self._driver, node, wanted, ask=False)
         step = self._driver.next_step(node, self._goal, wanted)
-        if step == DONE:
-            self._close(wanted.host, True, "")
-        elif wanted.not_ours(node):
-            self._close(wanted.host, False, f"not ours to touch: {wanted.not_ours(node)}")
-        elif node.state == FAILED:
-            self._close(wanted.host, False, f"{node.native}: {node.last_error or 'no reason given'}")
-        elif step == STOP:
-            self._close(wanted.host, False, f"{node.native} needs a person: {node.last_error or 'no reason given'}")
-        elif step == WAIT:
-            return
-        elif node.maintenance and has_form(node.hold) and not self._driver.left_over(node):
-            self._close(wanted.host, False, f"in our own maintenance ({node.hold}): nothing goes on until it is lifted")
-        elif self._ctx.check_mode:
-            return
-        elif self._may_send(wanted.host, node, step):
-            self._send(wanted, node, step)
+        reason = "" if step == DONE else self._no_way_on(wanted, node, step)
+        if step == DONE or reason:
+            self._close(wanted.host, step == DONE, reason)
+        elif step == BOOT and not self._booted:
+            self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
+        elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
+            right_machine(self._driver, node, wanted)
+            self._due.setdefault(step, []).append((node, wanted))
+
+    def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> str:
+        """Why nothing of ours brings this node on, in words; empty where something does."""
+        foreign = not_ours(node, wanted)
+        if foreign:
+            return f"not ours to touch: {foreign}"
+        error = node.last_error or "no reason given"
+        if node.state == FAILED:
+            return f"{node.native}: {error}"
+        if step == STOP:
+            return f"{node.native} needs a person: {error}"
+        if step != WAIT and node.maintenance and has_form(node.hold) and not self._driver.left_over(node):
+            return f"in our own maintenance ({node.hold}): nothing goes on until it is lifted"
+        return ""
 
     def _may_send(self, host: str, node: NodeState, step: str) -> bool:
         """Each step once: a node that is back where it was has not made it."""
@@ -230,12 +233,21 @@ class _Batch:
         self._close(host, False, f"{step} led back to {node.native}: {reason}")
         return False
 
-    def _send(self, wanted: Wanted, node: NodeState, step: str) -> None:
-        self._driver.start(step, node, wanted)
-        self._sent[wanted.host].append(_Sent(node.native, step, node.stamp, time.monotonic()))
-        self.steps[wanted.host].append(step)
-        self._unsent.pop(wanted.host, None)
-        self._ctx.say(f"{wanted.host}: {node.native}: {step}")
+    def _send(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> None:
+        nodes = [(node, wanted) for node, wanted in nodes if wanted.host in self._open]
+        if not nodes:
+            return
+        with turn(self._driver, self._ctx):
+            failed = self._driver.start_many(step, nodes)
+        for node, wanted in nodes:
+            host = wanted.host
+            if host in failed:
+                self._went_wrong(host, failed[host])
+                continue
+            self._sent[host].append(_Sent(node.native, step, node.stamp, time.monotonic()))
+            self.steps[host].append(step)
+            self._unsent.pop(host, None)
+            self._ctx.say(f"{host}: {node.native}: {step}")
 
     def _foresee(self) -> None:
         """The proof that a node is drained is fresh now, and may be minutes old when a later step needs it."""
@@ -250,9 +262,11 @@ class _Batch:
             except NotOurs:
                 continue  # told when, and if, the step comes
 
-    def _close(self, host: str, ok: bool, reason: str) -> None:
+    # -- verdicts ----------------------------------------------------------------------------------------------
+
+    def _close(self, host: str, ok: bool, reason: str, step: str = "") -> None:
         node = self._last.get(host)
-        self.verdicts[host] = _verdict(ok, time.monotonic() - self._began, node, reason)
+        self.verdicts[host] = _verdict(ok, time.monotonic() - self._began, node, reason, step)
         self._open.pop(host, None)
 
     def line(self) -> str:
@@ -261,9 +275,9 @@ class _Batch:
         parts = [f"{passed}/{len(self.verdicts) + len(self._open)} {self._goal}"]
         underway = Counter(self._last[host].native for host in self._open if host in self._last)
         parts += [f"{count} {native}" for native, count in sorted(underway.items())]
-        failed = len(self.verdicts) - passed
-        if failed:
-            parts.append(f"{failed} not")
+        to_boot = sum(1 for verdict in self.verdicts.values() if verdict["step"] == BOOT)
+        failed = len(self.verdicts) - passed - to_boot
+        parts += [f"{count} {what}" for count, what in ((to_boot, "to boot"), (failed, "not")) if count]
         return ", ".join(parts)
 
     def _progress(self) -> None:

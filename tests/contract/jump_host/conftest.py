@@ -19,7 +19,7 @@ for folder in ("jump_host", "provisioner", "scheduler"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
 
 import jump
-import sites
+import service_sites
 import slurm_cluster
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from fake_bmc.tls import Authority
@@ -60,9 +60,9 @@ def bmc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FakeBmc, dic
 
 
 @pytest.fixture
-def maas(tmp_path: Path) -> Iterator[sites.MaasSite]:
+def maas(tmp_path: Path) -> Iterator[service_sites.MaasSite]:
     (tmp_path / "maas").mkdir()
-    site = sites.MaasSite(tmp_path / "maas")
+    site = service_sites.MaasSite(tmp_path / "maas")
     yield site
     site.server.close()
 

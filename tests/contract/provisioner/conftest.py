@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One Ironic and one MAAS for all tests of this folder; every test brings nodes of its own."""
+"""One provisioner of each kind for all tests of this folder; every test brings nodes of its own."""
 
 from __future__ import annotations
 
@@ -16,36 +16,69 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import ironic_server
-import sites
+import service_sites
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
+from command_line import driver as command_line_driver
+from command_line import site as command_line_site
+from task_queue import driver as task_queue_driver
+from task_queue import site as task_queue_site
 
 
 @pytest.fixture(scope="session")
-def ironic_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sites.IronicSite]:
+def ironic_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service_sites.IronicSite]:
     reason = ironic_server.missing()
     if reason:
         pytest.skip(reason)
     server = ironic_server.IronicServer(tmp_path_factory.mktemp("ironic"))
     try:
         server.start()
-        yield sites.IronicSite(server)
+        yield service_sites.IronicSite(server)
     finally:
         server.stop()
 
 
 @pytest.fixture(scope="session")
-def maas_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sites.MaasSite]:
-    site = sites.MaasSite(tmp_path_factory.mktemp("maas"))
+def maas_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service_sites.MaasSite]:
+    site = service_sites.MaasSite(tmp_path_factory.mktemp("maas"))
     yield site
-    site.server.close()
+    site.close()
 
 
-@pytest.fixture(params=["maas", pytest.param("ironic", marks=pytest.mark.slow)])
-def site(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(scope="session")
+def imagectl_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    registry.register(command_line_driver.CommandLineDriver)
+    yield command_line_site.CommandLineSite(tmp_path_factory.mktemp("imagectl"))
+
+
+@pytest.fixture(scope="session")
+def taskqueue_site() -> Iterator[Any]:
+    registry.register(task_queue_driver.TaskQueueDriver, ("provisioner_url", "provisioner_password"))
+    site = task_queue_site.TaskQueueSite()
+    yield site
+    site.close()
+
+
+#: Those behind a proxy.
+SERVICES = ("maas", "taskqueue", pytest.param("ironic", marks=pytest.mark.slow))
+
+
+def _in_good_health(request: pytest.FixtureRequest) -> Iterator[Any]:
     chosen = request.getfixturevalue(f"{request.param}_site")
-    chosen.proxy.forget()
+    chosen.faults.forget()
     yield chosen
-    chosen.proxy.forget()
+    chosen.faults.forget()
+
+
+@pytest.fixture(params=["imagectl", *SERVICES])
+def site(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Every provisioner that there is a driver for, in turn: add yours here."""
+    yield from _in_good_health(request)
+
+
+@pytest.fixture(params=SERVICES)
+def service(request: pytest.FixtureRequest) -> Iterator[Any]:
+    yield from _in_good_health(request)
 
 
 @pytest.fixture(autouse=True)

@@ -1,47 +1,65 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two provisioners, seen alike by the contract suite. What it does behind the driver's back is done here."""
+"""What the contract suite needs to know of a provisioner: one adapter each, and nothing else tells them apart.
+
+A new driver brings one subclass of :class:`Site`. What its driver cannot do it declares as the contract says; what
+only its tests cannot do is declared here, as data.
+"""
 
 from __future__ import annotations
 
-import base64
 import itertools
-import json
 import time
-import urllib.request
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from contract.proxy import Proxy
-from ironic_server import PASSWORD, USER, IronicServer
-from maas_server.config import Config, User
-from maas_server.server import MaasServer
-from maas_server.statuses import NAMES
-from maas_server.store import Machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from contract.faults import Faults
 
 BMC_PASSWORD = "bmc-Sup3rSecret"
-_numbers = itertools.count(int(time.time()) % 100000 * 100)
-
 SHA = {"1": "1" * 64, "2": "2" * 64}
+_numbers = itertools.count(int(time.time()) % 100000 * 100)
 
 
 class Site:
-    """What the suite needs of a provisioner."""
+    """A provisioner in good health, and what can be done to it behind the driver's back."""
 
+    #: The driver's name.
     name: str
-    secrets: tuple[str, ...]
-    #: driver-specific extras of each task
-    extras: dict[str, Any]
-    #: GETs a poll of 60 nodes takes
-    blocks_of_60: int
-    list_path: str
+    faults: Faults
+    secrets: tuple[str, ...] = (BMC_PASSWORD,)
+    #: The option ``driver`` of each task.
+    extras: dict[str, Any] = {}
+    #: Requests that a poll of 60 nodes takes, and those before the first poll, of the same size, to look names up.
+    blocks_of_60 = 1
+    lookups = 0
+    #: What is said of writes that can hit running work on the way to deployed and back.
+    destructive_words: tuple[str, ...]
+    #: What somebody else can do to a node so that it is not ours to touch; each is called with the node's name.
+    marks: tuple[Callable[[str], None], ...]
+    #: Was a node sent on by the watcher as well, on its way from nothing to ready?
+    watcher_writes = False
 
-    def __init__(self, url: str) -> None:
-        self.proxy = Proxy(url)
+    @property
+    def driver(self) -> type[Driver]:
+        found: type[Driver] = registry.DRIVERS[self.name]
+        return found
 
     def connection(self) -> dict[str, Any]:
+        """The options by which it is reached."""
         raise NotImplementedError
+
+    def wrong_login(self) -> dict[str, Any]:
+        """Make it refuse us: options in place of the right ones, or a refusal by itself."""
+        self.faults.refuse_login()
+        return {}
+
+    def nowhere(self) -> dict[str, Any]:
+        """Make it unreachable: options in place of the right ones, or an outage by itself."""
+        self.faults.outage()
+        return {}
 
     def new(self) -> dict[str, Any]:
         """The options of a node nobody has seen yet."""
@@ -60,151 +78,57 @@ class Site:
         }
 
     def image(self, version: str = "1", format: str = "ramdisk") -> dict[str, Any]:
+        """All keys that any driver may need."""
         return {
             "name": "gold",
             "version": version,
             "url": f"http://127.0.0.1:9/gold-{version}.img",
             "kernel_url": "http://127.0.0.1:9/vmlinuz",
             "sha256": SHA[version],
+            "named": f"gold-{version}",
             "format": format,
         }
 
-    def hold_by_somebody(self, name: str) -> None:
+    def moved_bmc(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The same node, with its BMC at another address."""
+        return {**options, "bmc_address": "https://127.0.0.77:9443"}
+
+    def new_password(self, options: dict[str, Any], password: str) -> dict[str, Any]:
+        """The same node, with another password of its BMC."""
+        return {**options, "bmc_password": password}
+
+    # -- behind the driver's back ------------------------------------------------------------------------------
+
+    def other_serial(self, name: str, serial: str) -> None:
+        """The provisioner finds out that this machine has another serial number."""
         raise NotImplementedError
 
-    def owned_by_somebody(self, name: str) -> None:
+    def other_card(self, name: str, mac: str) -> None:
+        """The provisioner knows one card of this machine, and it is this one."""
         raise NotImplementedError
 
-    def protect(self, name: str) -> None:
-        """What keeps a node from being touched on purpose."""
+    def strand(self, name: str) -> None:
+        """Bring a deployed node where only a person can go on."""
         raise NotImplementedError
 
-    def fails_to_become_ready(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Options of a node whose hardware the provisioner cannot reach."""
+    def stumbles(self) -> tuple[dict[str, Any], str, str]:
+        """A node that was begun and will fail: its options, the goal it does not reach, how its reason begins."""
         raise NotImplementedError
 
     def many(self, count: int) -> list[str]:
+        """So many nodes that are ready; their names."""
         raise NotImplementedError
 
     def native(self, name: str) -> str:
         raise NotImplementedError
 
-    def deployments(self) -> int:
-        """Deployments that were asked for, through the proxy."""
+    def boot(self, name: str) -> None:
+        """Somebody boots the machine from the network. Asked for only where the driver says that it must be."""
         raise NotImplementedError
 
-
-class IronicSite(Site):
-    name = "ironic"
-    secrets = (PASSWORD, BMC_PASSWORD)
-    extras = {"driver": "fake-hardware", "deploy_interface": "fake"}
-    blocks_of_60 = 1
-    list_path = "/v1/nodes"
-
-    def __init__(self, server: IronicServer) -> None:
-        super().__init__(server.url)
-        self._url = server.url
-
-    def connection(self) -> dict[str, Any]:
-        return {
-            "provisioner": "ironic",
-            "provisioner_url": self.proxy.url,
-            "provisioner_username": USER,
-            "provisioner_password": PASSWORD,
-        }
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Past the proxy."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + "/v1" + path, data=data, method=method)
-        token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        request.add_header("Authorization", f"Basic {token}")
-        request.add_header("X-OpenStack-Ironic-API-Version", "1.81")
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            content = answer.read()
-        return json.loads(content) if content else None
-
-    def hold_by_somebody(self, name: str) -> None:
-        self.ask("PUT", f"/nodes/{name}/maintenance", {"reason": "Anna swaps a DIMM"})
-
-    def owned_by_somebody(self, name: str) -> None:
-        self.ask("PATCH", f"/nodes/{name}", [{"op": "add", "path": "/lessee", "value": "tenant-7"}])
-
-    def protect(self, name: str) -> None:
-        self.ask("PATCH", f"/nodes/{name}", [{"op": "add", "path": "/protected", "value": True}])
-
-    def fails_to_become_ready(self, options: dict[str, Any]) -> dict[str, Any]:
-        # What listens there speaks no Redfish: the login is never verified, and Ironic goes back to `enroll`.
-        return {**options, "driver": {"driver": "redfish"}, "bmc_address": self._url}
-
-    def many(self, count: int) -> list[str]:
-        names = [self.new()["name"] for _number in range(count)]
-        for name in names:
-            self.ask("POST", "/nodes", {"name": name, "driver": "fake-hardware"})
-        return names
-
-    def native(self, name: str) -> str:
-        return str(self.ask("GET", f"/nodes/{name}")["provision_state"])
-
     def deployments(self) -> int:
-        targets = [json.loads(one.body)["target"] for one in self.proxy.writes if one.path.endswith("/provision")]
-        return sum(target in ("active", "rebuild") for target in targets)
+        """Deployments that were asked for since the faults were forgotten."""
+        raise NotImplementedError
 
-
-class MaasSite(Site):
-    name = "maas"
-    secrets = ("maas-S3cret-part", BMC_PASSWORD)
-    extras: dict[str, Any] = {}
-    blocks_of_60 = 2
-    list_path = "/machines"
-
-    def __init__(self, folder: Path) -> None:
-        config = Config(
-            users=(User("fleet", "fleetkey:token:maas-S3cret-part"), User("tenant", "tenant:token:other", admin=False)),
-            state_dir=folder,
-            images={f"gold-{version}": {"url": "http://127.0.0.1:9/", "sha256": SHA[version]} for version in SHA},
-            delays={"commission": 0.05, "deploy": 0.05, "release": 0.05, "erase": 0.05},
-        )
-        self.server = MaasServer(config)
-        self.server.start()
-        super().__init__(self.server.url)
-
-    def connection(self) -> dict[str, Any]:
-        return {
-            "provisioner": "maas",
-            "provisioner_url": self.proxy.url,
-            "provisioner_api_key": "fleetkey:token:maas-S3cret-part",
-        }
-
-    def machine(self, name: str) -> Machine:
-        return next(one for one in self.server.store.machines.values() if one.hostname == name)
-
-    def hold_by_somebody(self, name: str) -> None:
-        self.machine(name).locked = True
-
-    def owned_by_somebody(self, name: str) -> None:
-        machine = self.machine(name)
-        machine.owner = "tenant"
-
-    def protect(self, name: str) -> None:
-        machine = self.machine(name)
-        machine.status, machine.error_description = 8, "Anna: GPU 3 smells of smoke"
-
-    def fails_to_become_ready(self, options: dict[str, Any]) -> dict[str, Any]:
-        self.server.jobs.faults[("commission", options["name"])] = "connection to the BMC timed out"
-        return options
-
-    def many(self, count: int) -> list[str]:
-        names = [self.new()["name"] for _number in range(count)]
-        with self.server.store.changing() as machines:
-            for name in names:
-                system_id = self.server.store.new_id()
-                machines[system_id] = Machine(system_id=system_id, hostname=name, status=4, commissioning_status=2)
-        return names
-
-    def native(self, name: str) -> str:
-        return NAMES[self.machine(name).status]
-
-    def deployments(self) -> int:
-        return sum("op=deploy" in one.query for one in self.proxy.writes)
+    def close(self) -> None:
+        """End what was started."""

@@ -19,9 +19,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
+from calls import Killed, Line, await_all, deployed, lead, ready
 from ironic_server import PASSWORD, USER
 from openstack.config import loader
-from suite import Killed, Line, await_all, deployed, lead, ready
 
 pytestmark = pytest.mark.slow
 

@@ -22,10 +22,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     TrustError,
     Unreachable,
+    WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
+from calls import await_all, deployed, lead, ready
 from maas_server.answers import Answer
-from suite import await_all, deployed, lead, ready
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_machine_that_enlisted_itself_is_taken_over(maas: Any) -> None:
     assert result["changed"] and (result["before"]["hostname"], result["name"]) == ("happy-cat", options["name"])
     maas.machine(options["name"]).hostname = "lucky-dog"
     maas.machine("lucky-dog").status = 4
-    with pytest.raises(Refused, match="MAC belongs to"):
+    with pytest.raises(WrongMachine, match="MAC belongs to"):
         lead(options, "enrolled")
 
 

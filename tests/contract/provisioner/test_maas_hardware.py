@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from calls import await_all, lead
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from fake_bmc.tls import Authority
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
-from suite import await_all, lead
 
 KEY = "consumer:token:s3cret"
 MAC = "52:54:00:77:00:01"

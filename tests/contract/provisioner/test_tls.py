@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
+from calls import lead
 from contract.proxy import Proxy
-from suite import lead
 
 
 @pytest.fixture
@@ -26,27 +26,27 @@ def ca(tmp_path: Path) -> trustme.CA:
 
 
 @pytest.fixture
-def secure(site: Any, ca: trustme.CA) -> Iterator[Proxy]:
+def secure(service: Any, ca: trustme.CA) -> Iterator[Proxy]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.issue_cert("127.0.0.1").configure_cert(context)
-    proxy = Proxy(site.proxy.url, context)
+    proxy = Proxy(service.proxy.url, context)
     yield proxy
     proxy.close()
 
 
 @pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTPS_PROXY"])
 def test_the_environment_decides_nothing(
-    site: Any, secure: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+    service: Any, secure: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "http://127.0.0.1:9" if "PROXY" in variable else str(tmp_path / "other.pem"))
-    options = {**site.new(), "provisioner_url": secure.url, "provisioner_ca_path": str(tmp_path / "ca.pem")}
+    options = {**service.new(), "provisioner_url": secure.url, "provisioner_ca_path": str(tmp_path / "ca.pem")}
     assert lead(options, "enrolled", check=True)["changed"]
 
 
 def test_a_certificate_of_another_ca_is_refused(
-    site: Any, secure: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Any, secure: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {**site.new(), "provisioner_url": secure.url}
+    options = {**service.new(), "provisioner_url": secure.url}
     for trusted, bundle in ((str(tmp_path / "other.pem"), "ca.pem"), (None, "ca.pem")):
         # Not even where the environment would vouch for it.
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / bundle))

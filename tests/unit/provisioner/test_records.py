@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    Image,
-    Wanted,
-    mac,
-    own_extras,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record as ironic_record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record as maas_record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import authorization
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
+    BY_NAME,
+    Image,
+    Wanted,
+    own_extras,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -110,6 +111,20 @@ def test_an_image_names_itself_or_is_refused(mapping: dict[str, str]) -> None:
         later = Image.of({**mapping, "deploy_id": "next"})
         assert later is not None and later.is_noted(later.identity())
         assert later.is_noted(image.identity()) is (image.deploy_id == "next")
+
+
+def test_which_keys_an_image_needs_is_its_drivers_to_say() -> None:
+    by_url = {"name": "gold", "version": "1", "url": "http://x/gold"}
+    by_name = {"name": "gold", "version": "1", "named": "gold-b200"}
+    assert Image.of(by_url) and Image.of(by_name, needs=BY_NAME) and Image.of({**by_url, **by_name})
+    with pytest.raises(ConfigError, match="the image lacks named"):
+        Image.of(by_url, needs=BY_NAME)
+    with pytest.raises(ConfigError, match="the image lacks url"):
+        Image.of(by_name)
+    named, other = Image.of(by_name, needs=BY_NAME), Image.of({**by_name, "named": "gold-h100"}, needs=BY_NAME)
+    assert named and other and not named.is_noted(other.identity())
+    plain, both = Image.of(by_url), Image.of({**by_url, "named": "gold-b200"})
+    assert plain and both and both.is_noted(plain.identity()), "a name for others makes no other image"
 
 
 def test_an_image_of_an_unknown_format_is_refused() -> None:

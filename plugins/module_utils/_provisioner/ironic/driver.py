@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
-    Wanted,
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 #: Why a node is in maintenance while its boot port is put right.
@@ -115,7 +115,7 @@ class IronicDriver(IronicReader):
             return changes
         address = mac(wanted.boot_mac)
         if port is not None:
-            raise Refused(
+            raise WrongMachine(
                 "the MAC belongs to another node",
                 node=wanted.host,
                 address=self.api.address,
@@ -178,8 +178,6 @@ class IronicDriver(IronicReader):
         if step == tables.RECOVER_CLEAN and node.maintenance:
             # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
             self._maintenance("DELETE", node, None, wanted)
-        if step == tables.PROVIDE:
-            self._is_the_machine(node, wanted)
         if step in (tables.PROVIDE, tables.DEPLOY):
             self._boots_from(node, wanted)
         target = tables.TARGETS[step]
@@ -191,23 +189,6 @@ class IronicDriver(IronicReader):
             host=wanted.host,
             destructive=step in tables.DESTRUCTIVE,
         )
-
-    def _is_the_machine(self, node: NodeState, wanted: Wanted) -> None:
-        """What the inspection read at the BMC must be the machine that the inventory means."""
-        if not wanted.serial or node.inspection != "passed":
-            return
-        told = self.api.get(f"/nodes/{node.id}/inventory") or {}
-        vendor = (told.get("inventory") or {}).get("system_vendor") or {}
-        serial = str(vendor.get("serial_number") or "")
-        if serial and serial != wanted.serial:
-            raise Refused(
-                "the provisioner's inspection found another machine behind this BMC",
-                node=wanted.host,
-                address=self.api.address,
-                wanted=f"serial {wanted.serial}",
-                seen=f"serial {serial}",
-                do="correct gpufleet_bmc_address, gpufleet_bmc_system_id or gpufleet_serial in the inventory",
-            )
 
     def _boots_from(self, node: NodeState, wanted: Wanted) -> None:
         """Let the node boot from its boot MAC again.

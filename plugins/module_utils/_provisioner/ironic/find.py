@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OTHER,
     Driver,
+    Network,
     NodeState,
-    Wanted,
     mac,
-    own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, own_extras
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -35,31 +35,24 @@ class IronicReader(Driver):
     def close(self) -> None:
         self.api.close()
 
+    @property
+    def address(self) -> str:
+        return self.api.address
+
     def find(self, wanted: Wanted) -> NodeState | None:
         record.check_extras(wanted.extras, wanted.host)
         raw = self.api.get(f"/nodes/{wanted.key}")
         if raw is None:
             self._nobody_else_has(wanted)
             return None
-        node = self.state_of(raw)
-        known = str((raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")
-        if wanted.serial and known and known != wanted.serial:
-            raise Refused(
-                "the provisioner's node is another machine",
-                node=wanted.host,
-                address=self.api.address,
-                wanted=f"serial {wanted.serial}",
-                seen=f"node {node.name or node.id} has serial {known}",
-                do="correct gpufleet_provisioner_id or gpufleet_serial in the inventory",
-            )
-        return node
+        return self.state_of(raw)
 
     def _nobody_else_has(self, wanted: Wanted) -> None:
         if not wanted.boot_mac:
             return
         port = self.port_of(wanted.boot_mac)
         if port is not None:
-            raise Refused(
+            raise WrongMachine(
                 f"Ironic does not know {wanted.key}, but its MAC belongs to a node there",
                 node=wanted.host,
                 address=self.api.address,
@@ -71,6 +64,21 @@ class IronicReader(Driver):
     def port_of(self, address: str) -> dict[str, Any] | None:
         ports = self.api.listed("/ports", "ports", address=mac(address), fields="uuid,address,node_uuid,pxe_enabled")
         return ports[0] if ports else None
+
+    def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
+        told = {"of its record": str((node.raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")}
+        if ask and node.inspection == "passed":
+            found = self.api.get(f"/nodes/{node.id}/inventory") or {}
+            vendor = (found.get("inventory") or {}).get("system_vendor") or {}
+            told["found by its inspection"] = str(vendor.get("serial_number") or "")
+        return {source: serial for source, serial in told.items() if serial}
+
+    def network(self, node: NodeState, *, ask: bool) -> Network:
+        """Its ports. Not all cards need have one, whoever made them."""
+        if not ask:
+            return Network()
+        ports = self.api.listed("/ports", "ports", node=node.id, fields="uuid,address")
+        return Network(frozenset(mac(str(port.get("address") or "")) for port in ports))
 
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
         """Ironic's list has both the name and the UUID."""

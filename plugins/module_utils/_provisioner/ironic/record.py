@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Image, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 MASK = "********"
 #: Keys of extra that are ours.

@@ -16,13 +16,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotProven, Refused, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
-    Image,
     NodeState,
-    Wanted,
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.find import SYSTEM_ID, MaasReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 
 class MaasDriver(MaasReader):

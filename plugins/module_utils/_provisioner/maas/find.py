@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     FAILED,
     OTHER,
     Driver,
+    Network,
     NodeState,
-    Wanted,
     mac,
-    own_extras,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, own_extras
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: Machines a list request; one of them costs MAAS 40 ms and 49 kB.
@@ -45,12 +45,15 @@ class MaasReader(Driver):
     def close(self) -> None:
         self.api.close()
 
+    @property
+    def address(self) -> str:
+        return self.api.address
+
     def find(self, wanted: Wanted) -> NodeState | None:
         record.check_extras(wanted.extras, wanted.host)
         raw = self._by_name(wanted.key) or self._by_id(wanted.key)
         if raw is None:
             return self._enlisted(wanted)
-        self._same_machine(raw, wanted)
         return self._state(raw)
 
     def _by_name(self, key: str) -> dict[str, Any] | None:
@@ -87,7 +90,7 @@ class MaasReader(Driver):
         node = self._state(found[0])
         if found[0].get("status") == tables.NEW and not node.owner:
             return node
-        raise Refused(
+        raise WrongMachine(
             f"MAAS does not know {wanted.key}, but its MAC belongs to a machine there",
             node=wanted.host,
             address=self.api.address,
@@ -96,22 +99,15 @@ class MaasReader(Driver):
             do=f"set gpufleet_provisioner_id: {node.id}, or correct gpufleet_boot_mac",
         )
 
-    def _same_machine(self, raw: Mapping[str, Any], wanted: Wanted) -> None:
-        known = record.serial(raw)
-        problem = ""
-        if wanted.serial and known and known != wanted.serial:
-            problem = f"serial {known}, not {wanted.serial}"
-        addresses = record.macs(raw)
-        if wanted.boot_mac and addresses and mac(wanted.boot_mac) not in addresses:
-            problem = f"no card with MAC {mac(wanted.boot_mac)}"
-        if problem:
-            raise Refused(
-                "the provisioner's node is another machine",
-                node=wanted.host,
-                address=self.api.address,
-                seen=f"machine {raw.get('hostname')} ({raw.get('system_id')}) has {problem}",
-                do="correct gpufleet_provisioner_id, gpufleet_serial or gpufleet_boot_mac in the inventory",
-            )
+    def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
+        found = record.serial(node.raw)
+        return {"found by commissioning": found} if found else {}
+
+    def network(self, node: NodeState, *, ask: bool) -> Network:
+        """Commissioning finds all cards; a machine that was never looked at has the one it was enrolled with."""
+        links = [link for card in node.raw.get("interface_set") or [] for link in card.get("links") or []]
+        addresses = frozenset(str(link["ip_address"]) for link in links if link.get("ip_address"))
+        return Network(frozenset(record.macs(node.raw)), addresses, complete=True)
 
     def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
         raw = self.api.get(f"machines/{node.id}/")

@@ -11,12 +11,9 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    Image,
-    Wanted,
-    mac,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 MASK = "********"

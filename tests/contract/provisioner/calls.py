@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+
+STATES = names.STATES
 
 
 class Killed(BaseException):
@@ -19,15 +23,24 @@ class Killed(BaseException):
 
 
 class Line(Lifeline):
-    """Notes each write, and refuses or dies on demand."""
+    """Notes each write, and refuses or dies on demand.
 
-    def __init__(self, refuse: tuple[str, ...] = (), die_at: Optional[int] = None) -> None:
+    refuse: hosts without proof that they are drained. stale: proof that is not foreseen is too old when it is needed.
+    """
+
+    def __init__(self, refuse: tuple[str, ...] = (), die_at: Optional[int] = None, *, stale: bool = False) -> None:
         self.writes: list[tuple[str, bool, tuple[str, ...]]] = []
+        self.foreseen: set[str] = set()
         self._refuse = refuse
         self._die_at = die_at
+        self._stale = stale
+
+    def foresee(self, nodes: tuple[str, ...]) -> None:
+        self.foreseen |= set(nodes)
 
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
-        if destructive and set(nodes) & set(self._refuse):
+        unproven = set(nodes) & set(self._refuse) or (self._stale and set(nodes) - self.foreseen)
+        if destructive and unproven:
             raise EvidenceMissing("refused: this may hit running work", node=nodes[0])
         if self._die_at is not None and len(self.writes) == self._die_at:
             raise Killed
@@ -40,7 +53,7 @@ def lead(options: dict[str, Any], state: str, *, check: bool = False, line: Opti
     return node({**options, "state": state, **more}, ctx).as_dict(ctx)
 
 
-def await_all(
+def watch_all(
     site: Any,
     until: str,
     *batch: dict[str, Any],
@@ -50,6 +63,7 @@ def await_all(
     say: Optional[Callable[[str], None]] = None,
     **more: Any,
 ) -> Any:
+    """One call of the watcher."""
     ctx = Context(check_mode=check, lifeline=line, say=say)
     keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id", "known_runs")
     nodes = [{"host": one["name"], **{key: one[key] for key in keys if key in one}} for one in batch]
@@ -57,12 +71,40 @@ def await_all(
     return watch(params, ctx).as_dict(ctx)
 
 
+def await_all(site: Any, until: str, *batch: dict[str, Any], **more: Any) -> Any:
+    """As the role does it: what must be booted by others is booted, and watched again."""
+    result = watch_all(site, until, *batch, **more)
+    due = [one for one in batch if result["verdicts"][one["name"]]["step"] == "boot"]
+    if not due or more.get("check"):
+        return result
+    for one in due:
+        site.boot(one["name"])
+    again = watch_all(site, until, *due, booted=True, **more)
+    return {**again, "verdicts": {**result["verdicts"], **again["verdicts"]}}
+
+
+def states(site: Any) -> list[str]:
+    """Those that this driver can bring a node into."""
+    return [one for one in STATES if site.driver.holds or one not in ("maintenance", "serviceable")]
+
+
+def declined(site: Any, limit: str, call: Callable[[], Any]) -> bool:
+    """Does the driver declare that it cannot? Then the verb says so, and nothing is asked of the provisioner."""
+    if getattr(site.driver, limit):
+        return False
+    site.faults.forget()
+    with pytest.raises(Unsupported):
+        call()
+    assert site.faults.calls == []
+    return True
+
+
 def ready(site: Any) -> dict[str, Any]:
     options: dict[str, Any] = site.new()
     lead(options, "ready")
     verdict = await_all(site, "ready", options)["verdicts"][options["name"]]
     assert verdict["ok"], verdict
-    site.proxy.forget()
+    site.faults.forget()
     return options
 
 
@@ -71,5 +113,5 @@ def deployed(site: Any, version: str = "1", **more: Any) -> dict[str, Any]:
     lead(options, "deployed")
     verdict = await_all(site, "deployed", options)["verdicts"][options["name"]]
     assert verdict["ok"], verdict
-    site.proxy.forget()
+    site.faults.forget()
     return options

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands before every write to a provisioner: can it, whose is it, which machine is it, whose turn. PRIVATE.
+
+Both verbs go through here at every step, so that what one refuses the other does not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    NotOurs,
+    Unsupported,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    Driver,
+    NodeState,
+    mac,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import PREFIX, clean_run, has_form, run_of
+
+# -- can it --------------------------------------------------------------------------------------------------------
+
+#: What a task asks for -> the declaration that says whether the driver can.
+_OPTIONS: Mapping[str, str] = {"erase": "erases", "annotations": "annotates"}
+_STATES: Mapping[str, str] = {"maintenance": "holds", "serviceable": "holds"}
+
+
+def can(driver: Driver, asked: Mapping[str, Any]) -> None:
+    """:raises Unsupported: before anything is asked of the provisioner, where its driver declares that it cannot."""
+    needs = {f"option {option}": limit for option, limit in _OPTIONS.items() if asked.get(option)}
+    state = str(asked.get("state") or "")
+    needs.update({f"state {state}": _STATES[state]} if state in _STATES else {})
+    lacking = [what for what, limit in needs.items() if not getattr(driver, limit)]
+    if lacking:
+        raise Unsupported(
+            f"{driver.name} cannot do what is asked for: {', '.join(lacking)}",
+            address=driver.address,
+            do="leave it out; nothing was changed",
+        )
+
+
+# -- whose is it ---------------------------------------------------------------------------------------------------
+
+
+def not_ours(node: NodeState, wanted: Wanted) -> str:
+    """Why the node is not ours to touch, in words; empty where it is.
+
+    The form of a token proves nothing, since another site's controller writes the same: the run in it must be
+    one that our own ledger knows for this node.
+    """
+    if node.foreign:
+        return node.foreign
+    if wanted.runs is None or not has_form(node.hold) or run_of(node.hold) in wanted.runs | {clean_run(wanted.run)}:
+        return ""
+    return f"held by another controller of this kind: {node.hold}"
+
+
+def leave_foreign_alone(node: NodeState, wanted: Wanted) -> None:
+    """:raises NotOurs: naming whose it is."""
+    foreign = not_ours(node, wanted)
+    if foreign:
+        told = {"provisioner_id": node.id, "provision_state": node.native, "state": node.state}
+        raise NotOurs(
+            f"the provisioner's node is not ours to touch: {foreign}",
+            node=wanted.host,
+            wanted=f"no hold, or one of ours ({PREFIX}...)",
+            seen=foreign,
+            do="ask whoever holds it; nothing was changed",
+            details={"foreign": foreign, **told},
+        )
+
+
+# -- which machine is it -------------------------------------------------------------------------------------------
+
+
+def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool = True) -> None:
+    """Hold what the provisioner knows of the machine against what the inventory says of it.
+
+    :param ask: also what takes further requests; without it, what the record at hand tells.
+    :raises WrongMachine: where one contradicts the other.
+    """
+    problem = _other_serial(driver, node, wanted, ask) or _other_cards(driver, node, wanted, ask)
+    if problem:
+        raise WrongMachine(
+            "the provisioner's node is another machine",
+            node=wanted.host,
+            address=driver.address,
+            wanted=", ".join(filter(None, [wanted.serial and f"serial {wanted.serial}", wanted.boot_mac])),
+            seen=f"node {node.name or node.id} has {problem}",
+            do="correct gpufleet_provisioner_id, gpufleet_serial, gpufleet_boot_mac or the BMC in the inventory",
+        )
+
+
+def _other_serial(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> str:
+    """Each source speaks for itself: what we once wrote into the record does not outvote what an inspection found."""
+    if not wanted.serial:
+        return ""
+    for source, serial in driver.serials(node, ask=ask).items():
+        if not _same_serial(serial, wanted.serial):
+            return f"serial {serial} ({source})"
+    return ""
+
+
+def _other_cards(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> str:
+    """None of the known cards is the boot card. A list that may lack cards is outvoted by a serial that agrees."""
+    if not wanted.boot_mac:
+        return ""
+    network = driver.network(node, ask=ask)
+    if not network.macs or mac(wanted.boot_mac) in network.macs:
+        return ""
+    agreed = bool(wanted.serial) and bool(driver.serials(node, ask=ask))
+    if agreed and not network.complete:
+        return ""
+    return f"no card with MAC {mac(wanted.boot_mac)}, but {', '.join(sorted(network.macs))}"
+
+
+def _same_serial(one: str, other: str) -> bool:
+    return one.strip().casefold() == other.strip().casefold()
+
+
+@contextmanager
+def writing(driver: Driver, node: NodeState | None, wanted: Wanted) -> Iterator[None]:
+    """One write to one node: the right machine, and in its turn."""
+    if node is not None and node.id:
+        right_machine(driver, node, wanted)
+    with turn(driver, driver.ctx):
+        yield

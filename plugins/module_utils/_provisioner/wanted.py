@@ -1,0 +1,172 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known and wanted of a node: built here alone, out of a task's options or of a batch's entry. PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import known_runs, make_token
+
+#: What a driver needs that fetches images, or has them fetched, by their address.
+BY_URL = ("name", "version", "url")
+#: What a driver needs whose images lie at the provisioner and have a name there.
+BY_NAME = ("name", "version", "named")
+
+_FORMATS = ("ramdisk", "whole-disk")
+
+
+@dataclass(frozen=True)
+class Image:
+    """The image a node is to run, out of the host variable ``gpufleet_image``.
+
+    By its address and digest (``url``, ``sha256``), or by its name at the provisioner (``named``); which of them are
+    needed is declared by the driver (:attr:`Driver.image_needs`).
+    """
+
+    name: str
+    version: str
+    url: str = ""
+    sha256: str = ""
+    kernel_url: str = ""
+    format: str = "ramdisk"
+    named: str = ""
+    #: Tells one deployment of this image from the next; empty where any will do.
+    deploy_id: str = ""
+
+    @classmethod
+    def of(
+        cls, mapping: Mapping[str, Any] | None, *, node: str = "", needs: Sequence[str] = BY_URL, deploy_id: Any = None
+    ) -> Image | None:
+        """:raises ConfigError: where a key is missing that identifies the image, or that its driver needs."""
+        if not mapping:
+            return None
+        missing = [key for key in needs if not mapping.get(key)]
+        if missing:
+            raise ConfigError(
+                f"the image lacks {', '.join(missing)}",
+                node=node,
+                do=f"complete gpufleet_image: {', '.join(needs)} say what is deployed",
+            )
+        # To a driver that takes images by their address, a name is nothing: adding one is no other image.
+        named = mapping.get("named") if "named" in needs else None
+        given = {**mapping, "named": named, "deploy_id": deploy_id or mapping.get("deploy_id")}
+        picked = {key: str(given[key]) for key in cls.__dataclass_fields__ if given.get(key)}
+        if picked.get("format", "ramdisk") not in _FORMATS:
+            raise ConfigError(f"unknown image format {picked['format']}", node=node, wanted=" or ".join(_FORMATS))
+        return cls(**picked)
+
+    @property
+    def label(self) -> str:
+        """What a person and a provisioner's image list call it."""
+        return "".join(char if char.isalnum() or char in "._-" else "-" for char in f"{self.name}-{self.version}")
+
+    def identity(self) -> dict[str, str]:
+        """What is noted at the provisioner, to know the image again."""
+        noted = {"name": self.name, "version": self.version, "url": self.url, "sha256": self.sha256}
+        extra = {"named": self.named, "deploy_id": self.deploy_id}
+        return {**noted, **{key: value for key, value in extra.items() if value}}
+
+    def is_noted(self, noted: Mapping[str, Any]) -> bool:
+        """Is this the image, and where one is asked for this very deployment, that the provisioner's note tells of?"""
+        return all(str(noted.get(key) or "") == value for key, value in self.identity().items())
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is known and wanted of one node."""
+
+    host: str
+    provisioner_id: str = ""
+    name: str = ""
+    boot_mac: str = ""
+    serial: str = ""
+    bmc: Mapping[str, Any] = field(default_factory=dict)
+    image: Image | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    erase: bool = False
+    redeploy: bool = False
+    update_password: bool = False
+    #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
+    run: str = "module"
+    runs: frozenset[str] | None = None
+
+    @property
+    def key(self) -> str:
+        """By what the provisioner is asked for the node."""
+        return self.provisioner_id or self.name or self.host
+
+    def token(self, why: str) -> str:
+        """What a hold of this run reads."""
+        return make_token(self.run, why)
+
+
+def of_task(params: Mapping[str, Any], provisioner: str, needs: Sequence[str], node: str) -> Wanted:
+    """The options of a task for one node."""
+    if not params.get("provisioner_id") and not params.get("name"):
+        require(params, "provisioner_id", node=node)
+    host = node or _text(params, "name") or _text(params, "provisioner_id")
+    name = _text(params, "name") or _text(params, "provisioner_id")
+    return _wanted(params, params, provisioner, needs, host=host, name=name)
+
+
+def of_batch(item: Mapping[str, Any], params: Mapping[str, Any], provisioner: str, needs: Sequence[str]) -> Wanted:
+    """An entry of the option ``nodes``, and what the task says for all of them."""
+    host = host_of(item)
+    return _wanted(item, params, provisioner, needs, host=host, name=_text(item, "name") or host)
+
+
+def host_of(item: Mapping[str, Any]) -> str:
+    """:raises ConfigError: where an entry of ``nodes`` says of nobody that it is about."""
+    host = _text(item, "host") or _text(item, "name") or _text(item, "provisioner_id")
+    if not host:
+        raise ConfigError("a node without host", seen=str(item), do="give each entry of nodes the key host")
+    return host
+
+
+def _wanted(
+    of_node: Mapping[str, Any],
+    of_all: Mapping[str, Any],
+    provisioner: str,
+    needs: Sequence[str],
+    *,
+    host: str,
+    name: str,
+) -> Wanted:
+    annotations = of_node.get("annotations") or {}
+    return Wanted(
+        host=host,
+        provisioner_id=_text(of_node, "provisioner_id"),
+        name=name,
+        boot_mac=_text(of_node, "boot_mac"),
+        serial=_text(of_node, "serial"),
+        bmc={key: of_node.get(key) for key in BMC},
+        image=Image.of(of_node.get("image"), node=host, needs=needs, deploy_id=of_node.get("deploy_id")),
+        properties=dict(of_node.get("properties") or {}),
+        extras=own_extras({"driver": of_node.get("driver") or of_all.get("driver")}, provisioner),
+        annotations={key: str(value) for key, value in annotations.items()},
+        erase=bool(of_all.get("erase")),
+        redeploy=bool(of_node.get("redeploy")),
+        update_password=of_node.get("update_password") == "always",
+        run=_text(of_all, "run_id") or "module",
+        runs=known_runs(of_node),
+    )
+
+
+def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
+    """What the option ``driver`` says to this driver: its own part, or all of it where it has no parts."""
+    given = params.get("driver") or {}
+    parts = names.DRIVERS.keys() & set(given)
+    return dict((given.get(provisioner) or {}) if parts else given)
+
+
+def _text(params: Mapping[str, Any], key: str) -> str:
+    return str(params.get(key) or "")

@@ -1,0 +1,206 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The adapters of the two services that the collection drives: a real Ironic, and this project's MAAS server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from calls import lead
+from contract.faults import HttpFaults
+from contract.proxy import Proxy
+from ironic_server import PASSWORD, USER, IronicServer
+from maas_server.config import Config, User
+from maas_server.server import MaasServer
+from maas_server.statuses import NAMES
+from maas_server.store import Machine
+from sites import BMC_PASSWORD, SHA, Site
+
+
+class ServiceSite(Site):
+    """Behind a proxy."""
+
+    def __init__(self, url: str) -> None:
+        self.proxy = Proxy(url)
+        self.faults = HttpFaults(self.proxy)
+
+    def nowhere(self) -> dict[str, Any]:
+        return {"provisioner_url": "http://127.0.0.1:9/MAAS"}
+
+
+class IronicSite(ServiceSite):
+    name = "ironic"
+    secrets = (PASSWORD, BMC_PASSWORD)
+    extras = {"driver": "fake-hardware", "deploy_interface": "fake"}
+    destructive_words = ("target=provide", "target=active", "target=deleted")
+    watcher_writes = True
+
+    def __init__(self, server: IronicServer) -> None:
+        super().__init__(server.url)
+        self._server = server
+        self._url = server.url
+        self.marks = (self.hold_by_somebody, self.owned_by_somebody, self.protect)
+
+    def connection(self) -> dict[str, Any]:
+        login = {"provisioner_username": USER, "provisioner_password": PASSWORD}
+        return {"provisioner": "ironic", "provisioner_url": self.proxy.url, **login}
+
+    def wrong_login(self) -> dict[str, Any]:
+        return {"provisioner_password": "not-th1s-one"}
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Past the proxy."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._url + "/v1" + path, data=data, method=method)
+        token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        request.add_header("Authorization", f"Basic {token}")
+        request.add_header("X-OpenStack-Ironic-API-Version", "1.81")
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            content = answer.read()
+        return json.loads(content) if content else None
+
+    def moved_bmc(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**super().moved_bmc(options), "driver": {**self.extras, "driver_info": {"note": "moved"}}}
+
+    def new_password(self, options: dict[str, Any], password: str) -> dict[str, Any]:
+        return {**options, "driver": {**self.extras, "driver_info": {"fake_password": password}}}
+
+    def hold_by_somebody(self, name: str) -> None:
+        self.ask("PUT", f"/nodes/{name}/maintenance", {"reason": "Anna swaps a DIMM"})
+
+    def owned_by_somebody(self, name: str) -> None:
+        self.ask("PATCH", f"/nodes/{name}", [{"op": "add", "path": "/lessee", "value": "tenant-7"}])
+
+    def protect(self, name: str) -> None:
+        self.ask("PATCH", f"/nodes/{name}", [{"op": "add", "path": "/protected", "value": True}])
+
+    def other_serial(self, name: str, serial: str) -> None:
+        """As its inspection would have found it: fake hardware has no inventory of its own."""
+        uuid = self.ask("GET", f"/nodes/{name}")["uuid"]
+        found = json.dumps({"system_vendor": {"serial_number": serial}})
+        with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
+            (number,) = database.execute("SELECT id FROM nodes WHERE uuid = ?", (uuid,)).fetchone()
+            database.execute("DELETE FROM node_inventory WHERE node_id = ?", (number,))
+            database.execute(
+                "INSERT INTO node_inventory (version, inventory_data, plugin_data, node_id) VALUES ('1.0', ?, '{}', ?)",
+                (found, number),
+            )
+
+    def other_card(self, name: str, mac: str) -> None:
+        uuid = self.ask("GET", f"/nodes/{name}")["uuid"]
+        # Nothing else is known of the machine then: a serial that agrees would outvote an incomplete list.
+        self.ask("PATCH", f"/nodes/{name}", [{"op": "remove", "path": "/extra/gpufleet_serial"}])
+        for port in self.ask("GET", f"/ports?node={uuid}")["ports"]:
+            self._in_maintenance(name, "DELETE", f"/ports/{port['uuid']}")
+        self._in_maintenance(name, "POST", "/ports", {"address": mac, "node_uuid": uuid})
+
+    def _in_maintenance(self, name: str, method: str, path: str, body: Any = None) -> None:
+        self.ask("PUT", f"/nodes/{name}/maintenance", {"reason": "gpufleet:test:x"})
+        self.ask(method, path, body)
+        self.ask("DELETE", f"/nodes/{name}/maintenance")
+
+    def strand(self, name: str) -> None:
+        self.ask("PUT", f"/nodes/{name}/states/provision", {"target": "rescue", "rescue_password": "x1Y2z3W4"})
+        end = time.monotonic() + 30
+        while self.native(name) not in ("rescue", "rescue failed"):
+            assert time.monotonic() < end, self.native(name)
+            time.sleep(0.1)
+
+    def stumbles(self) -> tuple[dict[str, Any], str, str]:
+        # What listens there speaks no Redfish: the login is never verified, and Ironic goes back to `enroll`.
+        options = {**self.new(), "driver": {"driver": "redfish"}, "bmc_address": self._url}
+        lead(options, "ready")
+        return options, "ready", "manage led back to enroll: "
+
+    def many(self, count: int) -> list[str]:
+        names = [self.new()["name"] for _number in range(count)]
+        for name in names:
+            self.ask("POST", "/nodes", {"name": name, "driver": "fake-hardware"})
+        return names
+
+    def native(self, name: str) -> str:
+        return str(self.ask("GET", f"/nodes/{name}")["provision_state"])
+
+    def deployments(self) -> int:
+        targets = [json.loads(one.body)["target"] for one in self.proxy.writes if one.path.endswith("/provision")]
+        return sum(target in ("active", "rebuild") for target in targets)
+
+
+class MaasSite(ServiceSite):
+    name = "maas"
+    secrets = ("maas-S3cret-part", BMC_PASSWORD)
+    blocks_of_60 = 2
+    lookups = 1
+    destructive_words = ("op=commission", "op=deploy", "op=release")
+
+    def __init__(self, folder: Path) -> None:
+        config = Config(
+            users=(User("fleet", "fleetkey:token:maas-S3cret-part"), User("tenant", "tenant:token:other", admin=False)),
+            state_dir=folder,
+            images={f"gold-{version}": {"url": "http://127.0.0.1:9/", "sha256": SHA[version]} for version in SHA},
+            delays={"commission": 0.05, "deploy": 0.05, "release": 0.05, "erase": 0.05},
+        )
+        self.server = MaasServer(config)
+        self.server.start()
+        super().__init__(self.server.url)
+        self.marks = (self.hold_by_somebody, self.owned_by_somebody, self.protect)
+
+    def connection(self) -> dict[str, Any]:
+        key = "fleetkey:token:maas-S3cret-part"
+        return {"provisioner": "maas", "provisioner_url": self.proxy.url, "provisioner_api_key": key}
+
+    def wrong_login(self) -> dict[str, Any]:
+        return {"provisioner_api_key": "fleetkey:token:not-th1s-one"}
+
+    def machine(self, name: str) -> Machine:
+        return next(one for one in self.server.store.machines.values() if one.hostname == name)
+
+    def hold_by_somebody(self, name: str) -> None:
+        self.machine(name).locked = True
+
+    def owned_by_somebody(self, name: str) -> None:
+        self.machine(name).owner = "tenant"
+
+    def protect(self, name: str) -> None:
+        machine = self.machine(name)
+        machine.status, machine.error_description = 8, "Anna: GPU 3 smells of smoke"
+
+    def other_serial(self, name: str, serial: str) -> None:
+        self.machine(name).hardware["system_serial"] = serial
+
+    def other_card(self, name: str, mac: str) -> None:
+        self.machine(name).macs[:] = [mac]
+
+    def strand(self, name: str) -> None:
+        self.machine(name).status = 16  # Rescue mode
+
+    def stumbles(self) -> tuple[dict[str, Any], str, str]:
+        options = self.new()
+        self.server.jobs.faults[("commission", options["name"])] = "connection to the BMC timed out"
+        lead(options, "ready")
+        return options, "ready", "Failed commissioning: "
+
+    def many(self, count: int) -> list[str]:
+        names = [self.new()["name"] for _number in range(count)]
+        with self.server.store.changing() as machines:
+            for name in names:
+                system_id = self.server.store.new_id()
+                machines[system_id] = Machine(system_id=system_id, hostname=name, status=4, commissioning_status=2)
+        return names
+
+    def native(self, name: str) -> str:
+        return NAMES[self.machine(name).status]
+
+    def deployments(self) -> int:
+        return sum("op=deploy" in one.query for one in self.proxy.writes)
+
+    def close(self) -> None:
+        self.server.close()

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The queue behind a proxy, as the contract suite sees it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from calls import lead
+from service_sites import ServiceSite
+from sites import BMC_PASSWORD
+
+from . import server
+
+
+class TaskQueueSite(ServiceSite):
+    name = "taskqueue"
+    secrets = (server.TOKEN, BMC_PASSWORD)
+    destructive_words = ("discover", "install", "clear")
+
+    def __init__(self) -> None:
+        self.queue = server.Queue()
+        super().__init__(self.queue.url)
+        self.marks = (self.locked_by_somebody, self.owned_by_somebody)
+
+    def close(self) -> None:
+        self.proxy.close()
+        self.queue.close()
+
+    def connection(self) -> dict[str, Any]:
+        return {"provisioner": self.name, "provisioner_url": self.proxy.url, "provisioner_password": server.TOKEN}
+
+    def wrong_login(self) -> dict[str, Any]:
+        return {"provisioner_password": "not-th1s-one"}
+
+    def _set(self, name: str, **fields: Any) -> None:
+        with self.queue.lock:
+            self.queue.nodes[name].update(fields)
+
+    def locked_by_somebody(self, name: str) -> None:
+        self._set(name, locked_by="Anna")
+
+    def owned_by_somebody(self, name: str) -> None:
+        self._set(name, owner="tenant-7")
+
+    def other_serial(self, name: str, serial: str) -> None:
+        self._set(name, serial=serial)
+
+    def other_card(self, name: str, mac: str) -> None:
+        self._set(name, mac=mac, serial="")
+
+    def strand(self, name: str) -> None:
+        with self.queue.lock:
+            self.queue.say(self.queue.nodes[name], "stuck")
+
+    def stumbles(self) -> tuple[dict[str, Any], str, str]:
+        options = self.new()
+        self.queue.dead.add(options["name"])
+        lead(options, "ready")
+        return options, "ready", "failed: "
+
+    def many(self, count: int) -> list[str]:
+        names = [self.new()["name"] for _number in range(count)]
+        for name in names:
+            self.queue.put(name, {})
+            with self.queue.lock:
+                self.queue.say(self.queue.nodes[name], "ready")
+        return names
+
+    def native(self, name: str) -> str:
+        return str(self.queue.nodes[name]["status"])
+
+    def deployments(self) -> int:
+        """Nodes that an order to install was sent for."""
+        orders = [json.loads(call.body) for call in self.faults.writes if call.what == "POST /orders"]
+        return sum(len(order["nodes"]) for order in orders if order["action"] == "install")
