@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import glob
 import gzip
 import http.client
 import http.server
@@ -36,11 +37,13 @@ sys.path.insert(0, str(MACHINES))
 GATEWAY = "10.79.0.1"
 PASSWORD = "lab-own-bmc-pass"  # IPMI 2.0 has room for 20 bytes
 PROGRAMS = ("/usr/bin/ipmi_sim", "/usr/bin/ipmitool", "/usr/sbin/sshd", "/usr/bin/openssl")
+FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
 
 
 def missing() -> list[str]:
     """What this computer lacks for these tests."""
-    return [name for name in (*PROGRAMS, str(RACK_PYTHON)) if not os.access(name, os.X_OK)]
+    programs = [name for name in (*PROGRAMS, str(RACK_PYTHON)) if not os.access(name, os.X_OK)]
+    return programs + ([] if glob.glob(FAKETIME) else [FAKETIME])
 
 
 def artifact(version: str, **files: str) -> bytes:

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,27 +22,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(machines_lab.missing()), reason=f"not installed: {', '.join(machines_lab.missing())}"),
 ]
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A rack with its machines cabled and off."""
-    made = Lab(tmp_path_factory.mktemp("lab") / "rack")
-    try:
-        made.control("up")
-        made.serve()
-        yield made
-        made.stop_serving()
-    finally:
-        made.remove()
-
-
-@pytest.fixture(autouse=True)
-def _mended(request: pytest.FixtureRequest) -> None:
-    if os.geteuid() == 0:
-        made = request.getfixturevalue("lab")
-        for node in ("lab001", "lab002"):
-            made.fault(node, "none")
 
 
 def test_a_machine_that_was_never_imaged_is_on_and_answers_nothing(lab: Lab) -> None:
@@ -149,63 +127,6 @@ def test_http_boot_takes_the_uri_of_the_override(lab: Lab) -> None:
     assert lab.reset("On") == 204
     assert '"version": "9"' in lab.say("lab001", "cat /etc/gpufleet/manifest.json")
     assert "BOOTIF=" in lab.say("lab001", "cat /proc/cmdline")
-
-
-def test_faults_of_the_boot(lab: Lab) -> None:
-    lab.netboot(artifact("1"))
-    lab.fault("lab001", "ignore_netboot")
-    lab.netboot(artifact("2"))
-    assert '"version": "1"' in lab.say("lab001", "cat /etc/gpufleet/manifest.json")
-    assert "BOOTIF" not in lab.say("lab001", "cat /proc/cmdline")
-    lab.fault("lab001", "none")
-    lab.fault("lab001", "boots_old_image")
-    lab.netboot(artifact("2"))
-    assert '"version": "1"' in lab.say("lab001", "cat /etc/gpufleet/manifest.json")
-    assert "BOOTIF=" in lab.say("lab001", "cat /proc/cmdline")
-
-
-def test_hardware_faults_outlive_a_reimage_and_are_told_at_each_boot(lab: Lab) -> None:
-    lab.netboot(artifact("1"))
-    assert "Xid" not in lab.say("lab001", "cat /dev/kmsg")
-    lab.fault("lab001", "xid79", "gpu=3")
-    assert ": 79, pid='<unknown>'" in lab.say("lab001", "tail -2 /dev/kmsg")
-    assert lab.ssh("lab001", "nvidia-smi -L").returncode == 15
-    assert lab.ssh("lab001", "dcgmi diag -r 1 -j -n gpu:8").returncode == 226
-    lab.netboot(artifact("1"))
-    assert "(PCI:0000:61:00): 79," in lab.say("lab001", "cat /dev/kmsg")
-    assert len(lab.say("lab001", "nvidia-smi -L").splitlines()) == 7
-    assert lab.say("lab001", "dcgmi discovery -l").startswith("7 GPUs found.")
-    lab.fault("lab001", "none")
-    assert len(lab.say("lab001", "nvidia-smi -L").splitlines()) == 8
-
-
-def test_faults_of_the_diagnostic_tool(lab: Lab) -> None:
-    lab.netboot(artifact("1"))
-    wanted = {"dcgm_fail_entity": 205, "dcgm_all_skip": 0, "dcgm_exit0_failing": 0, "dcgm_noise": 0, "none": 0}
-    wanted.update({"dcgm_missing": 127, "dcgm_hang": 124, "dcgm_killed": 137})
-    for fault, status in wanted.items():
-        lab.fault("lab001", "none")
-        lab.fault("lab001", fault)
-        assert lab.ssh("lab001", "timeout 2 dcgmi diag -r 2 -j; exit $?").returncode == status, fault
-
-
-def test_the_bmc_may_lie_refuse_and_be_slow(lab: Lab) -> None:
-    lab.off()
-    lab.fault("lab001", "bmc_lies_power")
-    assert lab.reset("On") == 204
-    with pytest.raises(AssertionError):
-        wait(lambda: lab.system()["PowerState"] == "On", timeout=1.0)
-    lab.fault("lab001", "none")
-    lab.fault("lab001", "bmc_401")
-    assert lab.redfish("GET")[0] == 401
-    lab.fault("lab001", "none")
-    refused = len(lab.lines("lab001", "bmc_refused.jsonl"))
-    assert lab.redfish("GET", password="wrong")[0] == 401
-    assert len(lab.lines("lab001", "bmc_refused.jsonl")) == refused + 1
-    lab.fault("lab001", "bmc_stock_override")
-    assert lab.boot_from("Pxe") == 204
-    assert lab.system()["Boot"]["BootSourceOverrideEnabled"] == "Continuous"
-    assert lab.boot_from("None", "Disabled") == 204
 
 
 def test_graceful_power_changes_go_through_the_system(lab: Lab) -> None:

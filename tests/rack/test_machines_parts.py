@@ -240,6 +240,20 @@ def test_diagnostic_with_one_failing_gpu(gpus: Path, capsys: pytest.CaptureFixtu
     assert status == 0 and set(_statuses(document).values()) == {"Skip"}
 
 
+def test_c4_what_nvidia_smi_tells_of_a_broken_gpu_the_diagnostic_finds(
+    gpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = {"row_remap_failure": ("1", "software", 80, 226), "ecc_uncorrected": ("2", "memory", 4, 205)}
+    for name, (level, test, number, exit_status) in wanted.items():
+        inject(gpus, **{name: {"gpu": 1, "count": 3}})
+        status, document = _diag(capsys, "-r", level)
+        assert status == exit_status, name
+        assert {key for key, value in _statuses(document).items() if value == "Fail"} == {(test, 1)}
+        tests = [item for part in document["DCGM Diagnostic"]["test_categories"] for item in part["tests"]]
+        summary = next(item["test_summary"] for item in tests if item["name"] == test)
+        assert [warning["error_id"] for warning in summary["warnings"]] == [number]
+
+
 def test_diagnostic_refuses_what_it_does_not_know(gpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inject(gpus)
     assert dcgmi_tool.main(["diag", "-r", "no_such_test", "-j"]) == 255
@@ -272,7 +286,8 @@ def test_documents_keep_to_the_vendors_schema(gpus: Path, capsys: pytest.Capture
     if recorded is None:
         pytest.skip("no recorded data beside this checkout")
     schema = json.loads((recorded / "dcgm-diag/SCHEMA_dcgm4_diag_schema.json").read_text())
-    for faults in ({}, {"dcgm_fail_entity": {"gpu": 6}}, {"dcgm_all_skip": {}}, {"gpu_missing": {"gpu": 1}}):
+    broken = ("dcgm_fail_entity", "gpu_missing", "row_remap_failure", "ecc_uncorrected")
+    for faults in ({}, {"dcgm_all_skip": {}}, *({name: {"gpu": 1}} for name in broken)):
         inject(gpus, **faults)
         for level in ("1", "2", "3", "4"):
             jsonschema.validate(_diag(capsys, "-r", level)[1], schema)

@@ -12,6 +12,7 @@ passes. Every write is noted in ``bmc_writes.jsonl``, every refused login in ``b
 from __future__ import annotations
 
 import argparse
+import base64
 import datetime
 import io
 import json
@@ -37,6 +38,7 @@ WRITES = ("POST", "PATCH", "PUT", "DELETE")
 TARGETS = ("None", "Pxe", "Cd", "Hdd", "UefiHttp")
 ENABLED = ("Disabled", "Once", "Continuous")
 MODES = ("UEFI", "Legacy")
+PUBLIC = ("/redfish", "/redfish/v1")  # what a BMC tells without a login
 _BCRYPT_ROUNDS = 4  # checked at each request; this guards a test rack on a loopback address
 POWERING_ON = ("On", "ForceOn", "ForceRestart", "GracefulRestart", "PowerCycle")
 
@@ -220,6 +222,8 @@ class Door:
         if method in WRITES:
             body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             environ["wsgi.input"] = io.BytesIO(body)
+        if "bmc_echoes" in faults and path.rstrip("/") not in PUBLIC:
+            return self._echo(environ, start_response)
         if "bmc_401" in faults:
             environ["HTTP_AUTHORIZATION"] = "Basic bm9ib2R5Om5vYm9keQ=="
 
@@ -228,6 +232,16 @@ class Door:
             return start_response(status, headers, *rest)
 
         return self._app(environ, note)
+
+    @staticmethod
+    def _echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Refuse, and tell the login in every way that careless firmware does."""
+        header = environ.get("HTTP_AUTHORIZATION", "")
+        login = base64.b64decode(header.partition(" ")[2]).decode("utf-8", "replace")
+        text = f"The request of {login} was not understood. Authorization: {header}"
+        body = json.dumps({"error": {"code": "Base.1.18.GeneralError", "message": text}}).encode()
+        start_response("400 BAD REQUEST", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
 
     def _note(self, method: str, path: str, body: bytes, status: int) -> None:
         entry = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from network import GPU_BUSES
-from rackconf import Node, faults_of
+from rackconf import Node, faults_of, told_serial
 from rootfs import dmi
 
 MEMORY_MODULES = 32
@@ -38,7 +38,7 @@ def system_fields(node: Node) -> Document:
     return {
         "Manufacturer": told["sys_vendor"],
         "Model": told["product_name"],
-        "SerialNumber": told["product_serial"],
+        "SerialNumber": told_serial(node),
         "SKU": node.sku,
         "PartNumber": "GFR-PN",
         "BiosVersion": told["bios_version"],

@@ -62,6 +62,13 @@ def stop(rack: Rack, node: Node) -> bool:
     return _clear_strays(rack, node) or stopped
 
 
+def tell_identity(rack: Rack, node: Node) -> None:
+    """Make the BMC tell the serial that it shall: ipmi_sim reads its FRU when it starts, the other at each request."""
+    if node.bmc.protocol == "ipmi" and stop(rack, node):
+        start(rack, node)
+        wait_ready(rack, node)
+
+
 def _clear_strays(rack: Rack, node: Node) -> bool:
     """End a BMC whose record was lost (a starter killed between the start and the note of it).
 

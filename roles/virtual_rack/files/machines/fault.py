@@ -15,11 +15,13 @@ import os
 import sys
 from typing import Any
 
+import bmc_process
+import clock
 import console
 import records
 import tools
 from fault_table import FAULTS, kernel_lines
-from rackconf import Node, faults_of, load, read_json
+from rackconf import Node, faults_of, load, read_json, told_serial
 
 
 class Unknown(Exception):
@@ -37,6 +39,8 @@ def change(node: Node, fault: str, values: dict[str, str]) -> dict[str, Any]:
         faults[fault] = {**_parameters(fault, values), "boot_id": _boot_id(node)}
     _write(node, faults)
     tools.install(node)
+    if node.hardware.exists():
+        clock.write(node)
     if fault in faults:
         _tell_kernel(node, {fault: faults[fault]})
     return faults
@@ -108,10 +112,15 @@ def main() -> int:
     if not (options.config and options.node and fault):
         parser.error("--config, a node and a fault are needed")
     try:
-        node = load(options.config).node(options.node)
+        rack = load(options.config)
+        node = rack.node(options.node)
         values = dict(item.split("=", 1) for item in options.values)
-        print(json.dumps({"node": node.name, "faults": change(node, fault, values)}, sort_keys=True))
-    except (KeyError, Unknown, ValueError) as error:
+        serial = told_serial(node)
+        faults = change(node, fault, values)
+        if told_serial(node) != serial:
+            bmc_process.tell_identity(rack, node)
+        print(json.dumps({"node": node.name, "faults": faults}, sort_keys=True))
+    except (KeyError, Unknown, ValueError, bmc_process.NotReady) as error:
         print(f"fault: {error}", file=sys.stderr)
         return 1
     return 0

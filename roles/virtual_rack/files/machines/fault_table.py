@@ -25,14 +25,21 @@ FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "dcgm_missing": ("dcgmi is not installed", {}),
     "dcgm_killed": ("dcgmi diag is killed while it prints", {}),
     "dcgm_warn_lines": ("dcgmi diag prints warnings before a healthy document", {}),
-    "row_remap_failure": ("nvidia-smi: a row remapping failed on one GPU", {"gpu": 1}),
-    "ecc_uncorrected": ("nvidia-smi: uncorrected volatile DRAM errors on one GPU", {"gpu": 4, "count": 3}),
+    "row_remap_failure": ("a row remapping failed on one GPU: nvidia-smi tells it, dcgmi diag fails", {"gpu": 1}),
+    "ecc_uncorrected": (
+        "uncorrected volatile DRAM errors on one GPU: nvidia-smi counts them, dcgmi diag from level 2 on fails",
+        {"gpu": 4, "count": 3},
+    ),
     "ignore_netboot": ("the firmware boots the disk in spite of a network boot override", {}),
     "boots_old_image": ("the firmware fetches the image and keeps the old content", {}),
+    "boots_other_port": ("the machine boots from the network over another port: BOOTIF names another MAC", {}),
+    "clock_off": ("the clock of whatever is run on the node over SSH is that many seconds off", {"seconds": 3600.0}),
     "ignore_shutdown": ("the system ignores a graceful shutdown", {}),
     "bmc_lies_power": ("the BMC answers a power-on with success and the machine stays off", {}),
     "bmc_slow": ("each answer of the BMC takes that many seconds", {"seconds": 2.0}),
     "bmc_401": ("the BMC refuses every login", {}),
+    "bmc_other_serial": ("the BMC tells another machine's serial", {"serial": "GFRACK9999"}),
+    "bmc_echoes": ("the BMC (Redfish) refuses every request and repeats the login in its error message", {}),
     "bmc_stock_override": ("the BMC reads a one-time boot back as Continuous, as an unextended sushy-tools does", {}),
 }
 

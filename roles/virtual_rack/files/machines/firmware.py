@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from rackconf import Node, Rack, faults_of, read_json, write_json
 
 FETCH_TIMEOUT = 10.0
 NETWORK_TARGETS = ("Pxe", "UefiHttp")
+OTHER_PORT = "52:54:00:fe:ed:01"  # the MAC of no port of any machine here
 _MAX_PAUSE = 1.0  # iPXE's own waits, shortened
 
 
@@ -116,6 +118,8 @@ def _install(node: Node, boot: ipxe.Boot, faults: dict[str, Any], log: ipxe.Log)
     arguments = boot.arguments
     if "BOOTIF=" not in arguments:
         arguments = f"{arguments} BOOTIF=01-{node.mac.replace(':', '-')}".strip()
+    if "boots_other_port" in faults:
+        arguments = re.sub(r"BOOTIF=\S+", f"BOOTIF=01-{OTHER_PORT.replace(':', '-')}", arguments)
     return Outcome("network", arguments=arguments, image=url)
 
 

@@ -9,7 +9,7 @@ import os
 import uuid
 from pathlib import Path
 
-from rackconf import NODE_PYTHON, Node, Rack
+from rackconf import NODE_PYTHON, Node, Rack, told_serial
 from rootfs import dmi
 
 IPMI_SIM = "/usr/bin/ipmi_sim"
@@ -77,13 +77,11 @@ def _private(path: Path, text: str) -> None:
 
 def fru_data(node: Node) -> bytes:
     """Return the node's FRU: chassis, board and product areas with its serial (IPMI FRU 1.0)."""
-    told = dmi(node)
-    chassis = _area(bytes([1, 0, 0x17]), ["GFR-CH", node.serial])
-    board = _area(
-        bytes([1, 0, 25, 0, 0, 0]), [told["board_vendor"], told["board_name"], told["board_serial"], "GFR-PN", ""]
-    )
+    told, serial = dmi(node), told_serial(node)
+    chassis = _area(bytes([1, 0, 0x17]), ["GFR-CH", serial])
+    board = _area(bytes([1, 0, 25, 0, 0, 0]), [told["board_vendor"], told["board_name"], f"{serial}-B", "GFR-PN", ""])
     product = _area(
-        bytes([1, 0, 25]), [told["sys_vendor"], told["product_name"], node.sku, "1.0", node.serial, node.name, ""]
+        bytes([1, 0, 25]), [told["sys_vendor"], told["product_name"], node.sku, "1.0", serial, node.name, ""]
     )
     starts = [1, 1 + len(chassis) // 8, 1 + (len(chassis) + len(board)) // 8]
     header = bytes([1, 0, *starts, 0, 0])

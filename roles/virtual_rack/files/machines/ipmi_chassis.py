@@ -10,6 +10,7 @@ Every ``set`` is noted in ``bmc_writes.jsonl``.
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -48,6 +49,8 @@ def _nothing(_rack: Rack, _node: Node, _value: str) -> None:
     """Accepted without effect."""
 
 
+# What is read back right after it was set; the rest takes its time, as on a real machine.
+AT_ONCE = ("boot",)
 SETTERS: dict[str, Callable[[Rack, Node, str], None]] = {
     "power": _power,
     "boot": _boot,
@@ -88,9 +91,27 @@ def main() -> int:
                 node.home / "bmc_writes.jsonl",
                 {"time": now, "method": "IPMI", "path": f"chassis/{item}", "body": value, "status": 0},
             )
-            SETTERS[item](rack, node, value)
+        pairs = list(zip(rest[::2], rest[1::2]))
+        for item, value in pairs:
+            if item in AT_ONCE:
+                SETTERS[item](rack, node, value)
+        _later(lambda: [SETTERS[item](rack, node, value) for item, value in pairs if item not in AT_ONCE])
         return 0
     return 0 if action == "check" else 1
+
+
+def _later(act: Callable[[], object]) -> None:
+    """Act once ipmi_sim has its answer. It waits for this program, and who asked it asks again after a second."""
+    if os.fork():
+        return
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for handle in range(3):
+        os.dup2(nowhere, handle)
+    try:
+        act()
+    finally:
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -188,6 +188,11 @@ def append_json(path: Path, value: Any) -> None:
         os.close(handle)
 
 
+def told_serial(node: Node) -> str:
+    """The serial that the BMC tells: the machine's own, or another one's by a fault."""
+    return str(faults_of(node).get("bmc_other_serial", {}).get("serial") or node.serial)
+
+
 def faults_of(node: Node) -> dict[str, dict[str, Any]]:
     """Return the faults that are injected in a node, by name."""
     return dict(read_json(node.fault_file, {}).get("faults", {}))

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rack's machines as a whole: ``rackctl.py up|down|status --config RACK/rack.json``.
+"""The rack's machines as a whole: ``rackctl.py up|empty|down|status --config RACK/rack.json``.
 
-``up`` makes what is missing and starts what does not run; a second one changes nothing. ``down`` leaves no
-process, namespace, mount or cable behind, also where parts were killed before. Both print one JSON object.
+``up`` makes what is missing and starts what does not run; a second one changes nothing. ``empty`` brings running
+machines back to how they were delivered: off, mended, nothing on the disk, nothing counted. ``down`` leaves no
+process, namespace, mount or cable behind, also where parts were killed before. Each prints one JSON object.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from typing import Any
 
 import bmc_process
 import chassis
+import fault
 import kernel
 import network
 import records
 import tools
-from rackconf import CLEAN_ENV, Node, Rack, load, read_json, write_json
+from rackconf import CLEAN_ENV, Node, Rack, load, read_json, told_serial, write_json
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NEEDED = ("ip", "ssh-keygen", "sshd", "ipmi_sim")
+# What a machine and its BMC keep of the past, below the node's own folder: counts, orders, logs.
+_PAST = ("boots.jsonl", "bmc_writes.jsonl", "bmc_refused.jsonl", "boot.json", "power")
 
 
 class Unable(Exception):
@@ -46,6 +50,28 @@ def up(rack: Rack) -> dict[str, Any]:
     for node in rack.nodes:
         bmc_process.wait_ready(rack, node)
     return {"changed": changed or bool(started), **status(rack)}
+
+
+def empty(rack: Rack) -> dict[str, Any]:
+    """Bring the machines back to how they were delivered, and keep cables and BMCs."""
+    for node in rack.nodes:
+        chassis.power_off(rack, node)
+        told = told_serial(node)
+        fault.change(node, "none", {})
+        if told_serial(node) != told:
+            bmc_process.tell_identity(rack, node)
+        for name in _PAST:
+            (node.home / name).unlink(missing_ok=True)
+        for part in ("upper", "work", "imaged.json"):
+            _remove(node.disk / part)
+    return up(rack)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def down(rack: Rack) -> dict[str, Any]:
@@ -142,7 +168,7 @@ def _power_down(rack: Rack, node: Node) -> bool:
     return was_running
 
 
-ACTIONS = {"up": up, "down": down, "status": status}
+ACTIONS = {"up": up, "empty": empty, "down": down, "status": status}
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ import stat
 import uuid
 from pathlib import Path
 
+import clock
 import disk
 import kernel
 import tools
@@ -35,6 +36,7 @@ KbdInteractiveAuthentication no
 UsePAM no
 UseDNS no
 PrintMotd no
+PermitUserEnvironment yes
 MaxStartups 200
 MaxSessions 200
 Subsystem sftp /usr/lib/openssh/sftp-server
@@ -53,6 +55,7 @@ def write_hardware(node: Node, arguments: str) -> str:
     (hardware / "kmsg").write_text("", encoding="utf-8")
     for name, value in dmi(node).items():
         (hardware / "dmi" / name).write_text(value + "\n", encoding="utf-8")
+    clock.write(node)
     return boot_id
 
 
@@ -147,6 +150,8 @@ def mount_all(rack: Rack, node: Node) -> Path:
             kernel.bind("/dev/null", root / "proc" / name)
     kernel.bind(node.tools, root / TOOLS, read_only=True)
     kernel.bind(node.fault_file, root / TOOLS / "state.json", read_only=True)
+    (root / "root/.ssh/environment").touch(mode=0o600)
+    kernel.bind(node.hardware / clock.SESSIONS, root / "root/.ssh/environment", read_only=True)
     _mount_slurm(rack, root)
     return root
 

@@ -68,7 +68,21 @@ _ORDER = ("Deployment", "Integration", "Hardware", "Stress")
 
 # Source: dcgm_errors.h of DCGM 4.6.0 (number, category, severity).
 FAULTY_MEMORY = (52, 10, 2)
+VOLATILE_DOUBLE_BIT_ERROR = (4, 10, 2)
+ROW_REMAP_FAILURE = (80, 10, 6)
 DEVICE_COUNT_MISMATCH = (20, 8, 5)
+_SEVERITY_ISOLATE = 2
+
+# A fault of one GPU: the test that fails, what it says and its error. Without an error object the exit status, which
+# is made of those alone, stays 0.
+BROKEN_GPU: dict[str, tuple[tuple[str, ...], str, tuple[int, int, int] | None]] = {
+    "dcgm_fail_entity": (("memory",), "GPU {gpu} Detected faulty memory", FAULTY_MEMORY),
+    "dcgm_exit0_failing": (("software", "memory"), "", None),
+    "row_remap_failure": (("software",), "GPU {gpu} had uncorrectable memory errors and row remapping failed.",
+                          ROW_REMAP_FAILURE),
+    "ecc_uncorrected": (("memory",), "Detected {count} volatile double-bit ECC error(s) in GPU {gpu}.",
+                        VOLATILE_DOUBLE_BIT_ERROR),
+}  # fmt: skip
 
 Json = dict[str, Any]
 
@@ -241,13 +255,13 @@ def _run(tests: list[str], gpus: list[int], expected: int | None, faults: dict[s
         if name == "software" and expected is not None and expected != len(gpus):
             text = f"Expected {expected} GPU entities and found {len(gpus)}."
             warnings.append(_warning(text, DEVICE_COUNT_MISMATCH))
-            status = NVVS_ERROR
         summary: Json = {"status": _summary([result["status"] for result in results], warnings)}
         if warnings:
             summary["warnings"] = warnings
         by_category.setdefault(CATEGORY[name], []).append({"name": name, "results": results, "test_summary": summary})
-        if any(warning["error_severity"] == FAULTY_MEMORY[2] for warning in warnings):
-            status = ISOLATE
+        severities = {warning["error_severity"] for warning in warnings}
+        if severities:
+            status = ISOLATE if _SEVERITY_ISOLATE in severities or status == ISOLATE else NVVS_ERROR
     categories = [{"category": name, "tests": by_category[name]} for name in _ORDER if name in by_category]
     entities = [
         {"entity_id": number, "device_id": gpu_state.DEVICE_ID, "serial_num": gpu_state.serial(number)}
@@ -260,14 +274,13 @@ def _run(tests: list[str], gpus: list[int], expected: int | None, faults: dict[s
 def _result(test: str, number: int, faults: dict[str, Json]) -> Json:
     result: Json = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": number, "status": "Pass"}
     if "dcgm_all_skip" in faults:
-        result["status"] = "Skip"
-    elif faults.get("dcgm_fail_entity", {}).get("gpu") == number and test in ("memory", "software"):
-        if test == "memory":
+        return {**result, "status": "Skip"}
+    for name, (tests, text, error) in BROKEN_GPU.items():
+        fault = faults.get(name, {})
+        if fault.get("gpu") == number and test in tests:
             result["status"] = "Fail"
-            result["warnings"] = [_warning(f"GPU {number} Detected faulty memory", FAULTY_MEMORY)]
-    elif faults.get("dcgm_exit0_failing", {}).get("gpu") == number and test in ("software", "memory"):
-        # The exit status is made of error objects alone: a failure that carries none leaves it at 0.
-        result["status"] = "Fail"
+            if error:
+                result["warnings"] = [_warning(text.format(**{"count": 3, **fault}), error)]
     return result
 
 
