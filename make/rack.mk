@@ -12,12 +12,15 @@ RACK_PLAY = ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_LOCALHOST_WARNING=fa
 
 RACK_FAULT := roles/virtual_rack/files/machines/fault.py
 
-.PHONY: rack-up rack-status rack-down rack-fault
+.PHONY: rack-up rack-status rack-empty rack-down rack-fault
 rack-up: setup-link setup-$(MAIN) setup-rack ## Start the built-in rack (root; MAAS=true adds MAAS)
 	@$(RACK_PLAY) -e virtual_rack_state=started
 
 rack-status: ## Show what of the rack runs
 	@$(RACK_PLAY) -e virtual_rack_state=status
+
+rack-empty: ## Bring the running rack back to how it was when it was new
+	@$(RACK_PLAY) -e virtual_rack_state=emptied
 
 rack-down: ## Stop the rack and remove all of it but its keys, images and logs
 	@$(RACK_PLAY) -e virtual_rack_state=stopped

@@ -55,8 +55,22 @@ def status() -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in supervise("status", str(RACK / "services.json"))["services"]}
 
 
-def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+def making(*arguments: str) -> subprocess.Popen[str]:
+    """A make under way."""
     # The inner make must not take over the options of one that runs these tests.
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     argv = ["make", f"RACK_DIR={RACK}", *arguments]
-    return subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False, env=env, timeout=300)
+    return subprocess.Popen(
+        argv,
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**env, "ANSIBLE_NOCOLOR": "1"},
+    )
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    with making(*arguments) as process:
+        out, err = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)

@@ -1,15 +1,17 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""rack-down leaves nothing behind, and rack-up after it is quick."""
+"""rack-down leaves nothing behind, rack-up after it is quick, and one that cannot succeed says so at once."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,19 +61,72 @@ def leftovers() -> dict[str, list[str]]:
     }
 
 
-def test_down_leaves_nothing_and_up_is_quick() -> None:
+NOTHING: dict[str, list[str]] = {"processes": [], "links": [], "namespaces": [], "mounts": []}
+# What a start that cannot succeed may take before it says so
+EARLY_SECONDS = 15
+IRONIC_PORT = 16385
+
+
+@pytest.fixture(scope="module")
+def down() -> Iterator[str]:
+    """The rack is down while these tests run, and as it was afterwards; how rack-up is called for that."""
     maas = "MAAS=true" if "maas" in rack.status() else "MAAS=false"
     assert leftovers()["links"] and leftovers()["processes"], "the search has to find a running rack"
     done = rack.make("rack-down")
     assert done.returncode == 0, done.stdout + done.stderr
-    try:
-        assert leftovers() == {"processes": [], "links": [], "namespaces": [], "mounts": []}
-        again = rack.make("rack-down")
-        assert again.returncode == 0, again.stdout + again.stderr
-        assert "changed=0" in again.stdout
-    finally:
-        started = time.monotonic()
-        done = rack.make("rack-up", maas)
-        took = time.monotonic() - started
+    yield maas
+    done = rack.make("rack-up", maas)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert took < UP_SECONDS
+
+
+def test_down_leaves_nothing_and_again_changes_nothing(down: str) -> None:
+    assert leftovers() == NOTHING
+    again = rack.make("rack-down")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "changed=0" in again.stdout
+
+
+def test_c5_a_port_that_is_taken_is_named_before_anything_is_started(down: str) -> None:
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", IRONIC_PORT))
+        other.listen()
+        started = time.monotonic()
+        done = rack.make("rack-up", down)
+        took = time.monotonic() - started
+    assert done.returncode != 0
+    said = told(done)
+    assert len(said) == 1, done.stdout
+    for words in (f"Port {IRONIC_PORT} (TCP)", "Ironic needs", f"process {os.getpid()}: ", "virtual_rack_ironic_port"):
+        assert words in said[0], said
+    assert took < EARLY_SECONDS * slowness()
+    assert leftovers() == NOTHING
+
+
+def told(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What the tasks that failed the run had to say."""
+    lines = [line.partition("FAILED! => ")[2] for line in done.stdout.splitlines() if "FAILED! => " in line]
+    return [line for text in lines for line in str(json.loads(text)["msg"]).splitlines()]
+
+
+def slowness() -> float:
+    """How many times as long as alone something takes on this machine now."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def test_c5_of_two_rack_ups_at_once_the_second_says_that_there_is_a_first(down: str) -> None:
+    started = time.monotonic()
+    with rack.making("rack-up", down) as first:
+        holder = rack.RACK / "claim" / "holder.json"
+        while not holder.exists():
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.05)
+        who = json.loads(holder.read_text(encoding="utf-8"))["pid"]
+        second = rack.make("rack-up", down)
+        assert second.returncode != 0
+        said = told(second)
+        assert len(said) == 1 and f"process {who}: " in said[0] and "Wait for its end" in said[0], second.stdout
+        out, _err = first.communicate(timeout=300)
+    assert first.returncode == 0, out
+    assert time.monotonic() - started < UP_SECONDS * slowness()
+    assert not holder.exists()
+    assert all(row["healthy"] for row in rack.status().values())

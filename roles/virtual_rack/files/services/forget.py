@@ -37,6 +37,11 @@ def forget(rack: Path) -> list[str]:
     doomed += [path for path in (rack / "ironic").glob("*") if path != web_root]
     doomed += [path for path in web_root.glob("*") if path.name != KEPT_IN_WEB_ROOT]
     changed += [str(path) for path in doomed if remove(path)]
+    return changed + set_ledger_aside(rack)
+
+
+def set_ledger_aside(rack: Path) -> list[str]:
+    """The last one is kept, in the place of the one before."""
     ledger = sorted(rack.glob(LEDGER))
     if ledger:
         previous = rack / "previous"
@@ -44,8 +49,7 @@ def forget(rack: Path) -> list[str]:
         previous.mkdir()
         for path in ledger:
             path.rename(previous / path.name)
-            changed.append(str(path))
-    return changed
+    return [str(path) for path in ledger]
 
 
 def main() -> int:

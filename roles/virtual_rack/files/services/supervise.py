@@ -271,9 +271,20 @@ def start_all(run_dir: Path, spec_file: Path) -> dict[str, Any]:
         service.start()
         started.append(service.name)
     # Waiting comes last: slow starters run up side by side.
-    for service in services:
-        service.wait_healthy()
+    try:
+        for service in services:
+            service.wait_healthy()
+    except ServiceError:
+        give_up([by_name[name] for name in started])
+        raise
     return {"changed": bool(started or stopped), "started": started, "stopped": stopped}
+
+
+def give_up(started: list[Service]) -> None:
+    """A service that does not come up is not left behind, where it would try for ever."""
+    for service in started:
+        if service.pid() is None or service.health():
+            service.stop()
 
 
 def remembered(run_dir: Path) -> list[str]:
