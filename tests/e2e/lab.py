@@ -145,6 +145,13 @@ def verbs(
     host: str, calls: list[tuple[str, dict[str, Any]]], *more: str, env: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """Verbs called directly, one after another in one run, each whatever became of the one before; their results."""
+    return verbs_on((host,), calls, *more, env=env)[host]
+
+
+def verbs_on(
+    hosts: tuple[str, ...], calls: list[tuple[str, dict[str, Any]]], *more: str, env: dict[str, str] | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """The same on several hosts in one run; the results by host."""
     tasks = [
         {
             "name": f"call {number}",
@@ -157,10 +164,11 @@ def verbs(
     ]
     path = CHECKOUT / "build" / "e2e" / "verbs.yml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
+    play_of_all = {"hosts": ",".join(hosts), "gather_facts": False, "tasks": tasks}
+    path.write_text(json.dumps([play_of_all]), encoding="utf-8")
     run = play(str(path), *more, env=env)
     assert run.rc == 0, run.tail()
-    return [run.of(host, f"call {number}") for number in range(len(calls))]
+    return {host: [run.of(host, f"call {number}") for number in range(len(calls))] for host in hosts}
 
 
 def adhoc(host: str, module: str, args: dict[str, Any], *more: str, inventory: str = "inventory") -> dict[str, Any]:
@@ -213,30 +221,25 @@ def node_state(node: str) -> dict[str, str]:
     return {"state": state.group(1) if state else "", "reason": reason.group(1) if reason else ""}
 
 
-def fault(node: str, name: str) -> None:
+def fault(node: str, name: str, *values: str) -> None:
     """``make rack-fault``, without the make."""
     tool = CHECKOUT / "roles" / "virtual_rack" / "files" / "machines" / "fault.py"
-    subprocess.run(
-        [sys.executable, str(tool), "--config", str(RACK / "rack.json"), node, name], check=True, capture_output=True
-    )
-
-
-def bmc_writes(node: str) -> list[dict[str, Any]]:
-    """Each write that reached the node's BMC, from anybody, oldest first."""
-    path = RACK / "nodes" / node / "bmc_writes.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-
-
-def provisioner_writes() -> list[str]:
-    """Requests other than reads that Ironic's API was sent, as its log has them."""
-    log = (RACK / "log" / "ironic.log").read_text(encoding="utf-8", errors="replace")
-    return re.findall(r"(?:PUT|POST|PATCH|DELETE) /v1\S*", log)
+    argv = [sys.executable, str(tool), "--config", str(RACK / "rack.json"), node, name, *values]
+    subprocess.run(argv, check=True, capture_output=True)
 
 
 def kill_bmc(node: str) -> None:
     """The BMC falls silent, as one whose cable was pulled."""
     known = json.loads((RACK / "nodes" / node / "bmc.json").read_text(encoding="utf-8"))
     os.kill(int(known["pid"]), signal.SIGKILL)
+
+
+def revive_bmc(node: str) -> None:
+    """Its cable is back: what starts the rack starts what is missing."""
+    program = CHECKOUT / "roles" / "virtual_rack" / "files" / "machines" / "rackctl.py"
+    argv = ["/usr/bin/python3", "-EsS", str(program), "up", "--config", str(RACK / "rack.json")]
+    done = subprocess.run(argv, env=clean_env(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and node in done.stdout, done.stdout + done.stderr
 
 
 def kill_sshd(node: str) -> None:
@@ -275,21 +278,6 @@ def ironic(method: str, path: str, body: Any = None) -> Any:
     return json.loads(text) if text else None
 
 
-def network_boots(node: str) -> int:
-    """How often the node has booted from the network and unpacked an image."""
-    path = RACK / "nodes" / node / "boots.jsonl"
-    if not path.exists():
-        return 0
-    boots = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return sum(1 for boot in boots if boot["device"] == "network")
-
-
-def ledger_rows(query: str) -> list[tuple[Any, ...]]:
-    """A read of the ledger's file, past our own code."""
-    with sqlite3.connect(f"file:{RACK / 'ledger.sqlite'}?mode=ro", uri=True) as connection:
-        return connection.execute(query).fetchall()
-
-
 def ledger_insert(node: str, kind: str, name: str, data: dict[str, Any], *, age: float) -> None:
     """An event of some time ago, which no run could write now."""
     with sqlite3.connect(RACK / "ledger.sqlite") as connection:
@@ -324,10 +312,26 @@ def make(*targets: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
 
 
-def renew_rack(*settings: str) -> None:
-    """A rack as new: nothing enrolled, no disk imaged, an empty ledger."""
-    make("rack-down")
-    make("rack-up", *settings)
+def new_rack(*settings: str) -> None:
+    """A rack as new: nothing enrolled, no disk imaged, an empty ledger, nothing counted.
+
+    One that runs is emptied, which takes seconds; it is started where it does not, or lacks what is asked for.
+    """
+    specs = RACK / "services.json"
+    runs = {path.stem for path in (RACK / "run").glob("*.json")}
+    wanted = {"ironic", *(["maas"] if "MAAS=true" in settings else [])}
+    if not specs.exists() or not wanted <= runs:
+        make("rack-up", *settings)
+    role = CHECKOUT / "roles" / "virtual_rack" / "files"
+    program = [sys.executable, str(role / "services" / "empty.py"), "--rack", str(RACK)]
+    done = subprocess.run(
+        [*program, "--rackctl", str(role / "machines" / "rackctl.py")],
+        env=clean_env(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def orphans() -> list[int]:

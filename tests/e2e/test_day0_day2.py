@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 import subprocess
 
+import counts
 import lab
 import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
 def rack() -> None:
-    lab.renew_rack()
+    lab.new_rack()
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +28,8 @@ def first_run() -> lab.Run:
 
 
 def counters() -> dict[str, object]:
-    """Whatever a write would move, at BMC, provisioner and scheduler."""
-    return {
-        "bmc": {node: len(lab.bmc_writes(node)) for node in lab.NODES},
-        "provisioner": len(lab.provisioner_writes()),
-        "slurm": {node: lab.node_state(node) for node in lab.NODES},
-        "boots": {node: lab.network_boots(node) for node in lab.NODES},
-        "passports": lab.ledger_rows("SELECT count(*) FROM passports"),
-    }
+    """Whatever a write would move, at BMC, provisioner, scheduler and ledger, and how the nodes stand."""
+    return {**counts.counters(), "nodes": {node: lab.node_state(node) for node in lab.NODES}}
 
 
 def test_day0_admits_every_node(first_run: lab.Run) -> None:
@@ -44,7 +39,7 @@ def test_day0_admits_every_node(first_run: lab.Run) -> None:
 
 
 def test_each_node_booted_once_from_the_network(first_run: lab.Run) -> None:
-    assert {node: lab.network_boots(node) for node in lab.NODES} == dict.fromkeys(lab.NODES, 1)
+    assert {node: counts.network_boots(node) for node in lab.NODES} == dict.fromkeys(lab.NODES, 1)
 
 
 def test_a_job_runs_on_all_four(first_run: lab.Run) -> None:
@@ -67,7 +62,7 @@ def test_anybody_can_verify_the_passports_with_openssl_alone(first_run: lab.Run,
     from pathlib import Path
 
     folder = Path(str(lab.CHECKOUT / "build" / "e2e"))
-    rows = lab.ledger_rows("SELECT envelope FROM passports")
+    rows = counts.ledger_rows("SELECT envelope FROM passports")
     assert len(rows) == 4
     for (text,) in rows:
         envelope = json.loads(text)
@@ -122,7 +117,7 @@ def test_the_faulty_node_alone_is_quarantined(faulty: lab.Run) -> None:
     assert "79" in held["reason"], held
     for node in ("gpu001", "gpu002", "gpu004"):
         assert lab.node_state(node)["state"] == "IDLE"
-        assert lab.network_boots(node) == 1
+        assert counts.network_boots(node) == 1
 
 
 def test_the_running_job_finished_first(faulty: lab.Run) -> None:
@@ -132,7 +127,7 @@ def test_the_running_job_finished_first(faulty: lab.Run) -> None:
 
 
 def test_it_was_reimaged_and_failed_the_gate_all_the_same(faulty: lab.Run) -> None:
-    assert lab.network_boots("gpu003") == 2
+    assert counts.network_boots("gpu003") == 2
 
 
 def test_the_summary_names_reason_remedy_and_the_next_command(faulty: lab.Run) -> None:
@@ -147,8 +142,8 @@ def test_day2_readmits_it_once_the_fault_is_lifted(faulty: lab.Run) -> None:
     run = lab.play("day2_recycle")
     assert run.rc == 0, run.tail()
     assert lab.node_state("gpu003") == {"state": "IDLE", "reason": ""}
-    assert lab.network_boots("gpu003") == 3
-    assert {node: lab.network_boots(node) for node in ("gpu001", "gpu002", "gpu004")} == {
+    assert counts.network_boots("gpu003") == 3
+    assert {node: counts.network_boots(node) for node in ("gpu001", "gpu002", "gpu004")} == {
         "gpu001": 1,
         "gpu002": 1,
         "gpu004": 1,
@@ -160,5 +155,5 @@ def test_an_image_that_drifted_is_found_and_replaced(faulty: lab.Run) -> None:
     images = json.dumps({"gpufleet_image": lab.image("2026.11.2")})
     run = lab.play("day2_recycle", "--limit", "gpu001", "-e", images)
     assert run.rc == 0, run.tail()
-    assert lab.network_boots("gpu001") == 2
-    assert lab.network_boots("gpu002") == 1
+    assert counts.network_boots("gpu001") == 2
+    assert counts.network_boots("gpu002") == 1

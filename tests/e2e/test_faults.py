@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import counts
 import lab
 import pytest
 
@@ -30,7 +31,7 @@ IMAGES = lab.RACK / "ironic" / "http" / "images"
 
 @pytest.fixture(scope="module", autouse=True)
 def rack() -> None:
-    lab.renew_rack()
+    lab.new_rack()
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def day0() -> lab.Run:
 
 def state(node: str) -> tuple[str, str]:
     """Lifecycle state in the ledger, and the reason given."""
-    rows = lab.ledger_rows(
+    rows = counts.ledger_rows(
         "SELECT events.name, data FROM events JOIN nodes USING (node_id)"
         f" WHERE nodes.name = '{node}' AND kind = 'state' ORDER BY id DESC LIMIT 1"
     )
@@ -212,7 +213,7 @@ def test_a_bmc_that_answers_204_and_stays_off_fails(mended: None) -> None:
     lab.fault("gpu002", "none")
     assert lied["failed"] and lied["error"]["kind"] == "deadline", lied
     assert "stayed off" in lied["msg"], lied["msg"]
-    assert lab.bmc_writes("gpu002")[-1]["status"] in (200, 202, 204)
+    assert counts.bmc_writes("gpu002")[-1]["status"] in (200, 202, 204)
     on, lifted = lab.verbs(
         "gpu002", [("redfish_power", {"state": "on"}), ("provisioner_node", {"state": "serviceable"})]
     )
@@ -234,7 +235,7 @@ def test_other_bytes_behind_the_same_url_are_refused(mended: None) -> None:
     artifact = IMAGES / f"gpu-golden-{NEW}.tar.gz"
     kept = artifact.with_suffix(".kept")
     shutil.copy2(artifact, kept)
-    boots = {node: lab.network_boots(node) for node in lab.NODES}
+    boots = {node: counts.network_boots(node) for node in lab.NODES}
     try:
         content = bytearray(artifact.read_bytes())
         content[len(content) // 2] ^= 1
@@ -245,7 +246,7 @@ def test_other_bytes_behind_the_same_url_are_refused(mended: None) -> None:
         lab.overwrite(artifact, kept.read_bytes())
         kept.unlink()
     assert run.rc == 2 and artifact.name in run.failure("gpu001"), run.tail()
-    assert {node: lab.network_boots(node) for node in lab.NODES} == boots
+    assert {node: counts.network_boots(node) for node in lab.NODES} == boots
 
 
 def test_another_digest_than_the_declared_one_is_refused(mended: None) -> None:
@@ -261,7 +262,7 @@ def test_a_wrong_signer_is_refused(mended: None) -> None:
 
 
 def stored(node: str) -> dict[str, Any]:
-    rows = lab.ledger_rows(
+    rows = counts.ledger_rows(
         f"SELECT envelope FROM passports JOIN nodes USING (node_id) WHERE name = '{node}' ORDER BY id DESC LIMIT 1"
     )
     envelope: dict[str, Any] = json.loads(rows[0][0])
@@ -300,7 +301,7 @@ def readmit_refused(*words: str, more: tuple[str, ...] = ()) -> None:
 
 
 def test_an_expired_passport_is_refused(revalidated: lab.Run) -> None:
-    [(expires,)] = lab.ledger_rows("SELECT max(expires) FROM passports WHERE expires - issued < 60")
+    [(expires,)] = counts.ledger_rows("SELECT max(expires) FROM passports WHERE expires - issued < 60")
     lab.wait_for(lambda: time.time() > expires, 10, "the passport has expired")
     readmit_refused("expired")
 

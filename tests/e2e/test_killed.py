@@ -1,94 +1,136 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-playbook is killed with SIGKILL at twelve stages; the next run goes on, and nothing is done twice.
+"""ansible-playbook is killed with SIGKILL at fifteen stages; the next run completes, and nothing is done twice.
 
-Each run is killed at one stage and the next one at a later stage, so that one day 0 and one day 2 are got through with
-six deaths each. Stages are named by their task, never by the clock. ``start`` leaves the worker behind as an orphan:
-what it still does is awaited before the counters are read.
+Each round kills three runs at three stages, each over nodes of its own; one run over all four then completes what each
+left behind. What reached the BMCs, the provisioner and Slurm, what was issued and what was tried is held against a run
+that nobody disturbed. Stages are named by their task, never by the clock. ``start`` leaves the worker behind as an
+orphan: what it still does is awaited before anything is counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
+import counts
 import lab
 import pytest
 
-NODES = ("gpu001", "gpu004")  # one Redfish BMC, one IPMI BMC
-LIMIT = ("--limit", ",".join(NODES))
+# Three runs at once. gpu004 has an IPMI BMC, the others have Redfish.
+GROUPS = ("gpu001,gpu004", "gpu002", "gpu003")
 DAY0 = (
-    "end:Hold the node at its scheduler",
-    "start:Make the node known to its provisioner and start it towards ready",
-    "start:Wait until the batch is ready",
-    "start:Start the deploy",
-    "start:Wait until the batch is deployed",
-    "end:Run the DCGM diagnostics",
-    "end:Lift our hold",
+    (
+        "start:Wait until the batch is ready",
+        "end:Hold the node at its scheduler",
+        "start:Make the node known to its provisioner and start it towards ready",
+    ),
+    ("start:Start the deploy", "start:Wait until the batch is deployed", "end:Start the deploy"),
+    ("end:Run the DCGM diagnostics", "end:Issue the passport", "end:Lift our hold"),
 )
 DAY2 = (
-    "end:Record that the node is draining",
-    "start:Wait until the batch is drained",
-    "end:Start the deploy",
-    "start:Issue the passport",
-    "start:Record that the node is admitted",
+    (
+        "end:Record that the node is draining",
+        "start:Wait until the batch is drained",
+        "end:Remember what is tried",
+    ),
+    ("end:Start the deploy", "start:Issue the passport", "start:Record that the node is admitted"),
 )
+EVERY = ("-e", '{"day2_recycle_all": true}')
 
 
-@pytest.fixture(scope="module", autouse=True)
-def earlier_writes() -> int:
-    """A new rack; how many writes of earlier ones the provisioner's log tells of."""
-    lab.renew_rack()
-    return len(lab.provisioner_writes())
+def names(stages: tuple[str, ...]) -> str:
+    return " + ".join(stage.replace(" ", "-") for stage in stages)
 
 
-def killed(playbook: str, stage: str, *more: str) -> None:
-    run = lab.play(playbook, *LIMIT, *more, kill=stage)
-    assert run.rc == -9, f"not killed at {stage!r}: rc {run.rc}\n{run.tail()}"
+def kill_all(playbook: str, stages: tuple[str, ...], *more: str) -> None:
+    """Runs at once, each over its own nodes, are killed at their stages and leave nothing alive."""
+    runs = [
+        lab.started(playbook, "--limit", nodes, *more, kill=stage, label=f"killed-{number}")
+        for number, (nodes, stage) in enumerate(zip(GROUPS, stages))
+    ]
+    for stage, run in zip(stages, [run.end() for run in runs]):
+        assert run.rc == -9, f"not killed at {stage!r}: rc {run.rc}\n{run.tail()}"
     lab.wait_for(lambda: not lab.orphans(), 60, "the orphans have noticed")
 
 
-def boots() -> dict[str, int]:
-    return {node: lab.network_boots(node) for node in NODES}
-
-
-def test_day0_survives_seven_deaths() -> None:
-    for stage in DAY0:
-        killed("day0_bringup", stage)
-    run = lab.play("day0_bringup", *LIMIT)
+def complete(playbook: str, *more: str) -> None:
+    run = lab.play(playbook, *more)
     assert run.rc == 0, run.tail()
-    assert boots() == dict.fromkeys(NODES, 1), "a deploy was started twice"
-    for node in NODES:
+    for node in lab.NODES:
         assert lab.node_state(node) == {"state": "IDLE", "reason": ""}
 
 
-def test_day0_left_one_node_at_the_provisioner_for_each_machine(earlier_writes: int) -> None:
-    writes = lab.provisioner_writes()[earlier_writes:]
-    created = [line for line in writes if line in ("POST /v1/nodes", "POST /v1/nodes/")]
-    assert len(created) == len(NODES)
+def done_since(before: dict[str, Any]) -> dict[str, Any]:
+    """What has been counted since."""
+    now = counts.counters()
+    told: dict[str, Any] = {"provisioner": Counter(now.pop("provisioner")) - Counter(before["provisioner"])}
+    for name, by_node in now.items():
+        told[name] = {node: since(value, before[name][node]) for node, value in by_node.items()}
+    return told
 
 
-def test_day2_survives_five_deaths() -> None:
-    every = ("-e", '{"day2_recycle_all": true}')
-    for stage in DAY2:
-        killed("day2_recycle", stage, *every)
-    run = lab.play("day2_recycle", *LIMIT)
-    assert run.rc == 0, run.tail()
-    assert boots() == dict.fromkeys(NODES, 2), "a node was reimaged twice, or not at all"
-    for node in NODES:
-        assert lab.node_state(node) == {"state": "IDLE", "reason": ""}
+def since(value: Any, before: Any) -> Any:
+    return value[len(before) :] if isinstance(value, list) else value - before
 
 
-def test_no_lease_is_stuck() -> None:
+NOTHING = {
+    "provisioner": [],
+    **{name: dict.fromkeys(lab.NODES, []) for name in ("bmc", "slurm", "attempts", "states")},
+    **{name: dict.fromkeys(lab.NODES, 0) for name in ("boots", "passports")},
+}
+
+
+@pytest.fixture(scope="module")
+def day0() -> dict[str, Any]:
+    """What a day 0 does that nobody disturbs."""
+    lab.new_rack()
+    complete("day0_bringup")
+    return done_since(NOTHING)
+
+
+def test_t2_what_is_counted_is_there_to_be_counted(day0: dict[str, Any]) -> None:
+    """Writes that nobody sees would be equal to any others."""
+    for name in ("bmc", "slurm", "states"):
+        assert all(day0[name].values()), (name, day0[name])
+    assert day0["slurm"] == dict.fromkeys(lab.NODES, ["DRAINED*", "IDLE"])
+    assert day0["boots"] == day0["passports"] == dict.fromkeys(lab.NODES, 1)
+    created = [line for line in day0["provisioner"].elements() if line in ("POST /v1/nodes", "POST /v1/nodes/")]
+    assert len(created) == len(lab.NODES)
+
+
+@pytest.mark.parametrize("stages", DAY0, ids=names)
+def test_t2_day0_completes_after_each_death_and_does_nothing_twice(
+    day0: dict[str, Any], stages: tuple[str, ...]
+) -> None:
+    lab.new_rack()
+    kill_all("day0_bringup", stages)
+    complete("day0_bringup")
+    assert done_since(NOTHING) == day0
+
+
+@pytest.fixture(scope="module")
+def day2(day0: dict[str, Any]) -> dict[str, Any]:
+    """What a day 2 over all nodes does that nobody disturbs."""
+    before = counts.counters()
+    complete("day2_recycle", *EVERY)
+    return done_since(before)
+
+
+@pytest.mark.parametrize("stages", DAY2, ids=names)
+def test_t2_day2_completes_after_each_death_and_does_nothing_twice(
+    day2: dict[str, Any], stages: tuple[str, ...]
+) -> None:
+    before = counts.counters()
+    kill_all("day2_recycle", stages, *EVERY)
+    complete("day2_recycle", *EVERY)
+    assert done_since(before) == day2
+
+
+def test_no_lease_is_stuck(day0: dict[str, Any]) -> None:
     """Whoever is named there is dead, so that any run takes the node at once."""
-    before = lab.ledger_rows("SELECT max(fencing) FROM leases")
-    run = lab.play("drain", *LIMIT)
+    before = counts.ledger_rows("SELECT max(fencing) FROM leases")
+    run = lab.play("drain", "--limit", "gpu001,gpu004")
     assert run.rc == 0, run.tail()
-    assert run.seconds < 30
-    assert lab.ledger_rows("SELECT max(fencing) FROM leases") > before
-
-
-def test_intents_have_outcomes_or_a_death() -> None:
-    """Every deploy that was begun is in the ledger once for each imaging, however many runs it took."""
-    rows = lab.ledger_rows(
-        "SELECT node_id, count(*) FROM events WHERE kind = 'state' AND name = 'imaging' GROUP BY node_id"
-    )
-    assert sorted(count for _node, count in rows) == [2, 2]
+    assert counts.ledger_rows("SELECT max(fencing) FROM leases") > before

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import counts
 import lab
 import pytest
 
@@ -13,7 +14,7 @@ INVENTORY = "inventory-maas"
 
 @pytest.fixture(scope="module", autouse=True)
 def rack() -> None:
-    lab.renew_rack("MAAS=true")
+    lab.new_rack("MAAS=true")
 
 
 def test_the_inventories_differ_in_the_provisioner_alone() -> None:
@@ -33,16 +34,17 @@ def day0() -> lab.Run:
 def test_day0_admits_every_node(day0: lab.Run) -> None:
     assert day0.rc == 0, day0.tail()
     assert {node: lab.node_state(node)["state"] for node in lab.NODES} == dict.fromkeys(lab.NODES, "IDLE")
-    assert {node: lab.network_boots(node) for node in lab.NODES} == dict.fromkeys(lab.NODES, 1)
+    assert {node: counts.network_boots(node) for node in lab.NODES} == dict.fromkeys(lab.NODES, 1)
     assert day0.tasks["most"] <= 60
 
 
-def test_day0_again_changes_nothing(day0: lab.Run) -> None:
-    writes = {node: len(lab.bmc_writes(node)) for node in lab.NODES}
+def test_t2_day0_again_changes_nothing_and_writes_to_nobody(day0: lab.Run) -> None:
+    before = counts.counters(INVENTORY)
+    assert before["provisioner"], "no write to MAAS was counted"
     again = lab.play("day0_bringup", inventory=INVENTORY)
     assert again.rc == 0, again.tail()
     assert all(row["changed"] == 0 for row in again.recap().values())
-    assert {node: len(lab.bmc_writes(node)) for node in lab.NODES} == writes
+    assert counts.counters(INVENTORY) == before
 
 
 def test_day2_quarantines_the_faulty_node_and_readmits_it_later(day0: lab.Run) -> None:
@@ -50,8 +52,8 @@ def test_day2_quarantines_the_faulty_node_and_readmits_it_later(day0: lab.Run) -
     held = lab.play("day2_recycle", inventory=INVENTORY)
     assert held.rc == 2, held.tail()
     assert "quarantined" in lab.node_state("gpu002")["reason"]
-    assert lab.network_boots("gpu002") == 2
-    assert lab.network_boots("gpu001") == 1
+    assert counts.network_boots("gpu002") == 2
+    assert counts.network_boots("gpu001") == 1
     lab.fault("gpu002", "none")
     back = lab.play("day2_recycle", inventory=INVENTORY)
     assert back.rc == 0, back.tail()
@@ -65,4 +67,4 @@ def test_a_deploy_that_was_killed_is_gone_on_with(day0: lab.Run) -> None:
     lab.wait_for(lambda: not lab.orphans(), 60, "the orphans have noticed")
     run = lab.play("day2_recycle", "--limit", "gpu004", inventory=INVENTORY)
     assert run.rc == 0, run.tail()
-    assert lab.network_boots("gpu004") == 2
+    assert counts.network_boots("gpu004") == 2

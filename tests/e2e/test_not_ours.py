@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import counts
 import lab
 import pytest
 
@@ -23,16 +24,17 @@ OTHER_SITE = "gpufleet:other-site-1:quarantined: Xid 79"
 
 @pytest.fixture(scope="module", autouse=True)
 def rack() -> None:
-    lab.renew_rack()
+    lab.new_rack()
 
 
 def world(*nodes: str) -> dict[str, Any]:
     """All that a write would move."""
     return {
-        "bmc": {node: len(lab.bmc_writes(node)) for node in nodes or lab.NODES},
+        "bmc": {node: len(counts.bmc_writes(node)) for node in nodes or lab.NODES},
         "slurm": {node: lab.node_state(node) for node in nodes or lab.NODES},
-        "boots": {node: lab.network_boots(node) for node in nodes or lab.NODES},
-        "provisioner": len(lab.provisioner_writes()) if not nodes else 0,
+        "slurm writes": {node: counts.slurm_writes(node) for node in nodes or lab.NODES},
+        "boots": {node: counts.network_boots(node) for node in nodes or lab.NODES},
+        "provisioner": len(counts.provisioner_writes()) if not nodes else 0,
         "events": 0 if nodes else events(),
     }
 
@@ -40,8 +42,8 @@ def world(*nodes: str) -> dict[str, Any]:
 def events() -> int:
     """How much the ledger tells; there is none yet on a new rack."""
     kept = (lab.RACK / "ledger.sqlite").exists()
-    rows = lab.ledger_rows("SELECT count(*) FROM sqlite_master WHERE name = 'events'") if kept else [(0,)]
-    return int(lab.ledger_rows("SELECT count(*) FROM events")[0][0]) if rows[0][0] else 0
+    rows = counts.ledger_rows("SELECT count(*) FROM sqlite_master WHERE name = 'events'") if kept else [(0,)]
+    return int(counts.ledger_rows("SELECT count(*) FROM events")[0][0]) if rows[0][0] else 0
 
 
 def refused(result: dict[str, Any], kind: str, *words: str) -> None:
@@ -158,7 +160,7 @@ def test_day2_leaves_three_foreign_nodes_and_recycles_the_fourth(foreign: dict[s
     assert recycled.rc == 2, recycled.tail()
     after = world("gpu001", "gpu002", "gpu003")
     assert after == foreign
-    assert lab.network_boots("gpu004") == 2
+    assert counts.network_boots("gpu004") == 2
     assert lab.node_state("gpu004") == {"state": "IDLE", "reason": ""}
 
 
@@ -188,7 +190,7 @@ def test_the_summary_tells_of_the_foreign_nodes(recycled: lab.Run) -> None:
     "node, reason", [("gpu001", "alice: memtest"), ("gpu003", "other-site-1")], ids=["alice", "another-site"]
 )
 def test_each_verb_leaves_a_foreign_drain_alone(recycled: lab.Run, node: str, reason: str) -> None:
-    before = world(node), len(lab.provisioner_writes())
+    before = world(node), len(counts.provisioner_writes())
     calls = [
         ("scheduler_node", {"state": "held", "why": "mine now"}),
         ("scheduler_node", {"state": "resumed"}),
@@ -206,30 +208,30 @@ def test_each_verb_leaves_a_foreign_drain_alone(recycled: lab.Run, node: str, re
         refused(result, "not_ours", "provisioner")
     for result in rest[len(POWER_VERBS) :]:
         refused(result, "evidence_missing", reason)
-    assert (world(node), len(lab.provisioner_writes())) == before
+    assert (world(node), len(counts.provisioner_writes())) == before
 
 
 def test_each_verb_leaves_a_foreign_maintenance_alone(recycled: lab.Run) -> None:
-    before = world("gpu002"), len(lab.provisioner_writes())
+    before = world("gpu002"), len(counts.provisioner_writes())
     states = ("enrolled", "ready", "released", "maintenance", "serviceable")
     calls = [redeploy(), *(("provisioner_node", {"state": state}) for state in states)]
     for result in lab.verbs("gpu002", calls):
         refused(result, "not_ours", IRONIC_REASON)
     for result in lab.verbs("gpu002", POWER_VERBS):
         refused(result, "not_ours")
-    assert (world("gpu002"), len(lab.provisioner_writes())) == before
+    assert (world("gpu002"), len(counts.provisioner_writes())) == before
 
 
 def test_maintenance_under_another_controllers_token_is_foreign(recycled: lab.Run) -> None:
     """The form of the token proves nothing: the run in it must be one of ours."""
     lab.ironic("PUT", "/nodes/gpu002/maintenance", {"reason": OTHER_SITE})
-    before = world("gpu002"), len(lab.provisioner_writes())
+    before = world("gpu002"), len(counts.provisioner_writes())
     states = ("released", "maintenance", "serviceable")
     for result in lab.verbs("gpu002", [redeploy(), *(("provisioner_node", {"state": state}) for state in states)]):
         refused(result, "not_ours", "other-site-1")
     for result in lab.verbs("gpu002", POWER_VERBS):
         refused(result, "not_ours")
-    assert (world("gpu002"), len(lab.provisioner_writes())) == before
+    assert (world("gpu002"), len(counts.provisioner_writes())) == before
 
 
 # -- a job runs ----------------------------------------------------------------------------------------------------
@@ -264,14 +266,14 @@ def none_hits_work(node: str, seen: str) -> None:
 
 
 def test_without_its_provisioners_maintenance_power_is_not_ours(busy: str) -> None:
-    before = world("gpu001"), len(lab.provisioner_writes())
+    before = world("gpu001"), len(counts.provisioner_writes())
     calls = [*POWER_VERBS, redeploy(), ("provisioner_node", {"state": "released"}), ("dcgm_gate", {"level": 3})]
     results = lab.verbs("gpu001", calls)
     for result in results[: len(POWER_VERBS)]:
         refused(result, "not_ours", "ironic")
     for result in results[len(POWER_VERBS) :]:
         refused(result, "evidence_missing", "in_service")
-    assert (world("gpu001"), len(lab.provisioner_writes())) == before
+    assert (world("gpu001"), len(counts.provisioner_writes())) == before
 
 
 def test_a_node_with_a_job_is_never_powered_off(busy: str) -> None:
@@ -319,7 +321,7 @@ def test_a_force_reason_is_obeyed_and_recorded(busy: str) -> None:
     )
     assert off["changed"] and off["after"] == {"power": "off"}, off
     assert on["changed"] and on["after"] == {"power": "on"}, on
-    notes = [json.loads(row[0]) for row in lab.ledger_rows("SELECT data FROM events WHERE name = 'forced'")]
+    notes = [json.loads(row[0]) for row in counts.ledger_rows("SELECT data FROM events WHERE name = 'forced'")]
     assert [note["reason"] for note in notes] == [why], notes
     back = [("provisioner_node", {"state": "serviceable"}), ("node_wait", {"timeout": 30})]
     lifted, booted, resumed = lab.verbs("gpu001", [*back, ("scheduler_node", {"state": "resumed"})])
@@ -338,10 +340,10 @@ def two_runs(busy: str) -> Runs:
     job = job_on("gpu002")
     lab.kill_bmc("gpu003")
     lab.kill_sshd("gpu001")
-    boots = {node: lab.network_boots(node) for node in lab.NODES}
+    boots = {node: counts.network_boots(node) for node in lab.NODES}
     first = lab.started("day2_recycle", *ALL, label="first")
     lab.wait_for(lambda: draining("gpu002"), 60, "the first run waits")
-    holder = str(lab.ledger_rows(HOLDER.format("gpu002"))[0][0])
+    holder = str(counts.ledger_rows(HOLDER.format("gpu002"))[0][0])
     second = lab.play("day2_recycle", "--limit", "gpu002", *ALL)
     lab.slurm("scancel", job)
     return first.end(), second, holder, boots
@@ -351,7 +353,7 @@ HOLDER = "SELECT run_id FROM leases JOIN nodes USING (node_id) WHERE name = '{}'
 
 
 def draining(node: str) -> bool:
-    rows = lab.ledger_rows(
+    rows = counts.ledger_rows(
         f"SELECT events.name FROM events JOIN nodes USING (node_id) WHERE nodes.name = '{node}'"
         " AND kind = 'state' ORDER BY id DESC LIMIT 1"
     )
@@ -367,7 +369,7 @@ def test_the_second_run_stops_and_names_the_first(two_runs: Runs) -> None:
 def test_the_first_run_goes_on_to_its_end(two_runs: Runs) -> None:
     first, _second, _holder, boots = two_runs
     assert lab.node_state("gpu002") == {"state": "IDLE", "reason": ""}, first.tail()
-    assert lab.network_boots("gpu002") == boots["gpu002"] + 1
+    assert counts.network_boots("gpu002") == boots["gpu002"] + 1
 
 
 def test_a_dead_bmc_does_not_stop_the_batch(two_runs: Runs) -> None:
@@ -375,10 +377,10 @@ def test_a_dead_bmc_does_not_stop_the_batch(two_runs: Runs) -> None:
     assert first.rc == 2
     for node in ("gpu001", "gpu002", "gpu004"):
         assert lab.node_state(node) == {"state": "IDLE", "reason": ""}, first.tail()
-    assert lab.network_boots("gpu003") == boots["gpu003"]
+    assert counts.network_boots("gpu003") == boots["gpu003"]
     assert "127.77.0.13" in first.failure("gpu003")
 
 
 def test_a_node_without_ssh_comes_back_with_its_image(two_runs: Runs) -> None:
     _first, _second, _holder, boots = two_runs
-    assert lab.network_boots("gpu001") == boots["gpu001"] + 1
+    assert counts.network_boots("gpu001") == boots["gpu001"] + 1

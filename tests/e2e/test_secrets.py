@@ -13,13 +13,17 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import counts
 import lab
 import pytest
 
 WRONG = "Wr0ng-battery-17"  # IPMI knows 20 bytes at most
+IMAGES_WORD = "Im4ges-staple-23"
+MASK = "********"
 LOUD = ("-vvv", "--diff")
 NODES = ("gpu001", "gpu004")  # one Redfish BMC, one IPMI BMC
 LIMIT = ("--limit", ",".join(NODES))
@@ -27,7 +31,7 @@ LIMIT = ("--limit", ",".join(NODES))
 
 @pytest.fixture(scope="module", autouse=True)
 def rack() -> None:
-    lab.renew_rack()
+    lab.new_rack()
 
 
 def spellings() -> dict[bytes, str]:
@@ -164,6 +168,65 @@ def denials() -> int:
     """Logins that Ironic refused, as its log has them."""
     log = (lab.RACK / "log" / "ironic.log").read_text(encoding="utf-8", errors="replace")
     return sum(1 for line in log.splitlines() if " - 401 (" in line)
+
+
+# -- peers that repeat what they were told -------------------------------------------------------------------------
+
+
+def test_t1_a_bmc_that_repeats_the_login_tells_nobody(words: dict[bytes, str]) -> None:
+    """In messages, results, the ledger's note of what stopped the run, and the report that is made of it."""
+    lab.fault("gpu001", "bmc_echoes")
+    try:
+        run = lab.play("day0_bringup", "--limit", "gpu001", *LOUD)
+        power = lab.verbs("gpu001", [("redfish_power", {"state": "on"})], *LOUD)[0]
+    finally:
+        lab.fault("gpu001", "none")
+    assert run.rc == 2, run.tail()
+    for text in (run.failure("gpu001"), power["msg"]):
+        assert "was not understood" in text and MASK in text, "the BMC has repeated nothing"
+    notes = counts.ledger_rows("SELECT data FROM events WHERE kind = 'note' AND name = 'stopped'")
+    assert notes and MASK in str(notes[-1]), notes
+    assert MASK in run.output.partition("Day 0:")[2], "the report does not say what stopped the node"
+    nowhere(run, words)
+    assert not told(json.dumps(power).encode(), words)
+
+
+class Echo(BaseHTTPRequestHandler):
+    """An image server that refuses, and repeats the login wherever HTTP has room for it."""
+
+    def do_GET(self) -> None:
+        header = self.headers.get("Authorization", "")
+        login = base64.b64decode(header.partition(" ")[2]).decode()
+        body = f"{login} {header}".encode()
+        self.send_response(403, f"Forbidden for {login} ({header})")
+        self.send_header("ETag", f'"{login}"')
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://reader:{IMAGES_WORD}@127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_t1_an_image_server_that_repeats_the_login_tells_nobody(echo: str, wrong: Any, words: dict[bytes, str]) -> None:
+    image = {name: str(value).replace("http://10.77.0.1:8080", echo) for name, value in lab.image("2026.11.1").items()}
+    variables = wrong(gpufleet_image=image)
+    run = lab.play("day0_bringup", "--limit", "gpu004", *LOUD, *variables)
+    assert run.rc == 2, run.tail()
+    refusal = run.of("gpu004", "Verify the golden image before it goes anywhere")
+    assert "403" in json.dumps(refusal), refusal
+    nowhere(run, {**words, IMAGES_WORD.encode(): "images", base64.b64encode(f"reader:{IMAGES_WORD}".encode()): "both"})
 
 
 # -- the right ones ------------------------------------------------------------------------------------------------

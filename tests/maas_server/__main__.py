@@ -26,6 +26,7 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, stop)
     print(f"MAAS at {server.url}", flush=True)
+    server.note = lambda line: print(line, flush=True)
     try:
         server.serve_forever()
     finally:

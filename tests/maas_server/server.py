@@ -64,6 +64,8 @@ class MaasServer:
         self.asked: list[Asked] = []
         #: Answers to give instead of the real ones, for tests: called with each request; None lets it pass.
         self.intercept: Optional[Callable[[Asked], Optional[Answer]]] = None
+        #: Told of each request after its answer: method, path and status. Keys travel in headers, and are not in it.
+        self.note: Callable[[str], object] = lambda line: None
         self._slots = threading.BoundedSemaphore(_AT_A_TIME)
         self._http = ThreadingHTTPServer((config.host, config.port), _handler(self))
         self._http.daemon_threads = True
@@ -263,6 +265,7 @@ def _handler(server: MaasServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             self.wfile.write(answer.body)
+            server.note(f"{self.command} {self.path} {answer.code}")
 
         do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _any
 
