@@ -158,8 +158,9 @@ def test_a_foreign_hold_is_left_alone(keeper: Any, text: str) -> None:
         assert hold["text"] == text and hold["owner"] == "foreign"
         assert hold["author"] in refused.value.seen and repr(text) in refused.value.seen
     assert evidence(node(keeper, name, "present")) == "foreign_hold"
-    found = verdict(wait(keeper, name), name)
-    assert not found["ok"] and "somebody else" in found["reason"] and found["seconds"] < 3
+    line = Line()
+    found = verdict(wait(keeper, name, line=line), name)
+    assert not found["ok"] and "somebody else" in found["reason"] and line.polls == 1
     assert keeper.texts(name) == [text] and keeper.faults.writes == []
 
 

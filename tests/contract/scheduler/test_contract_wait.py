@@ -85,14 +85,16 @@ def test_t1_a_scheduler_that_is_silent_is_waited_for_whatever_was_seen_before(ke
 
 def test_t1_a_scheduler_that_stays_silent_leaves_no_verdict_and_no_evidence(keeper: Any, other: Any) -> None:
     name, guest = keeper.names[0], "gpu002"
+    job = other.start(guest)
     for site, one in ((keeper, name), (other, guest)):
         node(site, one, "held")
     nodes = [
         {"host": "a", "scheduler_node": name, "known_runs": [RUN], **keeper.connection},
         {"host": "b", "scheduler_node": guest, "known_runs": [RUN], **other.connection},
     ]
-    keeper.faults.outage()
-    result = wait(keeper, nodes=nodes, timeout=1)
+    # The first poll has seen the node drained.
+    line = Line(at_poll={2: keeper.faults.outage, 3: lambda: other.end(job)})
+    result = wait(keeper, nodes=nodes, timeout=3, line=line)
     assert not result.data["verdicts"]["a"]["ok"] and result.data["verdicts"]["b"]["ok"]
     assert [event.node for event in result.events] == ["b"]
 

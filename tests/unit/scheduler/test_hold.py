@@ -77,6 +77,7 @@ def work(*ids: str) -> tuple[Work, ...]:
         (view(PASSING, state="down"), OURS, hold.FREE),
         # A token in a mark of the scheduler is a token.
         (view(Hold("gpufleet:run9:x", by_scheduler=True, overwrites=True)), OURS, hold.FOREIGN),
+        (view(Hold("gpufleet:", by_scheduler=True, overwrites=True)), OURS, hold.FOREIGN),
     ],
 )
 def test_owner(seen: NodeView, claim: hold.Claim, owner: str) -> None:
@@ -89,6 +90,7 @@ def test_a_foreign_drain_is_no_evidence() -> None:
     assert name_of(view(MINE, PERSON), OURS) == "foreign_hold"
     assert name_of(view("gpufleet:run1:x"), OURS) == "drained"
     assert name_of(view("gpufleet:run1:x", state="draining", work=work("7")), OURS) == "not_drained"
+    assert name_of(view("gpufleet:run1:x", state="draining", waits_for="COMPLETING"), OURS) == "not_drained"
     assert name_of(view("gpufleet:run1:x", work=work("7")), OURS) == "not_drained"
     assert name_of(view(OVER, state="down"), NOBODY) == "not_drained"
     assert name_of(NodeView("gpu1"), NOBODY) == "not_in_scheduler"

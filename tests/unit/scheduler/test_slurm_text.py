@@ -90,6 +90,16 @@ def test_safe_only_by_the_whole_rule(base: str, flags: set[str], unknown: str) -
         assert not flags & {"DRAIN", "NOT_RESPONDING", "INVALID_REG"} and base in ("IDLE", "ALLOCATED", "MIXED")
 
 
+@pytest.mark.parametrize("flag", [*(flag for flag, in_the_way in FLAGS.items() if in_the_way), "NEW_IN_2030"])
+def test_what_is_under_way_or_unknown_keeps_a_node_from_being_drained(flag: str) -> None:
+    def state(native: str, *jobs: str) -> str:
+        return parse_nodes(line("n1", native, "gpufleet:r:w"))["n1"].view(jobs).state
+
+    assert state("IDLE+DRAIN") == state("DOWN+DRAIN") == "drained"
+    assert state("IDLE+DRAIN", "7") == state(f"IDLE+DRAIN+{flag}") == state(f"DOWN+DRAIN+{flag}") == "draining"
+    assert parse_nodes(line("n1", f"IDLE+DRAIN+{flag}", "x"))["n1"].view([]).waits_for == flag
+
+
 def test_a_node_without_boot_time_does_not_answer() -> None:
     fresh = parse_nodes(line("n1", "IDLE", booted="None"))["n1"].view([])
     assert not fresh.answers and not fresh.in_service
@@ -172,6 +182,13 @@ def test_h1_refused_registration_is_a_mark_beside_what_a_person_says() -> None:
     assert marks("IDLE+DRAIN+INVALID_REG") == [("drain", "", False), refused]
     assert marks("IDLE+INVALID_REG") == [refused]
     assert marks("IDLE+DRAIN+INVALID_REG", LOW) == [("drain", LOW, True), ("registration refused", LOW, True)]
+
+
+def test_a_refused_registration_blocks_a_resume_whoever_holds_the_node() -> None:
+    for reason, seen in (("gpufleet:r:w", REGISTRATION_REFUSED), ("bob", REGISTRATION_REFUSED), (LOW, LOW)):
+        (block,) = parse_nodes(line("n1", "IDLE+DRAIN+INVALID_REG", reason))["n1"].view([]).blocks_resume
+        assert "registration" in block.reason and block.seen == seen and block.do
+    assert parse_nodes(line("n1", "IDLE+DRAIN", LOW))["n1"].view([]).blocks_resume == ()
 
 
 def test_h1_fail_is_somebodys_whatever_stands_beside_it() -> None:

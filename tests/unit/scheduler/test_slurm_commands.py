@@ -1,0 +1,134 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the driver asks Slurm's commands, and what it makes of them together; without a Slurm, so that it is fast."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    Changed,
+    Refused,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
+from unit.scheduler.slurm_commands import install
+
+TOKEN = "gpufleet:run1:reimage"
+FREE = {"state": "IDLE", "reason": "", "by": ""}
+RESERVED = "ReservationName=m1 StartTime=2026-11-21T23:35:21 Nodes=n1 Flags=MAINT,SPEC_NODES Users=bob State=ACTIVE"
+World = Callable[..., Path]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    return lambda **given: install(tmp_path, **given)
+
+
+def change(file: Path, **given: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **given}))
+
+
+def asked(file: Path) -> list[str]:
+    return [" ".join(call) for call in json.loads(file.read_text())["calls"]]
+
+
+def test_t1_what_belongs_to_a_hidden_partition_is_asked_for(world: World) -> None:
+    drained = {"state": "IDLE+DRAIN", "reason": TOKEN, "by": "root", "hidden": True}
+    world(nodes={"n1": drained}, jobs=[{"id": "7", "node": "n1", "hidden": True}])
+    view = Slurm({}).states(["n1"])["n1"]
+    assert view.state == "draining" and view.jobs == ["7"]
+
+
+def test_t1_the_queue_is_asked_after_the_states(world: World) -> None:
+    """Else a job could start between the two, on a node that is then called drained."""
+    file = world(nodes={"n1": {"state": "IDLE+DRAIN", "reason": TOKEN, "by": "root"}})
+    Slurm({}).states(["n1"])
+    order = [call.split()[0] for call in asked(file)]
+    assert order.index("squeue") > max(at for at, word in enumerate(order) if word == "scontrol")
+
+
+def test_a_name_beside_an_unknown_one_is_told(world: World) -> None:
+    world(nodes={"n1": FREE})
+    views = Slurm({}).states(["n1", "n2"])
+    assert views["n1"].in_service and views["n2"].absent
+
+
+@pytest.mark.parametrize(("user", "told"), [(0, True), (64030, True), (1000, False)])
+def test_where_slurm_hides_nodes_from_us_absence_is_not_believed(
+    world: World, monkeypatch: pytest.MonkeyPatch, user: int, told: bool
+) -> None:
+    file = world(config={"SlurmUser": "slurm(64030)", "PrivateData": "jobs,nodes"})
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    if told:
+        assert Slurm({}).states(["n2"])["n2"].absent
+    else:
+        with pytest.raises(Refused, match="cannot be told"):
+            Slurm({}).states(["n2"])
+    change(file, config={"SlurmUser": "slurm(64030)", "PrivateData": "jobs"})
+    assert Slurm({}).states(["n2"])["n2"].absent
+
+
+def test_h1_slurms_own_text_counts_only_with_slurms_own_user(world: World) -> None:
+    def own(by: str) -> list[bool]:
+        change(file, nodes={"n1": {"state": "DOWN", "reason": "Not responding", "by": by}})
+        return [hold.by_scheduler for hold in Slurm({}).states(["n1"])["n1"].holds]
+
+    file = world()
+    assert own("slurm") == own("64030") == [True]
+    assert own("root") == own("bob") == [False]
+    change(file, config={"ClusterName": "x"})
+    with pytest.raises(BadAnswer):
+        own("slurm")
+
+
+def test_h4_slurm_is_read_again_right_before_each_write(world: World) -> None:
+    file = world(nodes={"n1": FREE})
+    driver = Slurm({})
+    driver.hold(driver.states(["n1"])["n1"], TOKEN, WORK)
+    driver.resume(driver.states(["n1"])["n1"])
+    writes = [at for at, call in enumerate(asked(file)) if call.startswith("scontrol update")]
+    assert len(writes) == 2 and all("show node n1" in " ".join(asked(file)[at - 2 : at]) for at in writes)
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        {"nodes": {"n1": {"state": "IDLE+DRAIN", "reason": "mine", "by": "root"}}},
+        {"nodes": {"n1": {**FREE, "state": "IDLE+FAIL"}}},
+        {"nodes": {}},
+        {"reservations": RESERVED},
+    ],
+)
+def test_h4_what_somebody_did_meanwhile_stops_the_write(world: World, meanwhile: dict[str, Any]) -> None:
+    file = world(nodes={"n1": FREE})
+    driver = Slurm({})
+    seen = driver.states(["n1"])["n1"]
+    change(file, **meanwhile)
+    for write in (lambda: driver.hold(seen, TOKEN, WORK), lambda: driver.resume(seen)):
+        with pytest.raises(Changed):
+            write()
+    assert not [call for call in asked(file) if "update" in call]
+
+
+def test_h1_a_maintenance_of_somebody_is_a_hold_before_the_node_shows_it(world: World) -> None:
+    world(nodes={"n1": FREE, "n2": FREE}, reservations=RESERVED)
+    views = Slurm({}).states(["n1", "n2"])
+    assert views["n1"].held and not views["n1"].in_service and views["n2"].in_service
+
+
+def test_a_command_that_was_ended_before_it_answered_is_no_answer(world: World, tmp_path: Path) -> None:
+    world()
+    (tmp_path / "bin" / "scontrol").write_text("#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(Unreachable, match="signal 9"):
+        Slurm({}).states(["n1"])
