@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, require, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
+    Fenced,
     FleetError,
     MissingLibrary,
     NotProven,
@@ -99,3 +100,28 @@ def test_a_write_is_asked_for_remembered_and_carries_its_evidence() -> None:
 
 def test_nothing_changed_where_before_is_after() -> None:
     assert Result(before={"a": 1}, after={"a": 1}).as_dict(Context())["changed"] is False
+
+
+@pytest.mark.parametrize("destructive", [True, False])
+def test_t1_check_mode_lets_no_write_through(destructive: bool) -> None:
+    line = Recorder()
+    assert Context(check_mode=True, lifeline=line).may_write("POST x", destructive=destructive) is False
+    assert not line.writes
+
+
+def test_t1_a_write_names_the_nodes_that_it_is_for() -> None:
+    class Named(Lifeline):
+        def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+            return ",".join(nodes)
+
+    ctx = Context(lifeline=Named())
+    assert ctx.may_write("POST x", nodes=("n1", "n2")) and ctx.evidence == "n1,n2"
+
+
+def test_t1_a_wait_of_a_verb_ends_with_its_run() -> None:
+    class Gone(Lifeline):
+        def beat(self) -> None:
+            raise Fenced("the run is gone")
+
+    with pytest.raises(Fenced):
+        Context(lifeline=Gone()).wait(lambda: True, bool, timeout=1, interval=1, wanted="anything")

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lifeline of a task with several nodes: each has its own lease, its own intent and its own evidence."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Fenced, LeaseHeld
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+NAMES = ("n1", "n2", "n3")
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def nodes(ledger: Ledger) -> dict[str, str]:
+    return {name: ledger.identify(name, aliases=[("serial", f"S-{name}")]) for name in NAMES}
+
+
+Line = Callable[..., LedgerLifeline]
+
+
+@pytest.fixture
+def line(ledger: Ledger, nodes: dict[str, str]) -> Line:
+    def make(holder: Any = None, **more: Any) -> LedgerLifeline:
+        return LedgerLifeline(
+            lambda: ledger,
+            holder or this_run(os.getpid()),
+            verb="provisioner_wait",
+            intent={},
+            identify=nodes.__getitem__,
+            default_node="n1",
+            **more,
+        )
+
+    return make
+
+
+def seen(ledger: Ledger, nodes: dict[str, str], name: str, what: str = "drained") -> str:
+    [number] = ledger.append("run", [(nodes[name], Event("evidence", what))])
+    return f"event:{number}"
+
+
+def lose(ledger: Ledger, node: str) -> None:
+    """The lease goes to a run on another host."""
+    with ledger.transaction() as conn:
+        conn.exec_driver_sql(f"UPDATE leases SET expires = 1 WHERE node_id = '{node}'")
+        lease.take_in(conn, ledger, node, Holder("theirs", "elsewhere#1", 1, 1, "boot"), node="x")
+
+
+def test_t1_each_node_of_a_write_needs_evidence_of_its_own(ledger: Ledger, nodes: dict[str, str], line: Line) -> None:
+    seen(ledger, nodes, "n1")
+    with pytest.raises(EvidenceMissing) as caught:
+        line().before_write("wipe", destructive=True, nodes=("n1", "n2"))
+    assert caught.value.node == "n2"
+    seen(ledger, nodes, "n2")
+    assert line().before_write("wipe", destructive=True, nodes=("n1", "n2"))
+
+
+def test_t1_the_evidence_of_one_write_serves_no_other_node(ledger: Ledger, nodes: dict[str, str], line: Line) -> None:
+    """One task, one node after another, as a batch is sent on its way."""
+    first, second = seen(ledger, nodes, "n1"), seen(ledger, nodes, "n2", "in_service")
+    mine = line()
+    assert mine.before_write("wipe", destructive=True, nodes=("n1",)) == first
+    with pytest.raises(EvidenceMissing) as caught:
+        mine.before_write("wipe", destructive=True, nodes=("n2",))
+    assert caught.value.node == "n2" and "in_service" in caught.value.seen
+    third = seen(ledger, nodes, "n3")
+    assert mine.before_write("wipe", destructive=True, nodes=("n3",)) == third != second
+
+
+@pytest.mark.parametrize("destructive", [True, False])
+def test_t1_each_node_has_a_lease_and_an_intent_of_its_own(
+    ledger: Ledger, nodes: dict[str, str], line: Line, destructive: bool
+) -> None:
+    for name in NAMES:
+        seen(ledger, nodes, name)
+    mine = line()
+    mine.before_write("first", destructive=destructive, nodes=("n1",))
+    mine.before_write("second", destructive=destructive, nodes=("n2", "n3"))
+    assert set(lease.holders(ledger, list(nodes.values()))) == set(nodes.values())
+    for name in NAMES:
+        [intent] = ledger.history(nodes[name], kinds=["intent"])
+        assert intent["data"]["write"] == ("first" if name == "n1" else "second")
+
+
+def test_t1_a_node_of_another_run_stops_a_batch_that_would_write_to_it(
+    ledger: Ledger, nodes: dict[str, str], line: Line
+) -> None:
+    mine = line()
+    mine.before_write("first", destructive=False, nodes=("n1",))
+    with ledger.transaction() as conn:
+        lease.take_in(conn, ledger, nodes["n2"], Holder("theirs", "elsewhere#1", 1, 1, "boot"), node="n2")
+    with pytest.raises(LeaseHeld):
+        mine.before_write("second", destructive=False, nodes=("n1", "n2"))
+    assert ledger.history(nodes["n2"]) == []
+
+
+def test_t1_a_later_write_finds_that_the_lease_is_gone(
+    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)
+    mine = line()
+    mine.before_write("first", destructive=False)
+    lose(ledger, nodes["n1"])
+    with pytest.raises(Fenced):
+        mine.before_write("second", destructive=False)
+
+
+def test_t1_what_was_fresh_before_a_wait_counts_after_it(
+    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node's own evidence, and of those nodes alone that were drained when the wait began."""
+    first = seen(ledger, nodes, "n1")
+    mine = line()
+    mine.foresee(("n1", "n2"))
+    assert set(lease.holders(ledger, list(nodes.values()))) == {nodes["n1"], nodes["n2"]}, "the leases keep others away"
+    later = time.time() + 600
+    monkeypatch.setattr(lifeline.time, "time", lambda: later)
+    assert mine.before_write("wipe", destructive=True, nodes=("n1",)) == first
+    with pytest.raises(EvidenceMissing):
+        mine.before_write("wipe", destructive=True, nodes=("n2",))
+
+
+def test_t1_what_was_stale_before_a_wait_does_not_count_after_it(
+    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen(ledger, nodes, "n1")
+    seen(ledger, nodes, "n2", "in_service")
+    later = time.time() + 120
+    mine = line()
+    with monkeypatch.context() as patched:
+        patched.setattr(lifeline.time, "time", lambda: later)
+        mine.foresee(("n1", "n2"))
+        for name in ("n1", "n2"):
+            with pytest.raises(EvidenceMissing):
+                mine.before_write("wipe", destructive=True, nodes=(name,))
