@@ -31,6 +31,7 @@ include make/mutants.mk
 include make/release.mk
 -include make/rack.mk
 include make/demo.mk
+include make/new-driver.mk
 
 .PHONY: help clean
 help: ## Show the targets

@@ -107,6 +107,8 @@ BROKEN = (
         {**GATES, "plugins/modules/fio_gate.py": "", f"{GATE}/nccl/gate.py": ""},
         "nccl has no module",
     ),
+    (names.power_that_is_not_told, but(maas__driver="class Maas:\n    owns_power = False\n"), "the driver maas differ"),
+    (names.power_that_is_not_told, but(names=f"{LIST}POWERLESS = {{'ironic'}}\n"), "the driver ironic differ"),
     (names.options_unheard_of, but(ironic__api="KEY = 'provisioner_key'\n"), "reads provisioner_key"),
     (names.options_unheard_of, changed(f"{PORT}/names.py", '("provisioner_url",)', '("url",)'), "ironic takes url"),
     (names.spelled_again, but(shared="parts = {'ironic', 'maas'}\n"), "spells drivers of _provisioner"),
@@ -114,7 +116,12 @@ BROKEN = (
     (
         names.fragments_that_differ,
         changed("plugins/doc_fragments/provisioner.py", "[ironic, maas]", "[ironic]"),
-        "the choices of provisioner",
+        "the choices of provisioner lack maas",
+    ),
+    (
+        names.fragments_that_differ,
+        changed("plugins/doc_fragments/provisioner.py", "[ironic, maas]", "[maas, ironic, xcat]"),
+        "the choices of provisioner are not",
     ),
     (
         names.fragments_that_differ,

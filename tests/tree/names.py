@@ -117,6 +117,25 @@ def half_drivers(root: Path) -> list[str]:
     return complaints
 
 
+def power_that_is_not_told(root: Path) -> list[str]:
+    """Where a driver switches no power the list says so, since the verbs of the BMC read it there."""
+    complaints = []
+    for port in lists(root):
+        told = constants(tree_of(root / port.file)).get("POWERLESS", set())
+        for driver in port.drivers:
+            tree = root / layout.UTILS / port.port / driver
+            classes = [
+                node
+                for path in sorted(tree.glob("*.py"))
+                for node in ast.walk(tree_of(path))
+                if isinstance(node, ast.ClassDef)
+            ]
+            said = any(constants(ast.Module(one.body, [])).get("owns_power") is False for one in classes)
+            if said != (driver in told):
+                complaints.append(f"{port.file}: POWERLESS and the driver {driver} differ on who switches power")
+    return complaints
+
+
 def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -184,7 +203,11 @@ def fragments_that_differ(root: Path) -> list[str]:
             wanted = {port.option, *port.options}
             complaints += [f"{shown}: no option {name} as in {port.file}" for name in sorted(wanted - set(options))]
             complaints += [f"{shown}: {name} is not in {port.file}" for name in sorted(set(options) - wanted)]
-            if options[port.option].get("choices") != list(port.drivers):
+            choices = options[port.option].get("choices") or []
+            lost = [driver for driver in port.drivers if driver not in choices]
+            if lost:
+                complaints.append(f"{shown}: the choices of {port.option} lack {', '.join(lost)}")
+            elif choices != list(port.drivers):
                 complaints.append(f"{shown}: the choices of {port.option} are not {', '.join(port.drivers)}")
     return complaints
 

@@ -38,6 +38,7 @@ RULES = (
     layout.import_circles,
     names.names_that_compute,
     names.half_drivers,
+    names.power_that_is_not_told,
     names.options_unheard_of,
     names.spelled_again,
     names.fragments_that_differ,

@@ -16,10 +16,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import machine as redfish
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as redfish_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from contract import newcomers
+from contract.bmc.rigs import Rig
 from fake_bmc import emulator, ipmi_server
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from fake_bmc.tls import Authority
-from suite.skips import not_applicable
 
 POWER = {"state": "on", "timeout": 20.0, "graceful_timeout": 1.0}
 PXE = {
@@ -67,32 +68,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"))
-
-
-class Rig:
-    """A BMC of the suite. ``blind``: it is known not to show a one-time override."""
-
-    blind = False
-    params: dict[str, Any]
-
-    def power(self) -> str:
-        raise NotImplementedError
-
-    def force(self, power: str) -> None:
-        """Change the machine behind the BMC's back."""
-        raise NotImplementedError
-
-    def writes(self) -> int:
-        raise NotImplementedError
-
-    def probe(self) -> Optional[dict[str, str]]:
-        raise NotImplementedError
-
-    def hang_shutdown(self) -> None:
-        not_applicable("this one always shuts down")
-
-    def lie(self) -> None:
-        not_applicable("this one always obeys")
 
 
 class RedfishRig(Rig):
@@ -226,10 +201,17 @@ def shared_emulator(tmp_path_factory: pytest.TempPathFactory, authority: Authori
         yield running
 
 
-@pytest.fixture(params=["redfish", *(pytest.param(name, marks=pytest.mark.slow) for name in ("emulator", "ipmi_sim"))])
+OTHERS = [pytest.param(made, id=made.__module__.rpartition("site_")[2]) for made in newcomers.adapters("bmc", Rig)]
+
+
+@pytest.fixture(
+    params=["redfish", *(pytest.param(name, marks=pytest.mark.slow) for name in ("emulator", "ipmi_sim")), *OTHERS]
+)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     """Each BMC in turn, its machine off."""
-    if request.param == "redfish":
+    if not isinstance(request.param, str):
+        yield request.param(request, tmp_path)
+    elif request.param == "redfish":
         yield request.getfixturevalue("fake")("plain", lag=0.1)
     elif request.param == "emulator":
         made = EmulatorRig(request.getfixturevalue("shared_emulator"), request.getfixturevalue("authority"))

@@ -10,8 +10,7 @@ node in each way that has fooled a gate somewhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import refusal
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from contract import newcomers
+from contract.gate import case
+from contract.gate.case import Case, Params
 
 XID79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
-Params = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    verb: Callable[[Mapping[str, Any], Context], Result]
-    healthy: Callable[[Path], Params]
-    #: name of a break: what it makes of the healthy node, the verdict that must come, a word of the message
-    broken: dict[str, tuple[Callable[[Path], Params], str, str]]
 
 
 # -- DCGM ------------------------------------------------------------------------------------------------------------
@@ -147,7 +139,7 @@ KERNEL_LOG = Case(
     },
 )
 
-GATES = [DCGM, KERNEL_LOG]
+GATES = [DCGM, KERNEL_LOG, *newcomers.adapters("gate")]
 BREAKS = [pytest.param(gate, name, id=f"{gate.name}: {name}") for gate in GATES for name in gate.broken]
 
 
@@ -170,6 +162,11 @@ def well_formed(gate: Case, result: dict[str, Any]) -> None:
     json.dumps(result)
     if result["verdict"] != "pass":
         assert result["findings"] and result["remedy"] != "none"
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_it_is_broken_in_each_way_that_every_gate_meets(gate: Case) -> None:
+    assert sorted(case.LEAST - set(gate.broken)) == []
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)

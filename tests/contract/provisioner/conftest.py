@@ -17,10 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import ironic_server
 import service_sites
+import sites
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
 from command_line import driver as command_line_driver
 from command_line import site as command_line_site
+from contract import newcomers
 from task_queue import driver as task_queue_driver
 from task_queue import site as task_queue_site
 
@@ -59,20 +61,41 @@ def taskqueue_site() -> Iterator[Any]:
     site.close()
 
 
+NEWCOMERS = [pytest.param(made, id=made.name) for made in newcomers.adapters("provisioner", sites.Site)]
+
+
+@pytest.fixture(scope="session")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Sites of drivers that have a file of their own here, ``site_NAME.py``."""
+    made: dict[type, Any] = {}
+
+    def find(kind: Any) -> Any:
+        if kind not in made:
+            made[kind] = kind(tmp_path_factory.mktemp(kind.name))
+        return made[kind]
+
+    yield find
+    for one in made.values():
+        one.close()
+
+
 #: Those behind a proxy.
 SERVICES = ("maas", "taskqueue", pytest.param("ironic", marks=pytest.mark.slow))
 
 
 def _in_good_health(request: pytest.FixtureRequest) -> Iterator[Any]:
-    chosen = request.getfixturevalue(f"{request.param}_site")
+    if isinstance(request.param, str):
+        chosen = request.getfixturevalue(f"{request.param}_site")
+    else:
+        chosen = request.getfixturevalue("newcomer")(request.param)
     chosen.faults.forget()
     yield chosen
     chosen.faults.forget()
 
 
-@pytest.fixture(params=["imagectl", *SERVICES])
+@pytest.fixture(params=["imagectl", *SERVICES, *NEWCOMERS])
 def site(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Every provisioner that there is a driver for, in turn: add yours here."""
+    """Every provisioner that there is a driver for, in turn; a new one comes with its file."""
     yield from _in_good_health(request)
 
 

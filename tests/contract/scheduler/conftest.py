@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
+from contract import newcomers
 from contract.scheduler import schedulers, slurm_cluster
+
+SITES = (*schedulers.SITES, *newcomers.adapters("scheduler", schedulers.Site))
 
 
 @pytest.fixture(scope="session")
@@ -47,19 +50,19 @@ def _site(request: pytest.FixtureRequest, folder: Path) -> Any:
     return made
 
 
-@pytest.fixture(params=schedulers.params(schedulers.SITES))
+@pytest.fixture(params=schedulers.params(SITES))
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Each driver."""
     return _site(request, tmp_path)
 
 
-@pytest.fixture(params=schedulers.params(tuple(one for one in schedulers.SITES if one.driver.KEEPS_NODES)))
+@pytest.fixture(params=schedulers.params(tuple(one for one in SITES if one.driver.KEEPS_NODES)))
 def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Each driver of a scheduler that knows nodes."""
     return _site(request, tmp_path)
 
 
-@pytest.fixture(params=schedulers.params(tuple(one for one in schedulers.SITES if one.driver.EVICTS)))
+@pytest.fixture(params=schedulers.params(tuple(one for one in SITES if one.driver.EVICTS)))
 def evicter(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Each driver of a scheduler whose work has to be made to leave."""
     return _site(request, tmp_path)

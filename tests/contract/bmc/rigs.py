@@ -1,0 +1,43 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the contract suite needs of a BMC: one rig each, and what happens to the machine behind the driver's back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Optional
+
+from suite.skips import not_applicable
+
+
+class Rig(ABC):
+    """A BMC of the suite, whose machine is off. ``blind``: it is known not to show a one-time override."""
+
+    blind = False
+    #: The options by which it is reached.
+    params: dict[str, Any]
+
+    @abstractmethod
+    def power(self) -> str:
+        """On or Off, as the machine itself knows."""
+
+    @abstractmethod
+    def force(self, power: str) -> None:
+        """Change the machine behind the BMC's back, and forget all writes."""
+
+    @abstractmethod
+    def writes(self) -> int:
+        """How many writes reached the BMC."""
+
+    @abstractmethod
+    def probe(self) -> Optional[dict[str, str]]:
+        """What the node says of its boot: boot_id, cmdline and uptime; None while it is off."""
+
+    def hang_shutdown(self) -> None:
+        """The operating system does not obey when it is asked to shut down."""
+        not_applicable("this one always shuts down")
+
+    def lie(self) -> None:
+        """The BMC says yes to a change of power, and does nothing."""
+        not_applicable("this one always obeys")

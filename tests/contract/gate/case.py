@@ -1,0 +1,29 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the contract suite needs of a gate: a healthy node for it, and each way to break that node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+Params = dict[str, Any]
+#: Every gate meets these: its tool is gone, is killed, does not end, or prints nothing or nonsense; nobody knows the
+#: node's SKU, or half of the profile is lost.
+LEAST = frozenset({"tool missing", "tool hangs", "tool killed", "noise", "nothing", "unknown SKU", "half a profile"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """verb: the gate. healthy: makes a healthy node in a folder, and gives the options that look at it."""
+
+    name: str
+    verb: Callable[[Mapping[str, Any], Context], Result]
+    healthy: Callable[[Path], Params]
+    #: name of a break: what it makes of the healthy node, the verdict that must come, a word of the message
+    broken: dict[str, tuple[Callable[[Path], Params], str, str]]

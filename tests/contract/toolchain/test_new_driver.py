@@ -1,0 +1,148 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make new-driver`` in a copy of the tree: what it writes, what is then told, and what the suite takes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests.tree import listing
+
+ROOT = Path(__file__).resolve().parents[3]
+PORTS = ("bmc", "provisioner", "scheduler", "gate")
+UTILS = "plugins/module_utils"
+#: For each port one thing that its contract asks of a driver, one that the suite asks of its adapter, and a page.
+TOLD = {
+    "bmc": ("acme/power.py", "tests/contract/bmc/site_acme.py", "the choices of bmc_protocol lack acme"),
+    "provisioner": (
+        "acme/driver.py",
+        "tests/contract/provisioner/site_acme.py",
+        "the row of gpufleet_provisioner lacks acme",
+    ),
+    "scheduler": ("acme/driver.py", "tests/contract/scheduler/site_acme.py", "## scheduler: no row for acme"),
+    "gate": ("acme/gate.py", "plugins/modules/acme_gate.py", "## gate: no row for acme"),
+}
+
+
+class Copy:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for path in listing.files(ROOT):
+            target = root / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        space = root / "build" / "collections" / "ansible_collections" / "gpufleet"
+        space.mkdir(parents=True)
+        (space / "baremetal").symlink_to(root)
+        (root / "build" / "venv").symlink_to(ROOT / "build" / "venv")
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        env = {"PYTHONPATH": str(self.root / "build" / "collections"), "PATH": str(Path(sys.executable).parent)}
+        argv = [sys.executable, *command]
+        return subprocess.run(argv, cwd=self.root, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+    def begin(self, port: str, name: str = "acme") -> subprocess.CompletedProcess[str]:
+        return self.run("make/new_driver.py", port, name)
+
+    def told(self, port: str, name: str = "acme") -> list[str]:
+        return self.run("tests/contract/newcomers.py", port, name).stdout.splitlines()
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.root / file
+        text = path.read_text(encoding="utf-8")
+        assert old in text, f"{file}: {old}"
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """A copy in which a driver was begun for each port."""
+    copy = Copy(tmp_path_factory.mktemp("copy"))
+    for port in PORTS:
+        done = copy.begin(port)
+        assert done.returncode == 0, done.stderr
+        assert f"make try-driver PORT={port} NAME=acme" in done.stdout
+    return copy
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_each_thing_that_is_missing_is_one_readable_line(begun: Copy, port: str) -> None:
+    lines = begun.told(port)
+    assert len(lines) > 6 and len(set(lines)) == len(lines)
+    for part in TOLD[port]:
+        assert any(part in line for line in lines), f"{part} in {lines}"
+    assert all(len(line) < 200 and "Traceback" not in line and ": " in line for line in lines)
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_what_is_written_holds_the_rules_for_code(begun: Copy, port: str) -> None:
+    files = [str(path) for path in begun.root.rglob("*acme*") if "__pycache__" not in path.parts]
+    assert files
+    done = begun.run("-m", "ruff", "check", "--quiet", *files)
+    assert done.returncode == 0, done.stdout
+    done = begun.run("-m", "ruff", "format", "--check", *files)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_suite_tells_it_and_leaves_what_is_not_whole_out(begun: Copy) -> None:
+    done = begun.run("-m", "pytest", "-q", "--tb=no", "tests/contract/test_newcomers.py", "-k", "scheduler")
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert len(failed) == len(begun.told("scheduler")), done.stdout
+    assert all("[scheduler acme: " in line for line in failed)
+    listed = begun.run("-m", "pytest", "-q", "--collect-only", *(f"tests/contract/{port}" for port in PORTS))
+    assert listed.returncode == 0 and "acme" not in listed.stdout, listed.stdout[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("port", "name", "why"),
+    [
+        ("scheduler", "slurm", "is there already"),
+        ("bmc", "Acme", "cannot be the name"),
+        ("bmc", "a-b", "cannot be the name"),
+        ("fabric", "acme", "invalid choice"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_and_nothing_written(begun: Copy, port: str, name: str, why: str) -> None:
+    before = sorted(begun.root.rglob("*.py"))
+    done = begun.begin(port, name)
+    assert done.returncode != 0 and why in done.stderr, done.stderr
+    assert sorted(begun.root.rglob("*.py")) == before
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Any:
+    """A driver that was begun and then written: that of the tests' own scheduler, under another name."""
+    copy = Copy(tmp_path)
+    assert copy.begin("scheduler").returncode == 0
+    own = (ROOT / "tests/contract/scheduler/versioned/driver.py").read_text(encoding="utf-8")
+    driver = copy.root / UTILS / "_scheduler" / "acme" / "driver.py"
+    driver.write_text(own.replace('"versioned"', '"acme"').replace("Versioned", "Acme"), encoding="utf-8")
+    site = copy.root / "tests" / "contract" / "scheduler" / "site_acme.py"
+    site.write_text(
+        "from contract.scheduler.schedulers import VersionedSite\n"
+        "from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.acme.driver import Acme\n\n\n"
+        "class AcmeSite(VersionedSite):\n    driver = Acme\n",
+        encoding="utf-8",
+    )
+    return copy
+
+
+def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite(whole: Copy) -> None:
+    left = whole.told("scheduler")
+    assert sorted(line.partition(":")[0].partition(",")[0] for line in left) == [
+        "docs/reference/drivers.md",
+        "docs/reference/host-variables.md",
+        "plugins/doc_fragments/scheduler.py",
+    ]
+    whole.edit("docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | |\n| `none` |")
+    whole.edit("docs/reference/host-variables.md", "`slurm` or `none`", "`slurm`, `acme` or `none`")
+    whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, none]", "[slurm, none, acme]")
+    assert whole.told("scheduler") == ["scheduler acme: nothing is missing"]
+    done = whole.run("-m", "pytest", "-q", "tests/contract/scheduler/test_contract.py", "-k", "acme")
+    assert done.returncode == 0 and "passed" in done.stdout, done.stdout[-3000:]
