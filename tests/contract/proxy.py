@@ -39,6 +39,7 @@ class Proxy:
         parts = urlsplit(target)
         self._host = parts.netloc
         self._path = parts.path
+        self._to_tls = parts.scheme == "https"
         self.asked: list[Asked] = []
         self.fault: Callable[[Asked], Fault] = lambda asked: None
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -69,7 +70,12 @@ class Proxy:
         self._http.server_close()
 
     def _pass_on(self, asked: Asked, target: str, headers: Any) -> tuple[int, dict[str, str], bytes]:
-        link = http.client.HTTPConnection(self._host, timeout=60)
+        if self._to_tls:  # whom the service proves to be is no matter of a test of faults
+            link: http.client.HTTPConnection = http.client.HTTPSConnection(
+                self._host, timeout=60, context=ssl._create_unverified_context()
+            )
+        else:
+            link = http.client.HTTPConnection(self._host, timeout=60)
         try:
             kept = {key: value for key, value in headers.items() if key.lower() not in ("host", "connection")}
             link.request(asked.method, target, asked.body or None, kept)

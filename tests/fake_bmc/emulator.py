@@ -108,3 +108,7 @@ class Emulator:
         """What the emulator noted of requests with this method, whoever sent them."""
         # werkzeug colours what is not 200.
         return re.findall(rf'"(?:\x1b\[[0-9;]*m)*{method} (\S+) HTTP', (self.folder / "log").read_text())
+
+    def refused(self) -> int:
+        """How many requests it has answered with 401."""
+        return len(re.findall(r'HTTP/1\.1(?:\x1b\[0m)?" 401 ', (self.folder / "log").read_text()))

@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import boot, power, settle
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import link as ipmi_link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import machine as ipmi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as redfish_link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import machine as redfish
@@ -18,9 +19,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from contract import newcomers
 from contract.bmc.rigs import Rig
+from contract.faults import Faults, HttpFaults
+from contract.proxy import Proxy
 from fake_bmc import emulator, ipmi_server
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from fake_bmc.tls import Authority
+from fake_bmc.udp_relay import UdpRelay
 
 POWER = {"state": "on", "timeout": 20.0, "graceful_timeout": 1.0}
 PXE = {
@@ -61,6 +65,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         (redfish, "_AGAIN_SECONDS", 0.1), (redfish, "_SETTLE_SECONDS", 0.2),
         (redfish_link, "RETRY_SECONDS", 0.1), (redfish_link, "PATIENCE_BROKEN", 1.0),
         (redfish_task, "POLL_SECONDS", 0.05), (ipmi, "_AGAIN_SECONDS", 0.2),
+        (ipmi_link, "_ONCE_SECONDS", 3.0),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -70,9 +75,26 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"))
 
 
-class RedfishRig(Rig):
+class HttpRig(Rig):
+    """What Redfish BMCs have in common."""
+
+    bmc: Any
+    authority: Authority
+    _proxy: Optional[Proxy] = None
+
+    def network(self) -> tuple[Faults, str]:
+        self._proxy = Proxy(self.bmc.url, self.authority.server_context("127.0.0.1"))
+        return HttpFaults(self._proxy), self._proxy.url
+
+    def close(self) -> None:
+        if self._proxy:
+            self._proxy.close()
+
+
+class RedfishRig(HttpRig):
     def __init__(self, bmc: FakeBmc, authority: Authority) -> None:
         self.bmc = bmc
+        self.authority = authority
         self.params = {
             "bmc_protocol": "redfish",
             "bmc_address": bmc.url,
@@ -94,6 +116,9 @@ class RedfishRig(Rig):
     def writes(self) -> int:
         return len(self.bmc.writes)
 
+    def refused(self) -> int:
+        return self.bmc.failed_logins
+
     def probe(self) -> Optional[dict[str, str]]:
         return self.bmc.machine.probe()
 
@@ -104,11 +129,12 @@ class RedfishRig(Rig):
         self.bmc.faults["liar"] = True
 
 
-class EmulatorRig(Rig):
+class EmulatorRig(HttpRig):
     blind = True
 
     def __init__(self, bmc: emulator.Emulator, authority: Authority) -> None:
         self.bmc = bmc
+        self.authority = authority
         self.params = {
             "bmc_protocol": "redfish",
             "bmc_address": bmc.url,
@@ -130,6 +156,9 @@ class EmulatorRig(Rig):
 
     def writes(self) -> int:
         return len(self.bmc.log("POST")) + len(self.bmc.log("PATCH")) - self._own
+
+    def refused(self) -> int:
+        return self.bmc.refused()
 
     def probe(self) -> Optional[dict[str, str]]:
         """The emulator has no machine: a boot is a power-on, from where its boot device then points."""
@@ -156,6 +185,19 @@ class IpmiRig(Rig):
             "bmc_username": ipmi_server.USER,
             "bmc_password": ipmi_server.PASSWORD,
         }
+        self._relay: Optional[UdpRelay] = None
+
+    def network(self) -> tuple[Faults, str]:
+        self._relay = UdpRelay((self.sim.address, self.sim.port), self.writes)
+        return self._relay, self._relay.address
+
+    def refused(self) -> int:
+        """The client itself sees that the password is wrong, and ends there: it is counted how often it came so far."""
+        return self._relay.logins if self._relay else 0
+
+    def close(self) -> None:
+        if self._relay:
+            self._relay.close()
 
     def power(self) -> str:
         return self.sim.power()
@@ -201,6 +243,27 @@ def shared_emulator(tmp_path_factory: pytest.TempPathFactory, authority: Authori
         yield running
 
 
+@pytest.fixture(name="redfish")
+def _redfish(fake: Any) -> Rig:
+    rig: Rig = fake("plain", lag=0.1)
+    return rig
+
+
+@pytest.fixture(name="emulator")
+def _emulator(shared_emulator: emulator.Emulator, authority: Authority) -> Rig:
+    made = EmulatorRig(shared_emulator, authority)
+    made.force("Off")
+    return made
+
+
+@pytest.fixture(name="ipmi_sim")
+def _ipmi_sim(tmp_path: Path) -> Iterator[Rig]:
+    if not ipmi_server.PROGRAM:
+        pytest.skip("needs ipmi_sim (Debian package openipmi)")
+    with ipmi_server.IpmiSim(tmp_path / "sim", lag=0.1) as sim:
+        yield IpmiRig(sim)
+
+
 OTHERS = [pytest.param(made, id=made.__module__.rpartition("site_")[2]) for made in newcomers.adapters("bmc", Rig)]
 
 
@@ -208,17 +271,8 @@ OTHERS = [pytest.param(made, id=made.__module__.rpartition("site_")[2]) for made
     params=["redfish", *(pytest.param(name, marks=pytest.mark.slow) for name in ("emulator", "ipmi_sim")), *OTHERS]
 )
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
-    """Each BMC in turn, its machine off."""
-    if not isinstance(request.param, str):
-        yield request.param(request, tmp_path)
-    elif request.param == "redfish":
-        yield request.getfixturevalue("fake")("plain", lag=0.1)
-    elif request.param == "emulator":
-        made = EmulatorRig(request.getfixturevalue("shared_emulator"), request.getfixturevalue("authority"))
-        made.force("Off")
-        yield made
-    elif not ipmi_server.PROGRAM:
-        pytest.skip("needs ipmi_sim (Debian package openipmi)")
-    else:
-        with ipmi_server.IpmiSim(tmp_path / "sim", lag=0.1) as sim:
-            yield IpmiRig(sim)
+    """Each BMC in turn, its machine off: by a fixture of its name, or by the class of a newcomer's adapter."""
+    how = request.param
+    made: Rig = request.getfixturevalue(how) if isinstance(how, str) else how(request, tmp_path)
+    yield made
+    made.close()

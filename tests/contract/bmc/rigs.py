@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Optional
 
+from contract.faults import Faults
 from suite.skips import not_applicable
 
 
@@ -17,6 +18,22 @@ class Rig(ABC):
     blind = False
     #: The options by which it is reached.
     params: dict[str, Any]
+    _faults: Optional[Faults] = None
+
+    @property
+    def faults(self) -> Faults:
+        """The network before this BMC; from the first look at it on the way to the BMC leads through it."""
+        if self._faults is None:
+            self._faults, self.params["bmc_address"] = self.network()
+        return self._faults
+
+    @abstractmethod
+    def network(self) -> tuple[Faults, str]:
+        """Faults to be injected on the way to this BMC, and the address before which they stand."""
+
+    @abstractmethod
+    def refused(self) -> int:
+        """How many logins with a wrong password this BMC, or the network before it, has seen."""
 
     @abstractmethod
     def power(self) -> str:
@@ -41,3 +58,7 @@ class Rig(ABC):
     def lie(self) -> None:
         """The BMC says yes to a change of power, and does nothing."""
         not_applicable("this one always obeys")
+
+    def close(self) -> None:
+        """Take down what :meth:`network` has put up."""
+        return

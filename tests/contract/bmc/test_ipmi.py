@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     FleetError,
     NotProven,
+    Unreachable,
     Unsupported,
 )
 from fake_bmc.ipmi_server import PASSWORD, PROGRAM, USER, IpmiSim
+from fake_bmc.udp_relay import OPEN_RESPONSE, RAKP2, RAKP4, UdpRelay
 
 from .conftest import POWER, PXE, Ctx
 
@@ -109,6 +112,51 @@ def test_addresses(address: str, found: tuple[str, int]) -> None:
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(ConfigError):
         ipmi_link.host_and_port(address)
+
+
+@pytest.fixture
+def relay(sim: IpmiSim) -> Iterator[UdpRelay]:
+    before = UdpRelay((sim.address, sim.port), lambda: len(sim.calls()))
+    yield before
+    before.close()
+
+
+def through(relay: UdpRelay, sim: IpmiSim, **more: Any) -> str:
+    with IpmiBmc({**params(sim), "bmc_address": relay.address, **more}, Ctx()) as bmc:
+        return bmc.power.state()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [1, 3, 6])
+def test_b7_the_first_packets_are_lost(sim: IpmiSim, relay: UdpRelay, lost: int) -> None:
+    """pyghmi by itself gives up after four, and says None."""
+    relay.outage(times=lost)
+    assert through(relay, sim, timeout=60.0) == c.OFF
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [OPEN_RESPONSE, RAKP2, RAKP4])
+def test_b7_a_late_answer_is_no_wrong_password(sim: IpmiSim, relay: UdpRelay, kind: int) -> None:
+    """It comes when the login has been begun anew, and would fit the new one but for its random numbers."""
+    relay.stale = kind
+    assert through(relay, sim, timeout=60.0) == c.OFF
+    assert relay.stale == -1
+
+
+@pytest.mark.slow
+def test_b7_a_slow_bmc_is_given_time(sim: IpmiSim, relay: UdpRelay) -> None:
+    relay.delay = 1.2
+    assert through(relay, sim, timeout=60.0) == c.OFF
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [OPEN_RESPONSE, RAKP2, RAKP4])
+def test_b7_a_login_has_an_end(sim: IpmiSim, relay: UdpRelay, kind: int) -> None:
+    relay.lost = frozenset((kind,))
+    begin = time.monotonic()
+    with pytest.raises(Unreachable, match="does not answer"):
+        through(relay, sim, timeout=6.0)
+    assert time.monotonic() - begin < 20
 
 
 @pytest.mark.slow

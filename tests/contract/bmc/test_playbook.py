@@ -53,7 +53,14 @@ class Play:
             "dest": str(self.folder / "results.json"), "mode": "0600",
             "content": "{{ {" + ", ".join(f"'{name}': {name}" for name in names) + "} | to_json }}",
         }, "check_mode": False, "diff": False, "no_log": True, "delegate_to": "localhost"}  # fmt: skip
-        book = [{"hosts": "node1", "gather_facts": False, "tasks": [*asked, keep]}]
+        done = self.ansible([*asked, keep], flags, **variables)
+        assert done.returncode == 0, self.output
+        results: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
+        return results
+
+    def ansible(self, tasks: list[Any], flags: tuple[str, ...] = (), **variables: Any) -> Any:
+        """A play of these tasks, as it ended."""
+        book = [{"hosts": "node1", "gather_facts": False, "tasks": tasks}]
         hosts = {"node1": {**self.host, **variables}, **self.others}
         (self.folder / "book.yml").write_text(yaml.safe_dump(book))
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
@@ -69,17 +76,18 @@ class Play:
         options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120, "check": False}
         done = subprocess.run(command, cwd=self.folder, env=environment, **options)  # pylint: disable=subprocess-run-check
         self.output = done.stdout + done.stderr
-        assert done.returncode == 0, self.output
-        results: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
-        return results
+        return done
 
     def events(self) -> list[tuple[str, str]]:
         with sqlite3.connect(self.ledger) as ledger:
             return list(ledger.execute("SELECT kind, name FROM events ORDER BY id"))
 
 
+Make = Callable[..., RedfishRig]
+
+
 @pytest.fixture
-def play(tmp_path: Path, fake: Callable[..., RedfishRig]) -> Play:
+def play(tmp_path: Path, fake: Make) -> Play:
     return Play(tmp_path, fake("plain", lag=0.1))
 
 

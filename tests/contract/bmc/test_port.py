@@ -8,18 +8,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     DeadlineExceeded,
     Fenced,
+    FleetError,
     NotProven,
     Unreachable,
+    Unsupported,
 )
 
-from .conftest import POWER, PXE, Ctx, RedfishRig, Rig
+from .conftest import POWER, PXE, Ctx, Rig
 
 
 def change(rig: Rig, ctx: Ctx, state: str, **more: Any) -> dict[str, Any]:
@@ -117,12 +122,86 @@ def test_nothing_is_sent_where_leave_is_refused(rig: Rig) -> None:
 
 
 def test_wrong_password_is_said_once(rig: Rig) -> None:
-    for call in (change, boot):
+    rig.faults.forget()
+    before = rig.refused()
+    for number, call in enumerate((change, boot), 1):
         with pytest.raises(AuthFailed) as caught:
             call(rig, Ctx(), *(["on"] if call is change else []), bmc_password="wrong-horse")
         assert "wrong-horse" not in str(caught.value.as_result())
-    if isinstance(rig, RedfishRig):
-        assert rig.bmc.failed_logins == 2
+        assert rig.refused() - before == number
+
+
+def test_a_refused_login_writes_nothing(rig: Rig) -> None:
+    rig.faults.refuse_login()
+    for call in (change, boot):
+        with pytest.raises(AuthFailed):
+            call(rig, Ctx(), *(["on"] if call is change else []))
+    assert rig.writes() == 0
+
+
+def test_b7_what_is_lost_at_first_is_asked_again(rig: Rig) -> None:
+    rig.faults.outage(times=3)
+    assert change(rig, Ctx(), "on")["after"] == {"power": "on"}
+    assert rig.writes() == 1
+
+
+def test_no_usable_answer_is_no_answer(rig: Rig) -> None:
+    """Nothing that a stranger says instead of the BMC is a state, a success, or a refused login."""
+    for way in rig.faults.unusable:
+        rig.faults.strike(way)
+        for act in (lambda: change(rig, Ctx(), "on", timeout=1.0), lambda: boot(rig, Ctx(), timeout=1.0)):
+            with pytest.raises(FleetError) as caught:
+                act()
+            assert caught.value.kind != "auth" and caught.value.address, way
+        rig.faults.forget()
+    assert rig.writes() == 0
+
+
+def test_a_lost_answer_is_looked_into(rig: Rig) -> None:
+    rig.force("On")
+    before = rig.writes()
+    rig.faults.lose_answer()
+    result = change(rig, Ctx(), "force_off", timeout=60.0)
+    assert (rig.power(), rig.writes()) == ("Off", before + 1)
+    assert "decided by reading" in result["notes"][0]
+
+
+class Attestation(c.Capability):
+    """A capability that no driver has."""
+
+    title = "attestation"
+
+
+def test_what_a_driver_lacks_is_said_once_and_in_one_way(rig: Rig) -> None:
+    ctx = Ctx()
+    with connect({**rig.params, "timeout": 5.0}, ctx) as bmc:
+        with pytest.raises(Unsupported) as caught:
+            bmc.part(Attestation)
+        assert bmc.protocol in caught.value.what and caught.value.address == bmc.address
+        assert "power" in caught.value.seen and "gpufleet_bmc_protocol" in caught.value.do
+    assert rig.writes() == 0
+
+
+def test_what_is_not_offered_is_not_sent(rig: Rig) -> None:
+    """A driver says what this BMC offers; the rest is refused before anything is written, and what it offers is not."""
+    ctx = Ctx(check_mode=True)
+    with connect({**rig.params, "timeout": 20.0}, ctx) as bmc:
+        offered = bmc.power.offer() or ()
+        for kind in (c.POWER_ON, c.FORCE_OFF, c.GRACEFUL_OFF, c.RESTART):
+            if kind in offered:
+                assert bmc.power.set(kind, destructive=False) == c.WITHHELD
+            else:
+                with pytest.raises(Unsupported):
+                    bmc.power.set(kind, destructive=False)
+        targets = bmc.boot.offer().targets or ()
+        assert targets
+        for target in names.BOOT_TARGETS:
+            if target in targets:
+                bmc.boot.check(target, c.KEEP, "")
+            else:
+                with pytest.raises(Unsupported):
+                    bmc.boot.check(target, c.KEEP, "")
+    assert rig.writes() == 0
 
 
 def test_a_dead_address(rig: Rig) -> None:

@@ -14,7 +14,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.link import Answer, Link
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    ConfigError,
+    FleetError,
+    Refused,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 hypothesis = pytest.importorskip("hypothesis")
@@ -162,3 +167,42 @@ def test_which_system_is_the_machine(systems: list[dict[str, Any]], given: dict[
     documents["/nic"] = {"MACAddress": "aa:bb:00:00:00:01"}
     found = select.choose({"Systems": {"@odata.id": "/Systems"}}, documents.__getitem__, **given)
     assert found["Id"] == chosen
+
+
+TWO = {"serial": ("S1", "S2"), "mac": ("aa:bb:00:00:00:01", "aa:bb:00:00:00:02")}
+
+
+def chosen_of_two(**given: str) -> str:
+    """Which of two machines behind one BMC; empty where somebody has to say."""
+    documents: dict[str, Any] = {"/Systems": {"Members": [{"@odata.id": "/Systems/a"}, {"@odata.id": "/Systems/b"}]}}
+    for name, serial, mac in zip("ab", *TWO.values()):
+        nics = {"@odata.id": f"/nics/{name}"}
+        documents[f"/Systems/{name}"] = system(name, SerialNumber=serial, EthernetInterfaces=nics)
+        documents[f"/nics/{name}"] = {"Members": [{"@odata.id": f"/nic/{name}"}, {"@odata.id": "/nic/none"}]}
+        documents[f"/nic/{name}"] = {"PermanentMACAddress": mac, "MACAddress": "02:00:00:00:00:0f"}
+    documents["/nic/none"] = {"MACAddress": None}
+    try:
+        found = select.choose({"Systems": {"@odata.id": "/Systems"}}, documents.__getitem__, **given)
+    except ConfigError as exc:
+        assert "S1" in exc.seen and "S2" in exc.seen
+        return ""
+    return str(found["Id"])
+
+
+@pytest.mark.parametrize(
+    "given,chosen",
+    [
+        ({}, ""),
+        ({"serial": "S1"}, "a"),
+        ({"serial": " S2 "}, "b"),
+        ({"serial": "S3"}, ""),
+        ({"mac": "AABB00000002"}, "b"),
+        ({"mac": "aa-bb-00-00-00-01"}, "a"),
+        ({"mac": "aa:bb:00:00:00:03"}, ""),
+        ({"mac": "02:00:00:00:00:0f"}, ""),
+        ({"serial": "S1", "mac": "aa:bb:00:00:00:02"}, "a"),
+        ({"serial": "S3", "mac": "aa:bb:00:00:00:02"}, "b"),
+    ],
+)
+def test_t1_one_of_two_machines_is_told_by_serial_or_port(given: dict[str, str], chosen: str) -> None:
+    assert chosen_of_two(**given) == chosen

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role oob_ready holds the machine behind the BMC against the inventory, before anything is written anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .test_playbook import Make, Play
+
+pytestmark = pytest.mark.slow
+ROLE = [
+    {"ansible.builtin.include_role": {"name": "gpufleet.baremetal.oob_ready"}},
+    {"ansible.builtin.debug": {"msg": "known as {{ gpufleet_serial }}"}},
+]
+
+
+@pytest.fixture
+def play(tmp_path: Path, fake: Make) -> Play:
+    made = Play(tmp_path, fake("plain"))
+    del made.host["gpufleet_serial"]
+    return made
+
+
+def test_t1_the_serial_of_another_machine_stops_the_play(play: Play) -> None:
+    assert play.ansible(ROLE, gpufleet_serial="SN0002").returncode == 2
+    assert "says serial SN0001" in play.output and "the inventory says SN0002" in play.output
+    assert "known as" not in play.output and play.rig.writes() == 0
+
+
+def test_t1_a_machine_without_a_serial_stops_the_play(play: Play) -> None:
+    play.rig.bmc.vendor["system"] = {**play.rig.bmc.vendor["system"], "SerialNumber": ""}
+    for more in ({"gpufleet_serial": "SN0001"}, {}):
+        assert play.ansible(ROLE, **more).returncode == 2
+        assert "says serial (none)" in play.output and "known as" not in play.output
+
+
+def test_the_node_is_known_by_the_serial_of_its_machine(play: Play) -> None:
+    for more in ({"gpufleet_serial": "SN0001"}, {}):
+        assert play.ansible(ROLE, **more).returncode == 0, play.output
+        assert "known as SN0001" in play.output
+    assert play.rig.writes() == 0
