@@ -1,0 +1,151 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base of all actions, over real objects of Ansible and a real ledger: what leaves it, and what it records."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.plugins.loader import connection_loader
+from ansible.template import Templar
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+
+SECRET = "hunter2-of-the-bmc"
+Verb = Callable[[Any, Context], Result]
+
+
+class Door:
+    """An action around a verb, as a task of a host would run it in its worker."""
+
+    def __init__(self, folder: Path, verb: Verb, *, check_mode: bool = False, **host_vars: Any) -> None:
+        self.ledger = folder / "ledger.sqlite"
+        self.variables = {
+            "inventory_hostname": "gpu001",
+            "gpufleet_serial": "GF0001",
+            "gpufleet_ledger_url": f"sqlite:///{self.ledger}",
+            "gpufleet_bmc_password": SECRET,
+            **host_vars,
+        }
+        name = "redfish_power"
+        action = type("Action", (VerbAction,), {"NAME": name, "SPEC": spec(FLEET, BMC), "verb": staticmethod(verb)})
+        loader = DataLoader()
+        task = Task.load({"name": "t", "action": "debug", "check_mode": check_mode}, loader=loader)
+        task.args = {}
+        context = PlayContext()
+        connection = connection_loader.get("local", context)
+        templar = Templar(loader=loader, variables=self.variables)
+        self._action = action(task, connection, context, loader, templar, None)
+
+    def run(self) -> dict[str, Any]:
+        result: dict[str, Any] = self._action.run(task_vars=dict(self.variables))
+        return result
+
+    def events(self) -> list[tuple[str, str, str]]:
+        """Kind, name and data."""
+        if not self.ledger.exists():
+            return []
+        with sqlite3.connect(self.ledger) as connection:
+            return list(connection.execute("SELECT kind, name, data FROM events ORDER BY id"))
+
+
+def echoes(params: Any, ctx: Context) -> Result:
+    """A peer that repeats what it was logged in with, wherever it can."""
+    ctx.may_write(f"POST /power login={params['bmc_password']}")
+    said = f"login admin:{params['bmc_password']} is known here"
+    return Result(
+        before={"power": said},
+        after={"power": "off"},
+        data={"msg": said, "list": [said, {"deep": (said, 7)}], "flag": True},
+        events=[Event("note", "told", {"text": said})],
+    )
+
+
+def refuses(params: Any, ctx: Context) -> Result:
+    ctx.may_write("POST /power")
+    raise Refused(f"no power for {params['bmc_password']}", seen=f"HTTP 400: {params['bmc_password']}")
+
+
+def test_t1_a_known_secret_leaves_in_no_result(tmp_path: Path) -> None:
+    result = Door(tmp_path, echoes).run()
+    assert SECRET not in str(result)
+    assert result["msg"] == "login admin:******** is known here"
+    assert result["list"][1]["deep"][1] == 7 and result["flag"] is True and result["changed"] is True
+
+
+def test_t1_a_known_secret_leaves_in_no_failure(tmp_path: Path) -> None:
+    result = Door(tmp_path, refuses).run()
+    assert result["failed"] and result["error"]["kind"] == "refused" and result["error"]["node"] == "gpu001"
+    assert SECRET not in str(result) and "no power for ********" in result["msg"]
+
+
+@pytest.mark.parametrize("verb", [echoes, refuses])
+def test_t1_a_known_secret_is_in_no_event(tmp_path: Path, verb: Verb) -> None:
+    door = Door(tmp_path, verb)
+    door.run()
+    assert SECRET not in str(door.events())
+    assert SECRET.encode() not in door.ledger.read_bytes()
+
+
+def test_t1_a_write_has_its_intent_before_it_and_its_outcome_after_it(tmp_path: Path) -> None:
+    door = Door(tmp_path, echoes)
+    result = door.run()
+    assert [event[:2] for event in door.events()] == [
+        ("intent", "redfish_power"),
+        ("note", "told"),
+        ("outcome", "redfish_power"),
+    ]
+    assert result["events"][0]["id"] > 0
+
+
+def test_t1_a_write_that_failed_has_an_outcome_as_well(tmp_path: Path) -> None:
+    door = Door(tmp_path, refuses)
+    door.run()
+    assert [event[:2] for event in door.events()] == [("intent", "redfish_power"), ("outcome", "redfish_power")]
+    assert '"kind": "refused"' in door.events()[-1][2]
+
+
+def test_t1_check_mode_records_nothing(tmp_path: Path) -> None:
+    door = Door(tmp_path, echoes, check_mode=True)
+    assert door.run()["asked"] == []
+    assert door.events() == []
+
+
+def test_t1_a_look_records_no_outcome(tmp_path: Path) -> None:
+    door = Door(tmp_path, lambda params, ctx: Result({"power": "on"}, {"power": "on"}))
+    assert door.run()["changed"] is False
+    assert door.events() == []
+
+
+def test_t1_a_surprise_of_a_library_names_the_node(tmp_path: Path) -> None:
+    def breaks(params: Any, ctx: Context) -> Result:
+        raise KeyError("Members")
+
+    result = Door(tmp_path, breaks).run()
+    assert result["failed"] and result["error"]["kind"] == "bad_answer" and "gpu001" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"gpufleet_serial": ""}, "nothing tells which machine this is"),
+        ({"gpufleet_bmc_protocol": "smtp"}, "bmc_protocol"),
+    ],
+)
+def test_t1_a_write_needs_a_machine_that_is_known_and_options_that_are(
+    tmp_path: Path, variables: dict[str, Any], told: str
+) -> None:
+    door = Door(tmp_path, echoes, **variables)
+    result = door.run()
+    assert result["failed"] and told in result["msg"]
+    assert door.events() == []
