@@ -12,10 +12,12 @@ class ModuleDocFragment:
 options:
   after:
     description:
-      - The name of a registered result. Only hosts for which it is there, and neither failed nor skipped, take part.
+      - The names of registered results, most often one. Only hosts for which all of them are there, and neither failed
+        nor skipped, take part. Of the result of another verb for the whole batch a host's own verdict counts.
       - Name the task right before this one. A host whose block was rescued is alive for Ansible, and would
         otherwise be waited for until the deadline.
-    type: str
+    type: list
+    elements: str
   nodes:
     description:
       - The nodes to watch, each with C(host) and what the verb must know of it.

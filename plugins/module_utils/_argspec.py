@@ -39,7 +39,7 @@ GATES = tuple(gate.DRIVERS.values())
 
 #: Shared by the verbs that watch a whole batch from one task.
 BATCH: Spec = {
-    "after": {"type": "str"},
+    "after": {"type": "list", "elements": "str"},
     "nodes": {"type": "list", "elements": "dict"},
 }
 

@@ -44,12 +44,15 @@ class BatchAction(VerbAction):
         """The hosts of this batch that take part, in the play's order.
 
         A host whose block was rescued counts as alive for Ansible. With the option ``after`` only the hosts take
-        part for which that registered result is there and neither failed nor was skipped.
+        part for which those registered results are there and neither failed nor were skipped.
         """
         alive = list(self._vars.get("ansible_play_hosts") or [self._host])
         batch = set(self._vars.get("ansible_play_batch") or alive)
-        after = self._params.get("after")
-        return [host for host in alive if host in batch and (not after or _succeeded(self.host_var(after, host)))]
+        return [host for host in alive if host in batch and all(_succeeded(one, host) for one in self._after(host))]
+
+    def _after(self, host: str) -> list[Any]:
+        """What this host has of the results that the option ``after`` names."""
+        return [self.host_var(str(name), host) for name in self._params.get("after") or []]
 
     def _node(self, host: str) -> dict[str, Any]:
         node: dict[str, Any] = {"host": host}
@@ -57,9 +60,9 @@ class BatchAction(VerbAction):
             value = self.host_var(name, host)
             if value is not None:
                 node[key] = value
-        after = self.host_var(str(self._params["after"]), host) if self._params.get("after") else None
-        if isinstance(after, Mapping):
-            node.update({key: after[key] for key in self.FROM_AFTER if after.get(key)})
+        for after in self._after(host):
+            if isinstance(after, Mapping):
+                node.update({key: after[key] for key in self.FROM_AFTER if after.get(key)})
         return node
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -94,10 +97,17 @@ class BatchAction(VerbAction):
             return answer
 
 
-def _succeeded(result: Any) -> bool:
-    """A result of another task that says so itself; anything else that is set and true counts as well."""
+def _succeeded(result: Any, host: str) -> bool:
+    """A result of another task that says so itself; anything else that is set and true counts as well.
+
+    That of a batch is there for all hosts: of this one it says so where it has a verdict of it, and a good one.
+    """
     if not isinstance(result, Mapping):
         return bool(result)
+    verdicts = result.get("verdicts")
+    verdict = verdicts.get(host) if isinstance(verdicts, Mapping) else {}
+    if not isinstance(verdict, Mapping) or not verdict.get("ok", True):
+        return False
     return not any(result.get(word) for word in ("failed", "skipped", "unreachable"))
 
 

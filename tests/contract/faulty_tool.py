@@ -29,6 +29,11 @@ def main(folder: str, name: str, real: list[str], argv: list[str]) -> None:
 
         subprocess.run([*real, *argv], capture_output=True, check=False)
         end(-signal.SIGKILL)
+    if real[0] == sys.executable:  # another Python would take as long to start as all the rest
+        sys.argv = [*real[1:], *argv]
+        with open(real[1], "rb") as program:
+            exec(compile(program.read(), real[1], "exec"), {"__name__": "__main__", "__file__": real[1]})
+        sys.exit(0)
     os.execv(real[0], [*real, *argv])
 
 

@@ -1,0 +1,214 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role deploy where the provisioner boots nothing itself: machines are booted through their BMCs, with proof."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socketserver
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
+from fake_bmc.tls import Authority
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[2]
+
+
+class Machine:
+    """A machine behind its BMC: what it boots from the network the provisioner sees, and it greets over SSH then."""
+
+    def __init__(self, site: Any, options: dict[str, Any], folder: Path, authority: Authority) -> None:
+        self.name = str(options["name"])
+        self.options = options
+        self.answers = folder / f"{self.name}.boot"
+        self._site = site
+        self._known = 1
+        mac = options["boot_mac"].replace(":", "")
+        context = authority.server_context("127.0.0.1")
+        self.bmc = FakeBmc("plain", context=context, power="On", lag=0.1, mac=mac)
+        self._greeter = _Greeter(self)
+        self._say()
+
+    @property
+    def port(self) -> int:
+        return int(self._greeter.server_address[1])
+
+    def live(self) -> None:
+        """What has happened since it was looked at last."""
+        on = self.bmc.machine.power == "On"
+        if not on:
+            self.answers.unlink(missing_ok=True)
+        elif len(self.bmc.machine.boots) > self._known:
+            self._known = len(self.bmc.machine.boots)
+            if self.bmc.machine.boots[-1] == "Pxe":
+                self._site.boot(self.name)
+            self._say()
+
+    def _say(self) -> None:
+        probe = self.bmc.machine.probe() or {}
+        self.answers.write_text("\n".join([probe["boot_id"], probe["cmdline"], f"{probe['uptime']} 0.0", ""]))
+
+    def variables(self, ca: Path) -> dict[str, Any]:
+        bmc = {"address": self.bmc.url, "username": USER, "password": PASSWORD, "ca_path": str(ca)}
+        own = {key: self.options[key] for key in ("provisioner", "provisioner_url", "boot_mac")}
+        return {
+            "ansible_host": "127.0.0.1",
+            "ansible_port": self.port,
+            "ansible_connection": "own_word",
+            "node_answers": str(self.answers),
+            "gpufleet_bmc_protocol": "redfish",
+            "gpufleet_scheduler": "none",
+            **{f"gpufleet_bmc_{key}": value for key, value in bmc.items()},
+            **{f"gpufleet_{key}": value for key, value in own.items()},
+            **({"gpufleet_provisioner_api_key": key} if (key := self.options.get("provisioner_api_key")) else {}),
+        }
+
+    def __enter__(self) -> Machine:
+        self.bmc.__enter__()
+        threading.Thread(target=self._greeter.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *told: Any) -> None:
+        self._greeter.shutdown()
+        self._greeter.server_close()
+        self.bmc.__exit__(*told)
+
+
+class _Greeter(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+    def __init__(self, machine: Machine) -> None:
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                if machine.answers.exists():
+                    self.request.sendall(b"SSH-2.0-test\r\n")
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Room:
+    """A few machines, an inventory of them, and the role."""
+
+    def __init__(self, folder: Path, machines: list[Machine], ca: Path, image: dict[str, Any]) -> None:
+        self.folder, self.machines = folder, machines
+        shared = {"gpufleet_ledger_url": f"sqlite:///{folder / 'ledger.sqlite'}", "gpufleet_image": image}
+        hosts = {machine.name: machine.variables(ca) for machine in machines}
+        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": shared}}), encoding="utf-8")
+
+    def deploy(self, *, ok: bool = True, **settings: Any) -> dict[str, Any]:
+        """The host-tasks of the run, by host."""
+        proof = {"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 5}, "run_once": True}
+        enrolled = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}}
+        role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.deploy"}}
+        times = {"deploy_timeout": 20, "deploy_interval": 0.2, "deploy_boot_timeout": 20, "deploy_boot_interval": 0.2}
+        play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "vars": {**times, **settings}}
+        ready = {
+            "gpufleet.baremetal.provisioner_wait": {"until": "ready", "timeout": 20, "interval": 0.2},
+            "run_once": True,
+        }
+        book = [{**play, "tasks": [proof, enrolled, ready, role]}]
+        (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
+        env = {
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"),
+            "ANSIBLE_CALLBACKS_ENABLED": "drivers_of_tests,gpufleet.baremetal.host_tasks",
+            "ANSIBLE_CONNECTION_PLUGINS": str(HERE / "connection"),
+            "ANSIBLE_HOME": str(self.folder / "home"),
+            "GPUFLEET_HOST_TASKS_PATH": str(self.folder / "host_tasks.json"),
+        }
+        argv = [str(Path(sys.executable).with_name("ansible-playbook")), "-v", "-i", "hosts.yml", "play.yml"]
+        with self._lives():
+            done = subprocess.run(
+                argv, cwd=self.folder, env=env, capture_output=True, text=True, timeout=240, check=False
+            )
+        self.output = done.stdout + done.stderr
+        assert (done.returncode == 0) == ok, self.output[-6000:]
+        counted: dict[str, Any] = json.loads((self.folder / "host_tasks.json").read_text())["hosts"]
+        return counted
+
+    def begun(self) -> dict[str, int]:
+        """The event that began the deploy, by host."""
+        asked = "SELECT nodes.name, max(id) FROM events JOIN nodes USING (node_id) WHERE kind = 'state' GROUP BY 1"
+        with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:
+            return dict(ledger.execute(asked))
+
+    @contextlib.contextmanager
+    def _lives(self) -> Iterator[None]:
+        over = threading.Event()
+
+        def turn() -> None:
+            while not over.is_set():
+                for machine in self.machines:
+                    machine.live()
+                time.sleep(0.05)
+
+        thread = threading.Thread(target=turn, daemon=True)
+        thread.start()
+        yield
+        over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def room(site: Any, folder: Path, count: int = 2) -> Iterator[Room]:
+    authority = Authority(folder / "tls")
+    with contextlib.ExitStack() as stack:
+        machines = [Machine(site, site.new(), folder, authority) for _number in range(count)]
+        for machine in machines:
+            stack.enter_context(machine)
+        yield Room(folder, machines, authority.path, site.image())
+
+
+@pytest.mark.parametrize("prove", ["auto", "boot"])
+def test_the_role_boots_what_its_provisioner_does_not(imagectl_site: Any, tmp_path: Path, prove: str) -> None:
+    with room(imagectl_site, tmp_path) as made:
+        made.deploy(deploy_pxe_prove=prove)
+        for machine in made.machines:
+            assert machine.bmc.machine.boots == ["disk", "Pxe"], "one network boot each"
+            assert imagectl_site.native(machine.name) == "gold-1 running"
+        imagectl_site.faults.forget()
+        again = made.deploy(deploy_resume="{{ begun[inventory_hostname] }}", begun=made.begun())
+        assert all(machine.bmc.machine.boots == ["disk", "Pxe"] for machine in made.machines), "and never again"
+        assert imagectl_site.faults.writes == [] and len(again) == 2
+
+
+def test_a_machine_that_does_not_boot_from_the_network_is_not_deployed(imagectl_site: Any, tmp_path: Path) -> None:
+    with room(imagectl_site, tmp_path) as made:
+        deaf, good = made.machines
+        deaf._site = _Deaf()
+        made.deploy(ok=False, deploy_timeout=8)
+        assert f"[{deaf.name}]: FAILED" in made.output and "Not deployed: still set after" in made.output
+        assert f"[{good.name}]: FAILED" not in made.output
+        assert imagectl_site.native(good.name) == "gold-1 running"
+
+
+class _Deaf:
+    """The network boot finds nobody who answers."""
+
+    def boot(self, name: str) -> None:
+        return None
+
+
+def test_where_the_provisioner_boots_no_task_is_added(maas_site: Any, tmp_path: Path) -> None:
+    with room(maas_site, tmp_path) as made:
+        counted = made.deploy()
+        for machine in made.machines:
+            assert machine.bmc.writes == [], "power belongs to the provisioner"
+        # The second host runs none of the tasks for the batch: arguments, event, start, boot (skipped), verdict.
+        assert counted[made.machines[1].name]["by_role"]["gpufleet.baremetal.deploy"] == 5, counted
