@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, LeaseHeld
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks import L
 
 class ActionModule(BatchAction):
     NAME = "gate_wait"
+    NEEDS_IDENTITY = True
     SPEC = GATE_WAIT
     FROM_AFTER = FROM_START
     verb = staticmethod(gate_wait)
@@ -29,8 +30,6 @@ class ActionModule(BatchAction):
         if not params.get("after") and not params.get("nodes"):
             raise ConfigError("nobody said which jobs to wait for", do="give the option after")
         params = super().prepare(params)
-        if not self._task.check_mode:
-            self._lease(params["nodes"])
         looks = Looks(self, self._vars, timeout=params["look_timeout"])
 
         def look(nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
@@ -38,23 +37,10 @@ class ActionModule(BatchAction):
 
         return {**params, "look": look}
 
-    def _lease(self, nodes: Sequence[dict[str, Any]]) -> None:
-        """Take the leases, so that the wait renews them; a node on which another run works is refused alone."""
-        try:
-            self._line.hold([str(node["host"]) for node in nodes])
-            return
-        except (ConfigError, LeaseHeld):
-            pass  # one of them: which one is found by asking for each
-        for node in nodes:
-            try:
-                self._line.hold([str(node["host"])])
-            except (ConfigError, LeaseHeld) as exc:
-                node["refused"] = str(exc.located(node=str(node["host"])))
-
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
-        return self._once(params, self._watched)
+        return self._once(params, self._concluded)
 
-    def _watched(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _concluded(self, params: dict[str, Any]) -> dict[str, Any]:
         """Recorded before the others get the answer: each then looks its verdict up in the ledger.
 
         The whole verdicts stay there. A registered result of ``run_once`` is kept once for each host.

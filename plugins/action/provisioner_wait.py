@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
@@ -33,12 +32,6 @@ class ActionModule(BatchAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
         params["run_id"] = params.get("run_id") or self.run_id
-        ids = {}
-        for node in params["nodes"]:
-            try:
-                ids[node["host"]] = self.node_id(node["host"], create=False)
-            except (ConfigError, KeyError):
-                continue  # the verb itself says of such a node what is wrong with it
-        runs = writers(self.ledger(), ids)
+        runs = writers(self.ledger(), self.ids)
         params["nodes"] = [{"known_runs": runs.get(node.get("host"), []), **node} for node in params["nodes"]]
         return params

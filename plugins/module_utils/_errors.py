@@ -18,6 +18,7 @@
      |    +-- DeadlineExceeded
      +-- NotOurs              somebody else's hold, lock, node or job stands in the way
      |    +-- LeaseHeld       another run works on this node
+     |    +-- LeaseLost       another run took this node of a batch meanwhile; the others go on
      |    +-- EvidenceMissing a destructive verb without fresh proof that it may
      +-- Fenced               our parent died or our lease was taken: stop, write nothing
      +-- TrustError           a signature, digest, identity or expiry is not what it must be
@@ -160,6 +161,10 @@ class NotOurs(FleetError):
 
 class LeaseHeld(NotOurs):
     kind = "lease_held"
+
+
+class LeaseLost(NotOurs):
+    kind = "lease_lost"
 
 
 class EvidenceMissing(NotOurs):

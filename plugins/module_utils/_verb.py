@@ -36,6 +36,13 @@ class Lifeline:
     def beat(self) -> None:
         """Called at each turn of a wait. Raises when the run is orphaned or fenced."""
 
+    def lost(self) -> Mapping[str, str]:
+        """Nodes of a batch whose lease another run has taken meanwhile, and in words what happened.
+
+        A verb gives them up at its next turn; a write to one of them is refused in any case.
+        """
+        return {}
+
 
 @dataclass
 class Event:

@@ -11,16 +11,18 @@ others wait for its answer and return the same.
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from ansible import constants as C
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Fenced, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
@@ -29,6 +31,9 @@ class BatchAction(VerbAction):
     """Hands the verb the option ``nodes``: a list of dicts with ``host`` and the host variables in HOST_VARS."""
 
     LABEL = "batch"
+    BATCH = True
+    #: Must the ledger know each machine? Else one that it does not know has no lease, and is watched all the same.
+    NEEDS_IDENTITY: ClassVar[bool] = False
     #: What the verb needs to know of each host: key in the node's dict, by the host variable that fills it.
     HOST_VARS: Mapping[str, str] = {}
 
@@ -36,9 +41,35 @@ class BatchAction(VerbAction):
     FROM_AFTER: Sequence[str] = ()
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
-        if not params.get("nodes"):
-            params["nodes"] = [self._node(host) for host in self.batch()]
-        return params
+        nodes = [dict(node) for node in params.get("nodes") or map(self._node, self.batch())]
+        self.ids = self._leased(nodes)
+        return {**params, "nodes": nodes}
+
+    def _leased(self, nodes: Sequence[dict[str, Any]]) -> dict[str, str]:
+        """Take the leases of the batch before its long wait; the ledger's ids of its hosts.
+
+        A host on which another run works, or whose machine is not known where it must be, gets the key ``refused``,
+        and is none of this call's.
+        """
+        ids = {}
+        inventory = self._vars.get("hostvars") or {}
+        create = self.NEEDS_IDENTITY and not self._task.check_mode
+        for host, node in ((str(node.get("host") or ""), node) for node in nodes):
+            if host not in inventory:
+                continue  # named by the task, and no host of this play
+            try:
+                ids[host] = self.node_id(host, create=create)
+            except ConfigError as exc:
+                if self.NEEDS_IDENTITY:
+                    node["refused"] = str(exc.located(node=host))
+        ids = {host: node_id for host, node_id in ids.items() if node_id}
+        if not self._task.check_mode and ids:
+            refused = self._line.hold_each(list(ids))
+            for node in nodes:
+                if node.get("host") in refused:
+                    node["refused"] = refused[node["host"]]
+            ids = {host: node_id for host, node_id in ids.items() if host not in refused}
+        return ids
 
     def batch(self) -> list[str]:
         """The hosts of this batch that take part, in the play's order.
@@ -77,7 +108,7 @@ class BatchAction(VerbAction):
         """
         hosts = [str(node.get("host") or "") for node in params["nodes"]]
         if len(hosts) < 2:
-            return ask(params)
+            return self._watched(params, ask)
         # Two calls of one task may ask different things: a loop, or an option that is a template. What was filled in
         # from host variables is not what is asked: it is in ``nodes`` for each host.
         asked = {key: value for key, value in self._task.args.items() if key != "nodes"}
@@ -86,7 +117,7 @@ class BatchAction(VerbAction):
             if known is not None:
                 return {**known, "asked": [], "events": []}
             try:
-                answer = ask(params)
+                answer = self._watched(params, ask)
             except Fenced:
                 raise
             except FleetError as exc:
@@ -95,6 +126,18 @@ class BatchAction(VerbAction):
                 raise
             seat.answer(answer, self._host, hosts)
             return answer
+
+    def _watched(self, params: dict[str, Any], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """The answer, with the leases renewed meanwhile; a host whose lease was lost has no verdict but that."""
+        if not self.ids or self._task.check_mode:
+            return ask(params)
+        with self._line.renewing(functools.partial(Ledger, self.ledger().url)):
+            answer = ask(params)
+        verdicts = answer.get("verdicts") or {}
+        for host, reason in self._line.lost().items():
+            if host in verdicts:
+                verdicts[host].update(ok=False, reason=reason)
+        return answer
 
 
 def _succeeded(result: Any, host: str) -> bool:

@@ -71,6 +71,8 @@ class VerbAction(ActionBase):
     NODE_SIDE: ClassVar[bool] = False
     #: True for verbs that go to the BMC past the provisioner: its maintenance under our token is demanded.
     PAST_PROVISIONER: ClassVar[bool] = False
+    #: True for verbs on a whole batch: a node that is lost on the way does not take the others with it.
+    BATCH: ClassVar[bool] = False
     #: Whose progress a line tells of; the host's own without it.
     LABEL: ClassVar[str] = ""
     verb: Callable[[Mapping[str, Any], Context], Result]
@@ -262,6 +264,7 @@ class VerbAction(ActionBase):
             force_reason=str(params.get("force_reason") or ""),
             secrets=self._secrets,
             parent=self._run_as.pid,
+            batch=self.BATCH,
             managed_by=self._power_owner() if self.PAST_PROVISIONER else "",
         )
 

@@ -98,15 +98,22 @@ class _Watch:
     def _unfit(self, host: str, node: Mapping[str, Any]) -> None:
         """Nodes that need no look."""
         if node.get("refused"):
-            self.verdicts[host] = {"ok": False, "verdict": "", "seconds": 0.0, "reason": str(node["refused"])}
+            self._refuse(host, str(node["refused"]))
         elif self._ctx.check_mode:
             self._conclude(host, "not waited for in check mode: nothing was started", "check_mode")
         elif node.get("gate") != self._gate or any(not node.get(key) for key in FROM_START):
             missing = [key for key in FROM_START if not node.get(key)] or ["a job of this gate"]
             self._conclude(host, f"no job was started for it: {', '.join(missing)} not told", "no_job")
 
+    def _refuse(self, host: str, reason: str) -> None:
+        """Another run works on it: this one has no verdict about it."""
+        self.verdicts[host] = {"ok": False, "verdict": "", "seconds": 0.0, "reason": reason}
+
     def look(self) -> list[str]:
         """One look at all nodes that are open; those that still are."""
+        for host, reason in self._ctx.lifeline.lost().items():
+            if host not in self.verdicts:
+                self._refuse(host, reason)
         waiting = [node for host, node in self._nodes.items() if host not in self.verdicts]
         before = len(self.verdicts)
         found = self._ask(waiting) if waiting else {}

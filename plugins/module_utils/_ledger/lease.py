@@ -81,11 +81,8 @@ def take_in(conn: Any, ledger: Ledger, node_id: str, holder: Holder, *, node: st
     return _grant(conn, node_id, holder, row["fencing"] + 1, now)
 
 
-def verify(ledger: Ledger, leases: Sequence[Lease], holder: Holder, *, renew: bool) -> None:
-    """Make sure that every lease is still ours, and renew them all in one statement where asked.
-
-    :raises Fenced: naming the node whose lease is gone.
-    """
+def renew(ledger: Ledger, leases: Sequence[Lease], holder: Holder) -> dict[str, str]:
+    """Renew all that are still ours in one statement. By node id, what became of each of the others."""
     with ledger.transaction() as conn:
         now = _now(conn, ledger)
         statement = sa.text("SELECT node_id, run_id, fencing FROM leases WHERE node_id IN :nodes").bindparams(
@@ -93,17 +90,10 @@ def verify(ledger: Ledger, leases: Sequence[Lease], holder: Holder, *, renew: bo
         )
         rows = conn.execute(statement, {"nodes": [lease.node_id for lease in leases]}).mappings()
         held = {row["node_id"]: (row["run_id"], row["fencing"]) for row in rows}
-        for lease in leases:
-            if held.get(lease.node_id) != (lease.run_id, lease.fencing):
-                raise Fenced(
-                    "the node's lease is no longer ours",
-                    wanted=f"lease number {lease.fencing} of {lease.run_id}",
-                    seen=str(held.get(lease.node_id)),
-                    do="run again: the new run reads the node's state afresh",
-                    details={"node_id": lease.node_id},
-                )
-        if renew:
-            _renew(conn, [lease.node_id for lease in leases], holder, now)
+        ours = [lease.node_id for lease in leases if held.get(lease.node_id) == (lease.run_id, lease.fencing)]
+        _renew(conn, ours, holder, now)
+    gone = {lease.node_id: held.get(lease.node_id) for lease in leases if lease.node_id not in ours}
+    return {node_id: f"lease number {new[1]} of {new[0]}" if new else "no lease" for node_id, new in gone.items()}
 
 
 def holders(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -128,7 +118,7 @@ def _renew(conn: Any, node_ids: Sequence[str], holder: Holder, now: float) -> No
         sa.text(
             "UPDATE leases SET renewed = :now, expires = :end WHERE run_id = :run AND node_id IN :nodes"
         ).bindparams(sa.bindparam("nodes", expanding=True)),
-        {"now": now, "end": now + LEASE_SECONDS, "run": holder.run_id, "nodes": list(node_ids)},
+        {"now": now, "end": now + LEASE_SECONDS, "run": holder.run_id, "nodes": list(node_ids) or [""]},
     )
 
 

@@ -10,7 +10,9 @@ turn of a wait check that the run's main process still lives and that the lease 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,12 +21,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     EvidenceMissing,
     Fenced,
     FleetError,
+    LeaseHeld,
+    LeaseLost,
     NotOurs,
+    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 
 #: A destructive write needs one of these, not older than EVIDENCE_SECONDS, with nothing of VOIDS after it.
 EVIDENCE = ("drained", "not_in_scheduler")
@@ -43,6 +49,7 @@ class LedgerLifeline(Lifeline):
     :param parent: the pid that must be this process's parent to the end; the present one without it.
     :param managed_by: the provisioner that owns power and boot of this node, for a verb that goes past it to the BMC:
         such a write needs the provisioner's maintenance under our token.
+    :param batch: the nodes of a batch do not share their fate: one whose lease is lost is given up alone.
     """
 
     def __init__(
@@ -58,6 +65,7 @@ class LedgerLifeline(Lifeline):
         secrets: frozenset[str] = frozenset(),
         managed_by: str = "",
         parent: int = 0,
+        batch: bool = False,
     ) -> None:
         self._open = open_ledger
         self._holder = holder
@@ -68,27 +76,36 @@ class LedgerLifeline(Lifeline):
         self._force_reason = force_reason
         self._secrets = secrets
         self._managed_by = managed_by
+        self._batch = batch
         self._leases: dict[str, leases.Lease] = {}
+        self._lost: dict[str, LeaseLost] = {}
+        #: Two threads renew the leases of a batch.
+        self._lock = threading.Lock()
         self._evidence: dict[str, str] = {}
         self._intended: set[str] = set()
+        self._maintained: set[str] = set()
         self._checked = 0.0
         self._parent = parent or os.getppid()
 
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         self.parent_lives()
         names = nodes or (self._default,)
+        self._still_ours(names)
         new = [name for name in names if name not in self._leases]
         if new:
             self._first_write(new, what)
         elif time.monotonic() - self._checked > _FRESH_SECONDS:
-            self._verify(renew=True)
+            self._renew(self._open())
+        self._still_ours(names)
         unsaid = [name for name in names if name not in self._intended]
         if unsaid:  # their leases were taken before a wait, without a write in sight
             intents = self._intents([self._leases[name].node_id for name in unsaid], what)
             self._open().append(self._holder.run_id, intents, secrets=self._secrets)
             self._intended.update(unsaid)
-        if self._managed_by and new:
-            self._demand_maintenance(new, what)
+        unmaintained = [name for name in names if name not in self._maintained]
+        if self._managed_by and unmaintained:
+            self._demand_maintenance(unmaintained, what)
+            self._maintained.update(unmaintained)
         if destructive:
             self._demand_evidence(names, what)
         return self._evidence.get(names[0])
@@ -96,12 +113,52 @@ class LedgerLifeline(Lifeline):
     def beat(self) -> None:
         self.parent_lives()
         if self._leases and time.monotonic() - self._checked > _RENEW_SECONDS:
-            self._verify(renew=True)
+            self._renew(self._open())
+
+    def lost(self) -> Mapping[str, str]:
+        with self._lock:
+            return {name: str(error) for name, error in self._lost.items()}
 
     def hold(self, names: Sequence[str]) -> None:
-        """Take the leases of a batch before a long wait, so that its turns renew them."""
+        """Take the leases before a long wait, so that its turns renew them; all of them, or none."""
         self.parent_lives()
-        self._first_write([name for name in names if name not in self._leases], "")
+        self._still_ours(names)
+        new = [name for name in names if name not in self._leases]
+        if new:
+            self._first_write(new, "")
+
+    def hold_each(self, names: Sequence[str]) -> dict[str, str]:
+        """Take the leases of a batch; what was in the way, for each node on which another run works."""
+        self.parent_lives()
+        try:
+            self.hold(names)
+            return {}
+        except (LeaseHeld, Fenced):
+            pass  # one of them: which one is found by asking for each
+        refused = {}
+        for name in names:
+            self.parent_lives()
+            try:
+                self.hold([name])
+            except (LeaseHeld, Fenced) as exc:
+                refused[name] = str(exc.located(node=name))
+        return refused
+
+    def renewing(self, open_another: Callable[[], Ledger]) -> contextlib.AbstractContextManager[None]:
+        """Renews the leases from a thread while the body runs, however long one poll of it lasts.
+
+        The thread has connections of its own, each for one turn: the task's is not made for two threads.
+        """
+
+        def beat() -> None:
+            self.parent_lives()
+            if time.monotonic() - self._checked < _FRESH_SECONDS:
+                return
+            # A ledger that is away for a moment is asked again; before a write it must answer.
+            with contextlib.suppress(Unreachable), open_another() as ledger:
+                self._renew(ledger)
+
+        return kept_alive(beat, interval=_RENEW_SECONDS)
 
     def foresee(self, nodes: tuple[str, ...]) -> None:
         """Take the leases now, and remember the evidence that is fresh: from here on the leases keep others away.
@@ -135,18 +192,49 @@ class LedgerLifeline(Lifeline):
             if what:
                 intents = self._intents(ids.values(), what)
                 ledger.append_in(conn, self._holder.run_id, intents, secrets=self._secrets)
-        self._leases.update(taken)  # only what was committed is held
+        with self._lock:
+            self._leases.update(taken)  # only what was committed is held
+            alone = len(self._leases) == len(taken)
         if what:
             self._intended.update(names)
-        self._checked = time.monotonic()
+        if alone:  # else nobody has looked at the others now
+            self._checked = time.monotonic()
 
     def _intents(self, node_ids: Iterable[str], what: str) -> list[tuple[str, Event]]:
         intent = Event("intent", self._verb, {**self._intent, "write": what})
         return [(node_id, intent) for node_id in node_ids]
 
-    def _verify(self, *, renew: bool) -> None:
-        leases.verify(self._open(), list(self._leases.values()), self._holder, renew=renew)
+    def _renew(self, ledger: Ledger) -> None:
+        """:raises Fenced: where a lease is gone; in a batch it is noted, and concerns that node alone."""
+        with self._lock:
+            held = dict(self._leases)
+        gone = leases.renew(ledger, list(held.values()), self._holder)
         self._checked = time.monotonic()
+        for name, mine in held.items():
+            if mine.node_id in gone:
+                self._gone(name, mine, gone[mine.node_id])
+
+    def _gone(self, name: str, mine: leases.Lease, seen: str) -> None:
+        error = (LeaseLost if self._batch else Fenced)(
+            "the node's lease is no longer ours: another run works on it",
+            node=name,
+            wanted=f"lease number {mine.fencing} of {mine.run_id}",
+            seen=seen,
+            do="run again: the new run reads the node's state afresh",
+            details={"node_id": mine.node_id},
+        )
+        if not isinstance(error, LeaseLost):
+            raise error
+        with self._lock:
+            self._lost[name] = error
+            self._leases.pop(name, None)
+
+    def _still_ours(self, names: Sequence[str]) -> None:
+        """:raises LeaseLost: naming the first whose lease was lost."""
+        with self._lock:
+            lost = [self._lost[name] for name in names if name in self._lost]
+        if lost:
+            raise lost[0]
 
     def _demand_evidence(self, names: Sequence[str], what: str) -> None:
         missing = [name for name in names if name not in self._evidence]

@@ -48,10 +48,12 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
     """
     nodes = [_target(node) for node in params["nodes"] or []]
     started = time.monotonic()
-    verdicts: dict[str, dict[str, Any]] = {}
+    verdicts = {str(node["host"]): _refused(str(node["refused"])) for node in params["nodes"] if node.get("refused")}
     reasons: dict[str, str] = {}
 
     def look() -> int:
+        for host, reason in ctx.lifeline.lost().items():
+            verdicts.setdefault(host, _refused(reason))
         open_hosts = [node for node in nodes if node[0] not in verdicts]
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             found = list(pool.map(lambda node: answers(node[1], node[2], params["connect_timeout"]), open_hosts))
@@ -75,6 +77,10 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
     for host, _address, _port in nodes:
         verdicts.setdefault(host, {"ok": False, "seconds": seconds, "reason": reasons.get(host, "never asked")})
     return Result(changed=False, data={"verdicts": verdicts})
+
+
+def _refused(reason: str) -> dict[str, Any]:
+    return {"ok": False, "seconds": 0.0, "reason": reason}
 
 
 def _target(node: Mapping[str, Any]) -> tuple[str, str, int]:

@@ -134,7 +134,7 @@ class _Batch:
         """What is known of each node; those that this call cannot watch get their verdict at once."""
         for item in params.get("nodes") or []:
             host = wants.host_of(item)
-            elsewhere = _elsewhere(item, params)
+            elsewhere = str(item.get("refused") or "") or _elsewhere(item, params)
             if elsewhere:
                 self.verdicts[host] = _verdict(False, 0.0, None, elsewhere)
             else:
@@ -146,6 +146,9 @@ class _Batch:
 
     def poll(self) -> int:
         """Look at all open nodes once; returns how many are still without a verdict."""
+        for host, reason in self._ctx.lifeline.lost().items():
+            if host in self._open:
+                self._close(host, False, reason)
         if not self._open:
             return 0
         found = self._seen()

@@ -10,6 +10,7 @@ PRIVATE to the collection.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     DeadlineExceeded,
     FleetError,
+    LeaseLost,
     Refused,
     Unreachable,
 )
@@ -134,7 +136,17 @@ class _Watch:
             # The deadline is each node's own verdict, not the batch's failure.
             self._no_answer_at_all()
 
+    def give_up_lost(self) -> None:
+        """A host that another run has taken meanwhile is none of ours any more: no verdict, no evidence."""
+        for host, reason in self.ctx.lifeline.lost().items():
+            for cluster in self.clusters:
+                cluster.hosts = [one for one in cluster.hosts if one.host != host]
+            for one in self.hosts:
+                if one.host == host:
+                    one.refused, one.view, one.judgement = reason, None, Judgement(False, False, reason)
+
     def _poll(self) -> bool:
+        self.give_up_lost()
         for cluster in self.clusters:
             cluster.look()
             if cluster.trouble is None:
@@ -153,8 +165,9 @@ class _Watch:
         host.judgement = self.judge(view, host.claim, kept=driver.KEEPS_NODES, check_mode=self.ctx.check_mode)
         host.refusals = ()
         request = driver.evict_request(view) if host.judgement.evict else ""
-        if request and self.ctx.may_write(request, nodes=(host.host,)):
-            cluster.evict(host, view)
+        with contextlib.suppress(LeaseLost):  # given up at the next poll
+            if request and self.ctx.may_write(request, nodes=(host.host,)):
+                cluster.evict(host, view)
         if host.judgement.settled and not before.settled:
             host.settled_after = time.monotonic() - self.begun
         self._stuck(host, view, driver)
@@ -243,6 +256,7 @@ def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:
     except FleetError as exc:
         exc.located(address=watch.clusters[0].driver.conf if watch.clusters else "")
         raise
+    watch.give_up_lost()
     verdicts = {host.host: watch.verdict(host) for host in watch.hosts}
     return Result(
         changed=bool(ctx.asked),

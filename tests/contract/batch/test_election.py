@@ -10,10 +10,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from fleet import HOSTS, Fleet, Node, nodes_of, process_table
 
 pytestmark = pytest.mark.slow
@@ -118,6 +122,21 @@ def test_after_leaves_out_hosts_that_did_not_come_so_far(fleet: Fleet, nodes: di
     (answer,) = (found for results in answers.values() for found in results if "verdicts" in found)
     assert set(answer["verdicts"]) == {"n1", "n5"}
     assert looks(nodes) == {"n1": 1, "n2": 0, "n3": 0, "n4": 0, "n5": 1}
+
+
+def test_j5_a_node_of_another_run_is_refused_alone(fleet: Fleet, nodes: dict[str, Node]) -> None:
+    """Its lease is that run's, and stays so; the others are leased by this one while they are watched."""
+    with Ledger(f"sqlite:///{fleet.folder}/ledger.sqlite") as ledger:
+        ids = {host: ledger.identify(host, aliases=[("serial", f"S{host}")]) for host in HOSTS}
+        theirs = replace(this_run(os.getpid()), run_id="theirs", host="elsewhere#00000000")
+        with ledger.transaction() as conn:
+            lease.take_in(conn, ledger, ids["n2"], theirs)
+        answers = fleet.play({**wait(), "run_once": True})
+        (answer,) = (found for results in answers.values() for found in results)
+        assert {host for host, verdict in answer["verdicts"].items() if not verdict["ok"]} == {"n2"}
+        assert "theirs" in answer["verdicts"]["n2"]["reason"] and nodes["n2"].greeted == 0
+        held = {row["node_id"]: row["run_id"] for row in lease.holders(ledger, list(ids.values())).values()}
+    assert held[ids["n2"]] == "theirs" and len(held) == 5 and len(set(held.values())) == 2
 
 
 def test_an_error_of_the_elected_one_is_the_answer_for_all(fleet: Fleet, nodes: dict[str, Node]) -> None:

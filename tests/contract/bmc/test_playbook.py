@@ -95,6 +95,20 @@ def task(verb: str, **options: Any) -> dict[str, Any]:
     return {f"gpufleet.baremetal.{verb}": options}
 
 
+def test_t1_a_bmc_that_echoes_the_password_tells_nobody(play: Play) -> None:
+    """In its error, which becomes the task's and the ledger's, and in what a reading verb returns."""
+    play.rig.bmc.faults["refuse"] = (400, "Base.1.8.GeneralError", f"'{PASSWORD}' of {play.rig.params['bmc_username']}")
+    vendor = play.rig.bmc.vendor
+    play.rig.bmc.vendor = {**vendor, "system": {**vendor["system"], "Model": f"Model {PASSWORD}"}}
+    found = play.run(task("bmc_info"), task("pxe_boot", power="on"), flags=("-vvv", "--diff"))
+    assert "Model ****" in json.dumps(found["r0"]), "the peer's word stands there, without the secret in it"
+    assert found["r1"]["failed"] and "****" in found["r1"]["msg"] and "****" in found["r1"]["error"]["seen"]
+    assert PASSWORD not in json.dumps(found)
+    assert PASSWORD not in play.output
+    assert PASSWORD.encode() not in b"".join(path.read_bytes() for path in play.folder.glob("ledger.sqlite*"))
+    assert ("outcome", "pxe_boot") in play.events()
+
+
 def test_the_three_verbs_in_the_worker(play: Play) -> None:
     found = play.run(
         task("bmc_info"),

@@ -1,0 +1,290 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One task on several nodes: each has its own lease and its own evidence, and none of them pays for another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    Fenced,
+    LeaseHeld,
+    LeaseLost,
+    NotOurs,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+
+HOSTS = ("gpu001", "gpu002", "gpu003")
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ids(ledger: Ledger) -> dict[str, str]:
+    return {host: ledger.identify(host, aliases=[("serial", f"SN-{host}")]) for host in HOSTS}
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[], Holder]]:
+    """Makes runs: real processes that live until the test ends."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> Holder:
+        process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        started.append(process)
+        return this_run(process.pid)
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def line(ledger: Ledger, ids: dict[str, str], run: Callable[[], Holder]) -> Callable[..., LedgerLifeline]:
+    def make(**more: Any) -> LedgerLifeline:
+        options: dict[str, Any] = {"verb": "provisioner_wait", "intent": {}, "default_node": "gpu001", **more}
+        return LedgerLifeline(lambda: ledger, run(), identify=ids.__getitem__, **options)
+
+    return make
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renewed several times a second, so that a test sees it."""
+    monkeypatch.setattr(lifeline, "_RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)
+
+
+def ends(ledger: Ledger, ids: dict[str, str]) -> float:
+    """When the first of these leases ends."""
+    return min(row["expires"] for row in lease.holders(ledger, list(ids.values())).values())
+
+
+def until(true: Callable[[], object]) -> None:
+    wait_until(true, bool, timeout=60, interval=0.05, wanted="it")
+
+
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    then = time.time() + seconds
+    monkeypatch.setattr(lifeline.time, "time", lambda: then)
+
+
+def take(ledger: Ledger, node_id: str, holder: Holder) -> lease.Lease:
+    with ledger.transaction() as conn:
+        return lease.take_in(conn, ledger, node_id, holder)
+
+
+def steal(ledger: Ledger, node_id: str, thief: Holder) -> None:
+    """As a run does whose patience outlasted the lease."""
+    with ledger.transaction() as conn:
+        conn.execute(sa.text("UPDATE leases SET expires = 1 WHERE node_id = :node"), {"node": node_id})
+    take(ledger, node_id, thief)
+
+
+# -- evidence ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bare", [0, 1, 2])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_t1_the_evidence_of_one_node_serves_no_other(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], bare: int, at_once: bool
+) -> None:
+    """Whichever of them has none, and whether they are asked for together or one after the other."""
+    drained = [host for host in HOSTS if host != HOSTS[bare]]
+    ledger.append("run", [(ids[host], Event("evidence", "drained")) for host in drained])
+    mine = line()
+    with pytest.raises(EvidenceMissing) as caught:
+        for nodes in [HOSTS] if at_once else [(host,) for host in (*drained, HOSTS[bare])]:
+            mine.before_write("POST /off", destructive=True, nodes=nodes)
+    assert caught.value.node == HOSTS[bare]
+
+
+def test_t1_a_write_carries_the_evidence_of_its_own_node(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline]
+) -> None:
+    numbers = ledger.append("run", [(ids[host], Event("evidence", "drained")) for host in HOSTS])
+    mine = line()
+    told = [mine.before_write("POST /off", destructive=True, nodes=(host,)) for host in HOSTS]
+    assert told == [f"event:{number}" for number in numbers]
+
+
+def test_t1_every_node_of_a_forced_write_has_its_note(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline]
+) -> None:
+    line(force_reason="burning").before_write("POST /off", destructive=True, nodes=HOSTS)
+    assert set(ledger.latest(list(ids.values()), "note")) == set(ids.values())
+
+
+def test_t1_what_was_foreseen_holds_when_its_time_comes(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof is fresh when the wait begins; the step that needs it comes an hour later."""
+    ledger.append("run", [(ids["gpu001"], Event("evidence", "drained"))])
+    mine = line()
+    mine.foresee(HOSTS)
+    later(monkeypatch, 3600)
+    assert mine.before_write("POST /wipe", destructive=True, nodes=("gpu001",))
+    with pytest.raises(EvidenceMissing):
+        mine.before_write("POST /wipe", destructive=True, nodes=("gpu002",))
+
+
+def test_t1_what_was_not_foreseen_has_aged(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.append("run", [(ids["gpu001"], Event("evidence", "drained"))])
+    mine = line()
+    mine.hold(HOSTS)
+    later(monkeypatch, 3600)
+    with pytest.raises(EvidenceMissing, match="s old"):
+        mine.before_write("POST /wipe", destructive=True, nodes=("gpu001",))
+
+
+def test_t1_stale_evidence_is_not_foreseen(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.append("run", [(ids["gpu001"], Event("evidence", "drained"))])
+    later(monkeypatch, 61)
+    mine = line()
+    mine.foresee(("gpu001",))
+    with pytest.raises(EvidenceMissing):
+        mine.before_write("POST /wipe", destructive=True, nodes=("gpu001",))
+
+
+def test_foreseeing_keeps_other_runs_away(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], run: Callable[[], Holder]
+) -> None:
+    line().foresee(("gpu001", "gpu002"))
+    for host in ("gpu001", "gpu002"):
+        with pytest.raises(LeaseHeld):
+            take(ledger, ids[host], run())
+
+
+def test_maintenance_is_asked_for_node_by_node_and_also_of_a_lease_taken_before(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline]
+) -> None:
+    ledger.append("run", [(ids["gpu001"], Event("maintenance", "held"))])
+    mine = line(managed_by="ironic")
+    mine.hold(HOSTS)
+    mine.before_write("POST /boot", destructive=False, nodes=("gpu001",))
+    with pytest.raises(NotOurs, match="ironic"):
+        mine.before_write("POST /boot", destructive=False, nodes=("gpu002",))
+
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_of_another_run_is_refused_alone(
+    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], run: Callable[[], Holder]
+) -> None:
+    other = run()
+    take(ledger, ids["gpu002"], other)
+    refused = line(batch=True).hold_each(HOSTS)
+    assert list(refused) == ["gpu002"] and other.run_id in refused["gpu002"]
+    held = lease.holders(ledger, list(ids.values()))
+    assert held[ids["gpu002"]]["run_id"] == other.run_id
+    assert held[ids["gpu001"]]["run_id"] == held[ids["gpu003"]]["run_id"] != other.run_id
+
+
+@pytest.mark.usefixtures("impatient")
+def test_j5_one_poll_may_last_longer_than_a_lease(
+    url: str, ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], run: Callable[[], Holder]
+) -> None:
+    mine, other = line(batch=True), run()
+    mine.hold_each(HOSTS)
+    with mine.renewing(lambda: Ledger(url)):  # nothing beats in here: as a command that blocks
+        for _turn in range(3):
+            last = ends(ledger, ids)
+            until(lambda last=last: ends(ledger, ids) > last)  # type: ignore[misc]
+        for host in HOSTS:
+            with pytest.raises(LeaseHeld):
+                take(ledger, ids[host], other)
+    assert mine.lost() == {}
+
+
+@pytest.mark.usefixtures("impatient")
+def test_j5_a_lease_that_is_lost_closes_its_own_node_alone(
+    url: str, ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], run: Callable[[], Holder]
+) -> None:
+    mine, thief = line(batch=True), run()
+    mine.hold_each(HOSTS)
+    ctx = Context(lifeline=mine)
+    steal(ledger, ids["gpu002"], thief)
+    with mine.renewing(lambda: Ledger(url)):
+        ctx.wait(mine.lost, bool, timeout=30, interval=0.1, wanted="the loss noticed")
+        assert list(mine.lost()) == ["gpu002"] and thief.run_id in mine.lost()["gpu002"]
+        with pytest.raises(LeaseLost):
+            ctx.may_write("POST /off", nodes=("gpu002",))
+        assert ctx.may_write("POST /on", nodes=("gpu001",)) and ctx.may_write("POST /on", nodes=("gpu003",))
+    assert lease.holders(ledger, [ids["gpu002"]])[ids["gpu002"]]["run_id"] == thief.run_id
+    assert ledger.latest([ids["gpu002"]], "intent") == {}
+
+
+def test_a_write_notices_the_loss_before_any_thread_does(
+    ledger: Ledger,
+    ids: dict[str, str],
+    line: Callable[..., LedgerLifeline],
+    run: Callable[[], Holder],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that slept may wake up in the middle of a poll, long before its next beat."""
+    mine = line(batch=True)
+    mine.hold_each(HOSTS)
+    steal(ledger, ids["gpu002"], run())
+    monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)
+    mine.before_write("POST /on", destructive=False, nodes=("gpu001",))
+    with pytest.raises(LeaseLost):
+        mine.before_write("POST /off", destructive=False, nodes=("gpu002",))
+
+
+def test_a_task_of_one_node_ends_with_its_lease(
+    ledger: Ledger,
+    ids: dict[str, str],
+    line: Callable[..., LedgerLifeline],
+    run: Callable[[], Holder],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = line()
+    mine.hold(("gpu001",))
+    steal(ledger, ids["gpu001"], run())
+    monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)
+    with pytest.raises(Fenced):
+        mine.before_write("POST /off", destructive=False)
+
+
+def test_the_beating_thread_stops_with_its_run(
+    url: str, ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], impatient: None
+) -> None:
+    mine = line(batch=True, parent=1)  # an orphan's
+    with pytest.raises(Fenced), mine.renewing(lambda: Ledger(url)):
+        time.sleep(0.5)
+
+
+def test_a_ledger_that_is_away_for_a_moment_ends_no_wait(
+    url: str, ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], impatient: None
+) -> None:
+    """The wait goes on; whoever writes meanwhile asks the ledger itself."""
+    nowhere = ["postgresql://x@/x?host=/nowhere"] * 2
+    mine = line(batch=True)
+    mine.hold_each(HOSTS)
+    last = ends(ledger, ids)
+    with mine.renewing(lambda: Ledger(nowhere.pop() if nowhere else url)):
+        until(lambda: ends(ledger, ids) > last)
+    assert not nowhere and mine.lost() == {}
