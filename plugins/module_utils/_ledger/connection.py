@@ -251,8 +251,7 @@ class Connection:
         return float(self._rows("SELECT extract(epoch FROM clock_timestamp()) AS now")[0]["now"])
 
     def close(self) -> None:
-        self._conn.close()
-        self._engine.dispose()
+        self._conn.close()  # the engine keeps none
 
     def __enter__(self: Self) -> Self:
         return self

