@@ -10,7 +10,6 @@ lies in the keyring given; a key in the user's own keyring counts for nothing.
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import shutil
@@ -114,7 +113,7 @@ def _home() -> Iterator[Path]:
 
 def _import(gpg: str, home: Path, keyring: str, timeout: float) -> None:
     try:
-        keys = dearmored(Path(keyring).expanduser().read_bytes())
+        keys = Path(keyring).expanduser().read_bytes()
     except OSError as exc:
         raise ConfigError(
             f"the keyring of trusted signers cannot be read: {exc.strerror}",
@@ -128,25 +127,6 @@ def _import(gpg: str, home: Path, keyring: str, timeout: float) -> None:
             seen=keyring,
             do="export it anew: gpg --export FINGERPRINT > FILE",
         )
-
-
-def dearmored(content: bytes) -> bytes:
-    """Binary keys, also out of one or several ASCII-armoured blocks."""
-    if b"-----BEGIN PGP PUBLIC KEY BLOCK-----" not in content:
-        return content
-    blocks = re.findall(
-        rb"-----BEGIN PGP PUBLIC KEY BLOCK-----\r?\n(.*?)-----END PGP PUBLIC KEY BLOCK-----", content, re.S
-    )
-    binary = b""
-    for block in blocks:
-        lines = [line.strip() for line in block.splitlines()]
-        # Headers end at the first empty line; "=xxxx" is a checksum that OpenPGP itself made optional.
-        body = lines[lines.index(b"") + 1 :] if b"" in lines else lines
-        try:
-            binary += base64.b64decode(b"".join(line for line in body if not line.startswith(b"=")), validate=True)
-        except ValueError as exc:
-            raise ConfigError("the keyring of trusted signers is not well-formed ASCII armour", seen=str(exc)) from exc
-    return binary
 
 
 def _run(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One task on several nodes: each has its own lease and its own evidence, and none of them pays for another."""
+"""The leases of a batch: taken together, renewed beside a poll that lasts, and each lost alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    EvidenceMissing,
     Fenced,
     LeaseHeld,
     LeaseLost,
@@ -82,11 +81,6 @@ def until(true: Callable[[], object]) -> None:
     wait_until(true, bool, timeout=60, interval=0.05, wanted="it")
 
 
-def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    then = time.time() + seconds
-    monkeypatch.setattr(lifeline.time, "time", lambda: then)
-
-
 def take(ledger: Ledger, node_id: str, holder: Holder) -> lease.Lease:
     with ledger.transaction() as conn:
         return lease.take_in(conn, ledger, node_id, holder)
@@ -99,31 +93,7 @@ def steal(ledger: Ledger, node_id: str, thief: Holder) -> None:
     take(ledger, node_id, thief)
 
 
-# -- evidence ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bare", [0, 1, 2])
-@pytest.mark.parametrize("at_once", [True, False])
-def test_t1_the_evidence_of_one_node_serves_no_other(
-    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], bare: int, at_once: bool
-) -> None:
-    """Whichever of them has none, and whether they are asked for together or one after the other."""
-    drained = [host for host in HOSTS if host != HOSTS[bare]]
-    ledger.append("run", [(ids[host], Event("evidence", "drained")) for host in drained])
-    mine = line()
-    with pytest.raises(EvidenceMissing) as caught:
-        for nodes in [HOSTS] if at_once else [(host,) for host in (*drained, HOSTS[bare])]:
-            mine.before_write("POST /off", destructive=True, nodes=nodes)
-    assert caught.value.node == HOSTS[bare]
-
-
-def test_t1_a_write_carries_the_evidence_of_its_own_node(
-    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline]
-) -> None:
-    numbers = ledger.append("run", [(ids[host], Event("evidence", "drained")) for host in HOSTS])
-    mine = line()
-    told = [mine.before_write("POST /off", destructive=True, nodes=(host,)) for host in HOSTS]
-    assert told == [f"event:{number}" for number in numbers]
+# -- what a node is asked for ------------------------------------------------------------------------------------------
 
 
 def test_t1_every_node_of_a_forced_write_has_its_note(
@@ -131,50 +101,6 @@ def test_t1_every_node_of_a_forced_write_has_its_note(
 ) -> None:
     line(force_reason="burning").before_write("POST /off", destructive=True, nodes=HOSTS)
     assert set(ledger.latest(list(ids.values()), "note")) == set(ids.values())
-
-
-def test_t1_what_was_foreseen_holds_when_its_time_comes(
-    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The proof is fresh when the wait begins; the step that needs it comes an hour later."""
-    ledger.append("run", [(ids["gpu001"], Event("evidence", "drained"))])
-    mine = line()
-    mine.foresee(HOSTS)
-    later(monkeypatch, 3600)
-    assert mine.before_write("POST /wipe", destructive=True, nodes=("gpu001",))
-    with pytest.raises(EvidenceMissing):
-        mine.before_write("POST /wipe", destructive=True, nodes=("gpu002",))
-
-
-def test_t1_what_was_not_foreseen_has_aged(
-    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger.append("run", [(ids["gpu001"], Event("evidence", "drained"))])
-    mine = line()
-    mine.hold(HOSTS)
-    later(monkeypatch, 3600)
-    with pytest.raises(EvidenceMissing, match="s old"):
-        mine.before_write("POST /wipe", destructive=True, nodes=("gpu001",))
-
-
-def test_t1_stale_evidence_is_not_foreseen(
-    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger.append("run", [(ids["gpu001"], Event("evidence", "drained"))])
-    later(monkeypatch, 61)
-    mine = line()
-    mine.foresee(("gpu001",))
-    with pytest.raises(EvidenceMissing):
-        mine.before_write("POST /wipe", destructive=True, nodes=("gpu001",))
-
-
-def test_foreseeing_keeps_other_runs_away(
-    ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], run: Callable[[], Holder]
-) -> None:
-    line().foresee(("gpu001", "gpu002"))
-    for host in ("gpu001", "gpu002"):
-        with pytest.raises(LeaseHeld):
-            take(ledger, ids[host], run())
 
 
 def test_maintenance_is_asked_for_node_by_node_and_also_of_a_lease_taken_before(
@@ -252,6 +178,24 @@ def test_a_write_notices_the_loss_before_any_thread_does(
     mine.before_write("POST /on", destructive=False, nodes=("gpu001",))
     with pytest.raises(LeaseLost):
         mine.before_write("POST /off", destructive=False, nodes=("gpu002",))
+
+
+def test_a_new_lease_is_no_look_at_the_others(
+    ledger: Ledger,
+    ids: dict[str, str],
+    line: Callable[..., LedgerLifeline],
+    run: Callable[[], Holder],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that slept takes another node's lease at once; that says nothing of those that it held before."""
+    mine = line(batch=True)
+    mine.hold(("gpu001",))
+    steal(ledger, ids["gpu001"], run())
+    long_ago = time.monotonic() - 3600
+    monkeypatch.setattr(mine, "_checked", long_ago)
+    mine.before_write("POST /on", destructive=False, nodes=("gpu002",))
+    with pytest.raises(LeaseLost):
+        mine.before_write("POST /off", destructive=False, nodes=("gpu001",))
 
 
 def test_a_task_of_one_node_ends_with_its_lease(
