@@ -110,7 +110,6 @@ def sim(tmp_path: Path) -> Iterator[IpmiRig]:
         yield IpmiRig(running)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES_IPMI)
 def test_t1_a_row_of_ipmi_is_needed(sim: IpmiRig, with_rows: Callable[[Optional[str]], None], name: str) -> None:
     assert outcome(CASES_IPMI[name], sim) == "inconclusive"
