@@ -102,9 +102,9 @@ def test_a_refused_login_looks_up_no_words(fake: Make) -> None:
 
 
 @pytest.mark.parametrize("state,start,says", [
-    ("on", "Off", ["On", "Off", "Off", "On"]),
-    ("force_off", "On", ["Off", "On", "PoweringOff", "Off"]),
-    ("reset", "On", ["Off", "On", "PoweringOn", "On"]),
+    ("on", "Off", ["On", "Off", "Off", "On", "Off", "On"]),
+    ("force_off", "On", ["Off", "On", "PoweringOff", "Off", "On", "Off"]),
+    ("reset", "On", ["Off", "On", "PoweringOn", "On", "Off", "On"]),
 ])  # fmt: skip
 def test_t1_a_state_counts_when_it_was_read_twice(fake: Make, state: str, start: str, says: list[str]) -> None:
     """PoweringOn may fall back to Off: a state that was there for one look is not there to stay."""
