@@ -35,7 +35,7 @@ SCHEDULER: Spec = {scheduler.OPTION: {"type": "str", "choices": list(scheduler.D
 
 #: Which verdicts fail the host, and the gates that a passport asks for by itself.
 FAIL_ON: Spec = {"fail_on": {"type": "str", "choices": list(gate.FAIL_ON), "default": "inconclusive"}}
-GATES = tuple(gate.DRIVERS.values())
+GATES = gate.REQUIRED
 
 #: Shared by the verbs that watch a whole batch from one task.
 BATCH: Spec = {

@@ -22,6 +22,8 @@ from ansible_collections.gpufleet.baremetal.tests.tree import layout, names
 
 ROOT = Path(__file__).resolve().parents[2]
 UNWRITTEN = "UNWRITTEN: "
+#: The scheduler of nodes that belong to none does nothing that could be wrong.
+NOTHING_TO_BREAK = {("scheduler", "none")}
 RULES = (
     names.half_drivers,
     names.power_that_is_not_told,
@@ -41,7 +43,16 @@ def missing(port: str, driver: str, root: Path = ROOT) -> list[str]:
     lines = [line for path in files(port, driver, root) for line in unwritten(path, root)]
     if not any(has_adapter(port, driver, root)):
         lines.append(f"tests/contract/{port}/site_{driver}.py: no adapter, so the suite cannot reach this driver")
+    package = f"{layout.UTILS}/_{port}/{driver}/"
+    if (port, driver) not in NOTHING_TO_BREAK and package not in kept_mutations(root):
+        lines.append(f"tests/mutants/{port}.yml: no broken line of {package} is kept, see CONTRIBUTING.md")
     return lines + [line for line in complaints(root) if concerns(line, port, driver)]
+
+
+@functools.cache
+def kept_mutations(root: Path) -> str:
+    """The list that make mutants works by."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("tests/mutants/*.yml")))
 
 
 @functools.cache
@@ -77,16 +88,26 @@ def has_adapter(port: str, driver: str, root: Path) -> Iterator[bool]:
 def unwritten(path: Path, root: Path) -> Iterator[str]:
     """What says of itself that it is not written: a method, a value, a text."""
     shown = path.relative_to(root)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and said(node):
             yield f"{shown}:{node.lineno}: {node.name}: {said(node)}"
         elif isinstance(node, ast.AnnAssign) and is_word(node.value, "NotImplemented"):
-            yield f"{shown}:{node.lineno}: {ast.unparse(node.target)}: {ast.unparse(node.annotation)}"
+            words = comment(text.splitlines(), node.lineno) or ast.unparse(node.annotation)
+            yield f"{shown}:{node.lineno}: {ast.unparse(node.target)}: {words}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and UNWRITTEN in node.value:
             for line in node.value.splitlines():
                 if UNWRITTEN in line:
                     yield f"{shown}:{node.lineno}: {line.split(UNWRITTEN)[1].strip(' .')}"
+
+
+def comment(lines: list[str], number: int) -> str:
+    """What stands above a value."""
+    above = number - 1
+    while lines[above - 1].strip().startswith("#:"):
+        above -= 1
+    return " ".join(line.strip().removeprefix("#: ") for line in lines[above : number - 1]).rstrip(".")
 
 
 def said(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

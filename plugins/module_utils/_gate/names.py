@@ -15,6 +15,8 @@ DRIVERS: dict[str, str] = {
     "kernel_log": "kernel_log_gate",
 }
 
+#: Gates that a passport asks for where its policy names none; a new one is asked for when a site says so.
+REQUIRED = ("dcgm_gate", "kernel_log_gate")
 #: Gates that may outlive their task, which ``gate_wait`` then watches.
 DETACHED = ("dcgm_gate",)
 #: Which verdicts fail the host.

@@ -120,6 +120,7 @@ class Site:
         raise NotImplementedError
 
     def native(self, name: str) -> str:
+        """The node's state in the provisioner's own word, asked past the driver."""
         raise NotImplementedError
 
     def boot(self, name: str) -> None:

@@ -104,19 +104,19 @@ def test_day_0_by_playbook_and_again(site: Any, controller: Controller) -> None:
     assert not any(secret.encode() in controller.ledger.read_bytes() for secret in site.secrets)
     for name in controller.nodes:
         intents = [event for node, event, data in controller.events("intent") if node == name]
-        # MAAS needs one step to be ready, which the first task has begun.
-        writers = {"provisioner_node", "provisioner_wait"} if site.name == "ironic" else {"provisioner_node"}
+        # Some need one step alone to be ready, which the first task has begun.
+        writers = {"provisioner_node", *(["provisioner_wait"] if site.watcher_writes else [])}
         assert set(intents) == writers, "each writer told what it was about to do"
-    site.proxy.forget()
+    site.faults.forget()
     events = len(controller.events("intent"))
     second = controller.play(*tasks)
     assert not any(one["result"].get("changed") for one in second)
-    assert site.proxy.writes == [] and len(controller.events("intent")) == events
+    assert site.faults.writes == [] and len(controller.events("intent")) == events
 
 
 def test_without_proof_that_the_node_is_drained_nothing_is_deployed(site: Any, controller: Controller) -> None:
     controller.play(READY, wait("ready"))
-    site.proxy.forget()
+    site.faults.forget()
     results = controller.play(DEPLOYED, ok=False, forced=False)
     assert {one["result"]["error"]["kind"] for one in results} == {"evidence_missing"}
     assert site.deployments() == 0
@@ -159,7 +159,7 @@ def test_a_hold_is_known_to_the_ledger(site: Any, controller: Controller) -> Non
 def test_check_mode_writes_nothing_anywhere(site: Any, controller: Controller) -> None:
     results = controller.play(READY, wait("ready"), check=True)
     assert results[0]["result"]["changed"] and results[0]["result"]["diff"]["before"] == {"state": "absent"}
-    assert site.proxy.writes == [] and controller.events("intent") == []
+    assert site.faults.writes == [] and controller.events("intent") == []
 
 
 def test_the_modules_by_themselves(site: Any) -> None:

@@ -139,7 +139,9 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
         "docs/reference/drivers.md",
         "docs/reference/host-variables.md",
         "plugins/doc_fragments/scheduler.py",
+        "tests/mutants/scheduler.yml",
     ]
+    whole.edit("tests/mutants/scheduler.yml", "---\n", f"---\n# {UTILS}/_scheduler/acme/driver.py\n")
     whole.edit("docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | |\n| `none` |")
     whole.edit("docs/reference/host-variables.md", "`slurm` or `none`", "`slurm`, `acme` or `none`")
     whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, none]", "[slurm, none, acme]")
