@@ -5,58 +5,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.parsing.dataloader import DataLoader
-from ansible.playbook.play_context import PlayContext
-from ansible.playbook.task import Task
-from ansible.plugins.loader import connection_loader
-from ansible.template import Templar
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-
-SECRET = "hunter2-of-the-bmc"
-Verb = Callable[[Any, Context], Result]
-
-
-class Door:
-    """An action around a verb, as a task of a host would run it in its worker."""
-
-    def __init__(self, folder: Path, verb: Verb, *, check_mode: bool = False, **host_vars: Any) -> None:
-        self.ledger = folder / "ledger.sqlite"
-        self.variables = {
-            "inventory_hostname": "gpu001",
-            "gpufleet_serial": "GF0001",
-            "gpufleet_ledger_url": f"sqlite:///{self.ledger}",
-            "gpufleet_bmc_password": SECRET,
-            **host_vars,
-        }
-        name = "redfish_power"
-        action = type("Action", (VerbAction,), {"NAME": name, "SPEC": spec(FLEET, BMC), "verb": staticmethod(verb)})
-        loader = DataLoader()
-        task = Task.load({"name": "t", "action": "debug", "check_mode": check_mode}, loader=loader)
-        task.args = {}
-        context = PlayContext()
-        connection = connection_loader.get("local", context)
-        templar = Templar(loader=loader, variables=self.variables)
-        self._action = action(task, connection, context, loader, templar, None)
-
-    def run(self) -> dict[str, Any]:
-        result: dict[str, Any] = self._action.run(task_vars=dict(self.variables))
-        return result
-
-    def events(self) -> list[tuple[str, str, str]]:
-        """Kind, name and data."""
-        if not self.ledger.exists():
-            return []
-        with sqlite3.connect(self.ledger) as connection:
-            return list(connection.execute("SELECT kind, name, data FROM events ORDER BY id"))
+from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import SECRET, Door, Verb
 
 
 def echoes(params: Any, ctx: Context) -> Result:

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Actions over real objects of Ansible and a real ledger, as a worker runs them, without a playbook around them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.plugins.loader import connection_loader
+from ansible.template import Templar
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+
+SECRET = "hunter2-of-the-bmc"
+Verb = Callable[[Any, Context], Result]
+
+
+class Door:
+    """An action around a verb, as a task of a host would run it in its worker."""
+
+    def __init__(
+        self,
+        folder: Path,
+        verb: Verb,
+        *,
+        check_mode: bool = False,
+        base: type[VerbAction] = VerbAction,
+        more: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
+        **host_vars: Any,
+    ) -> None:
+        self.ledger = folder / "ledger.sqlite"
+        self.variables = {
+            "inventory_hostname": "gpu001",
+            "gpufleet_serial": "GF0001",
+            "gpufleet_ledger_url": f"sqlite:///{self.ledger}",
+            "gpufleet_bmc_password": SECRET,
+            **host_vars,
+        }
+        name = "redfish_power"
+        content = {"NAME": name, "SPEC": spec(FLEET, BMC, more or {}), "verb": staticmethod(verb)}
+        action = type("Action", (base,), content)
+        loader = DataLoader()
+        task = Task.load({"name": "t", "action": "debug", "check_mode": check_mode}, loader=loader)
+        task.args = dict(args or {})
+        self.task = task
+        context = PlayContext()
+        connection = connection_loader.get("local", context)
+        templar = Templar(loader=loader, variables=self.variables)
+        self._action = action(task, connection, context, loader, templar, None)
+
+    def run(self) -> dict[str, Any]:
+        result: dict[str, Any] = self._action.run(task_vars=dict(self.variables))
+        return result
+
+    def events(self) -> list[tuple[str, str, str]]:
+        """Kind, name and data."""
+        if not self.ledger.exists():
+            return []
+        with sqlite3.connect(self.ledger) as connection:
+            return list(connection.execute("SELECT kind, name, data FROM events ORDER BY id"))

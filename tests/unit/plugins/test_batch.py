@@ -1,0 +1,138 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verbs for a batch: who takes part, who asks, and who only gets the answer; over real objects and a real ledger."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, Fenced
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
+from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
+
+HOSTS = ("gpu001", "gpu002", "gpu003")
+
+
+class Batch:
+    """One task that several hosts run, each in a worker of its own."""
+
+    def __init__(self, folder: Path, **host_vars: dict[str, Any]) -> None:
+        self.folder = folder
+        self.asked: list[list[dict[str, Any]]] = []
+        self.task = str(uuid.uuid4())
+        self.problem: Exception | None = None
+        self.hosts = {
+            host: {"gpufleet_serial": f"S-{host}", **host_vars.get(host, {})} for host in (*HOSTS, "elsewhere")
+        }
+
+    def _verb(self, params: Any, ctx: Context) -> Result:
+        self.asked.append([dict(node) for node in params["nodes"]])
+        if self.problem is not None:
+            raise self.problem
+        return Result(changed=True, data={"verdicts": {node["host"]: {"ok": True} for node in params["nodes"]}})
+
+    def run(self, host: str = "gpu001", *, batch: tuple[str, ...] = HOSTS, **args: Any) -> dict[str, Any]:
+        shared = {"hostvars": self.hosts, "ansible_play_hosts": list(HOSTS), "ansible_play_batch": list(batch)}
+        door = Door(
+            self.folder, self._verb, base=BatchAction, more=BATCH, args=args,
+            **{"inventory_hostname": host, **self.hosts[host], **shared},
+        )  # fmt: skip
+        door.task._uuid = self.task
+        return door.run()
+
+    def taken_by_another(self, host: str) -> None:
+        with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger:
+            node = ledger.identify(host, aliases=[("serial", f"S-{host}")])
+            with ledger.transaction() as conn:
+                lease.take_in(conn, ledger, node, Holder("theirs", "elsewhere#1", 1, 1, "boot"), node=host)
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Batch:
+    return Batch(tmp_path)
+
+
+def hosts(nodes: list[dict[str, Any]]) -> list[str]:
+    return [node["host"] for node in nodes]
+
+
+def test_t1_the_hosts_of_the_batch_take_part_and_no_others(batch: Batch) -> None:
+    batch.run(batch=("gpu001", "gpu003"))
+    assert [hosts(nodes) for nodes in batch.asked] == [["gpu001", "gpu003"]]
+
+
+@pytest.mark.parametrize(
+    ("result", "takes_part"),
+    [
+        ({"changed": True}, True),
+        ({"failed": True}, False),
+        ({"skipped": True}, False),
+        ({"unreachable": True}, False),
+        (None, False),
+        ({"verdicts": {"gpu002": {"ok": True}}}, True),
+        ({"verdicts": {"gpu002": {"ok": False}}}, False),
+        ({"verdicts": {"gpu001": {"ok": True}}}, False),
+    ],
+)
+def test_t1_a_host_takes_part_that_came_so_far(tmp_path: Path, result: Any, takes_part: bool) -> None:
+    good = {"started": {"changed": False}}
+    batch = Batch(tmp_path, gpu001=good, gpu003=good, gpu002={"started": result})
+    batch.run(after=["started"])
+    assert ("gpu002" in hosts(batch.asked[0])) is takes_part
+
+
+def test_t1_one_asks_and_the_others_get_its_answer(batch: Batch) -> None:
+    found = [batch.run(host) for host in HOSTS]
+    assert len(batch.asked) == 1
+    assert all(one["verdicts"] == found[0]["verdicts"] for one in found)
+    assert [one["events"] for one in found[1:]] == [[], []], "what was recorded once is not recorded again"
+
+
+def test_t1_a_task_that_is_repeated_asks_anew(batch: Batch) -> None:
+    batch.run("gpu001")
+    batch.run("gpu001")
+    assert len(batch.asked) == 2
+
+
+def test_t1_an_answer_about_others_is_none(batch: Batch) -> None:
+    batch.run("gpu001", batch=("gpu001", "gpu002"))
+    batch.run("gpu003", batch=("gpu001", "gpu003"))
+    assert [hosts(nodes) for nodes in batch.asked] == [["gpu001", "gpu002"], ["gpu001", "gpu003"]]
+
+
+def test_t1_another_question_of_the_same_task_is_asked(batch: Batch) -> None:
+    """A loop, or an option that is a template."""
+    batch.run("gpu001", force_reason="one")
+    batch.run("gpu002", force_reason="two")
+    assert len(batch.asked) == 2
+
+
+def test_t1_a_login_that_was_refused_is_not_tried_for_each_host(batch: Batch) -> None:
+    batch.problem = AuthFailed("refused")
+    found = [batch.run(host) for host in HOSTS]
+    assert len(batch.asked) == 1
+    assert all(one["failed"] and one["error"]["kind"] == "auth" for one in found)
+
+
+def test_t1_a_run_that_is_gone_leaves_no_answer(batch: Batch) -> None:
+    batch.problem = Fenced("the run is gone")
+    assert batch.run("gpu001")["error"]["kind"] == "fenced"
+    batch.problem = None
+    assert batch.run("gpu002")["verdicts"] and len(batch.asked) == 2
+
+
+def test_t1_a_node_of_another_run_is_refused_alone(batch: Batch) -> None:
+    batch.taken_by_another("gpu002")
+    batch.run(nodes=[{"host": host} for host in HOSTS])
+    [nodes] = batch.asked
+    refused = {node["host"]: node.get("refused", "") for node in nodes}
+    assert "theirs" in refused.pop("gpu002") and not any(refused.values())
