@@ -334,6 +334,11 @@ def new_rack(*settings: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def slowness() -> float:
+    """How many times as long as alone something takes on this machine now, at a guess."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def orphans() -> list[int]:
     """Processes of ansible-playbook on this rack that still live."""
     found = []

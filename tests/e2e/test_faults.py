@@ -118,7 +118,7 @@ WORDS = {
     "dcgm_hang": "4 s",
     "sxid": "SXid 20034",
 }
-Validated = tuple[dict[str, str], lab.Run, tuple[str, ...]]
+Validated = tuple[dict[str, str], lab.Run]
 
 
 @pytest.fixture(scope="module", params=list(ROUNDS))
@@ -128,11 +128,11 @@ def validated(request: pytest.FixtureRequest, broken: lab.Run) -> Validated:
         lab.fault(node, "none")
         lab.fault(node, name)
     limits = ("--limit", ",".join(faults), "-e", '{"gate_dcgm_timeout": 4}')
-    return faults, lab.play("revalidate", *limits, *image), image
+    return faults, lab.play("revalidate", *limits, *image)
 
 
 def test_a_broken_diagnosis_never_admits(validated: Validated) -> None:
-    faults, run, _image = validated
+    faults, run = validated
     assert run.rc == 2, run.tail()
     for node, name in faults.items():
         verdict = run.refusal(node)
@@ -142,15 +142,15 @@ def test_a_broken_diagnosis_never_admits(validated: Validated) -> None:
 
 
 def test_a_hanging_diagnosis_ends_at_the_gates_deadline(validated: Validated) -> None:
-    faults, run, _image = validated
-    assert run.seconds < 60, (faults, run.seconds)
+    faults, run = validated
+    assert run.seconds < 60 * lab.slowness(), (faults, run.seconds)
 
 
-def test_none_of_them_can_be_readmitted(validated: Validated) -> None:
-    faults, _run, image = validated
-    run = lab.play("readmit", "--limit", ",".join(faults), *image)
+def test_none_of_them_can_be_readmitted(broken: lab.Run) -> None:
+    """No round has left a passport behind that would do."""
+    run = lab.play("readmit")
     assert run.rc == 2, run.tail()
-    for node in faults:
+    for node in lab.NODES:
         assert "passport" in run.failure(node)
         assert "DRAIN" in lab.node_state(node)["state"]
 

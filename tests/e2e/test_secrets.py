@@ -191,6 +191,33 @@ def test_t1_a_bmc_that_repeats_the_login_tells_nobody(words: dict[bytes, str]) -
     assert not told(json.dumps(power).encode(), words)
 
 
+# -- the right ones ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def day0(words: dict[bytes, str]) -> tuple[lab.Run, CommandLines]:
+    with CommandLines(words) as seen:
+        run = lab.play("day0_bringup", *LIMIT, *LOUD)
+    assert run.rc == 0, run.tail()
+    return run, seen
+
+
+def test_no_secret_is_told_by_a_run_that_works(day0: tuple[lab.Run, CommandLines], words: dict[bytes, str]) -> None:
+    run, _seen = day0
+    nowhere(run, words)
+
+
+def test_no_secret_is_on_a_command_line(day0: tuple[lab.Run, CommandLines]) -> None:
+    _run, seen = day0
+    assert {"ssh"} <= seen.programs, "the samples missed the run"
+    assert not seen.found
+
+
+def test_no_secret_is_told_by_check_mode(day0: tuple[lab.Run, CommandLines], words: dict[bytes, str]) -> None:
+    run = lab.play("day2_recycle", "--limit", "gpu001", *LOUD, "--check", "-e", '{"day2_recycle_all": true}')
+    nowhere(run, words)
+
+
 class Echo(BaseHTTPRequestHandler):
     """An image server that refuses, and repeats the login wherever HTTP has room for it."""
 
@@ -219,41 +246,18 @@ def echo() -> Iterator[str]:
     thread.join()
 
 
-def test_t1_an_image_server_that_repeats_the_login_tells_nobody(echo: str, wrong: Any, words: dict[bytes, str]) -> None:
+def test_t1_an_image_server_that_repeats_the_login_tells_nobody(
+    day0: tuple[lab.Run, CommandLines], echo: str, wrong: Any, words: dict[bytes, str]
+) -> None:
     image = {name: str(value).replace("http://10.77.0.1:8080", echo) for name, value in lab.image("2026.11.1").items()}
     variables = wrong(gpufleet_image=image)
-    run = lab.play("day0_bringup", "--limit", "gpu004", *LOUD, *variables)
+    everything = ("-e", '{"day2_recycle_all": true}')
+    run = lab.play("day2_recycle", "--limit", "gpu004", *LOUD, *variables, *everything)
     assert run.rc == 2, run.tail()
     refusal = run.of("gpu004", "Verify the golden image before it goes anywhere")
-    assert "403" in json.dumps(refusal), refusal
+    assert "403" in json.dumps(refusal) and MASK in json.dumps(refusal), refusal
+    assert MASK in run.output.partition("Day 2:")[2], "the report does not say what the server said"
     nowhere(run, {**words, IMAGES_WORD.encode(): "images", base64.b64encode(f"reader:{IMAGES_WORD}".encode()): "both"})
-
-
-# -- the right ones ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def day0(words: dict[bytes, str]) -> tuple[lab.Run, CommandLines]:
-    with CommandLines(words) as seen:
-        run = lab.play("day0_bringup", *LIMIT, *LOUD)
-    assert run.rc == 0, run.tail()
-    return run, seen
-
-
-def test_no_secret_is_told_by_a_run_that_works(day0: tuple[lab.Run, CommandLines], words: dict[bytes, str]) -> None:
-    run, _seen = day0
-    nowhere(run, words)
-
-
-def test_no_secret_is_on_a_command_line(day0: tuple[lab.Run, CommandLines]) -> None:
-    _run, seen = day0
-    assert {"ssh"} <= seen.programs, "the samples missed the run"
-    assert not seen.found
-
-
-def test_no_secret_is_told_by_check_mode(day0: tuple[lab.Run, CommandLines], words: dict[bytes, str]) -> None:
-    run = lab.play("day2_recycle", "--limit", "gpu001", *LOUD, "--check", "-e", '{"day2_recycle_all": true}')
-    nowhere(run, words)
 
 
 def test_what_the_tests_look_for_is_found_where_it_is(words: dict[bytes, str]) -> None:

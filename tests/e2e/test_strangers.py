@@ -108,7 +108,7 @@ def test_a_clock_that_is_off_is_found_and_refused(late: lab.Run) -> None:
     for task in ("Compare the running image with the declared one", "Prove that the declared image runs"):
         verdict = late.of("gpu001", task)
         assert verdict["verdict"] == "fail", verdict
-        [check] = [check for check in verdict["checks"] if check["name"] == "clock"]
+        [check] = [check for check in verdict["checks"] if check["id"] == "clock"]
         assert check["verdict"] == "fail" and 3500 < check["measured"][0] < 3700, check
     not_admitted("gpu001")
     assert "clock" in lab.node_state("gpu001")["reason"]
@@ -177,7 +177,7 @@ def test_t1_a_boot_from_the_disk_or_over_another_port_proves_nothing(ours: None)
         lab.fault(node, "none")
         assert found[node]["failed"] and found[node]["error"]["kind"] == "not_proven", found[node]
         assert "did not boot from the network" in found[node]["msg"], found[node]["msg"]
-    assert "52-54-00-fe-ed-01" in found["gpu002"]["msg"] and "525400770002" in found["gpu002"]["msg"]
+    assert "52-54-00-fe-ed-01" in found["gpu002"]["msg"] and "52:54:00:77:00:02" in found["gpu002"]["msg"]
     assert "no BOOTIF" in found["gpu004"]["msg"], found["gpu004"]["msg"]
 
 
@@ -207,10 +207,11 @@ def test_t1_given_back_they_serve_again(ours: None) -> None:
 def test_t1_a_job_in_a_hidden_partition_keeps_the_node(mended: lab.Run) -> None:
     """squeue shows such jobs to those alone who ask for all partitions."""
     lab.slurm("scontrol", "create", "PartitionName=hidden", "Nodes=gpu002", "Hidden=YES", "State=UP", "MaxTime=1:00:00")
-    wrap = ("--output=/dev/null", "--wrap", "sleep 300")
+    wrap = ("--output=/dev/null", "--wrap", "exec sleep 300")
     job = lab.slurm("sbatch", "--parsable", "-p", "hidden", "-w", "gpu002", *wrap).strip()
     try:
         lab.wait_for(lambda: lab.node_state("gpu002")["state"] in ("MIXED", "ALLOCATED"), 30, "the job runs")
+        assert job not in lab.slurm("squeue", "-h", "-o", "%i"), "it is not hidden"
         writes = len(counts.bmc_writes("gpu002"))
         held, waited, off = lab.verbs(
             "gpu002",

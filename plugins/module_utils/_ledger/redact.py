@@ -9,7 +9,7 @@ import json
 import re
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 MASK = "********"
 
@@ -22,7 +22,7 @@ _SECRET_NAME = re.compile(
 )
 #: Names that match the above and are no secrets.
 _HARMLESS = frozenset({"hold_token", "token_prefix", "passport_public_keys"})
-_URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s:]*:[^/@\s]*@", re.I)
+_URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s:]*:(?P<password>[^/@\s]*)@", re.I)
 #: What peers echo of a request's headers.
 _HTTP_LOGIN = re.compile(r"\b(?P<scheme>Basic|Bearer)\s+[A-Za-z0-9+/=._~-]{8,}")
 
@@ -43,9 +43,23 @@ def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
     if isinstance(value, (int, float)):
         return MASK if str(value) in secrets else value
     # Whatever else there is would be written as text in the end.
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return discreet(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), secrets)
+
+
+def discreet(text: str, secrets: frozenset[str]) -> str:
+    """The text without logins in URLs and headers, whose they may be, and without the known secrets."""
     text = _URL_LOGIN.sub(lambda match: match.group("scheme") + MASK + "@", text)
     return mask(_HTTP_LOGIN.sub(lambda match: f"{match.group('scheme')} {MASK}", text), secrets)
+
+
+def passwords_in(value: Any) -> frozenset[str]:
+    """The passwords of the URLs in a JSON-like value: the server that they are for may repeat them."""
+    if isinstance(value, dict):
+        return frozenset().union(*map(passwords_in, value.values()))
+    if isinstance(value, (list, tuple)):
+        return frozenset().union(*map(passwords_in, value))
+    found = {match.group("password") for match in _URL_LOGIN.finditer(value)} if isinstance(value, str) else set()
+    return frozenset(form for word in found if word for form in (word, unquote(word)))
 
 
 def mask(text: str, secrets: frozenset[str]) -> str:

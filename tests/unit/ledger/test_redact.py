@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import MASK, redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import MASK, passwords_in, redact
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import redact_known
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -109,3 +110,19 @@ def test_what_is_no_json_becomes_text() -> None:
 
 def test_a_number_that_is_a_secret() -> None:
     assert redact([1234, 12345], secrets=frozenset({"1234"})) == [MASK, 12345]
+
+
+def test_t1_a_login_that_a_peer_repeats_is_masked_in_a_result_whosever_it_is() -> None:
+    echoed = {"msg": "no: Authorization: Basic YWRtaW46c2VjcmV0LXdvcmQ=", "seen": ["at https://a:b-c@host/x"]}
+    assert redact_known(echoed, frozenset()) == {
+        "msg": f"no: Authorization: Basic {MASK}",
+        "seen": [f"at https://{MASK}@host/x"],
+    }
+
+
+def test_t1_a_password_in_a_url_is_known_in_every_spelling_of_a_peer() -> None:
+    image = {"url": "https://reader:p%40ss-word@host/a", "sizes": [1], "more": ["http://host/", "ftp://u:other@h/"]}
+    assert passwords_in(image) == {"p%40ss-word", "p@ss-word", "other"}
+    assert redact_known({"msg": "reader:p@ss-word is refused"}, passwords_in(image)) == {
+        "msg": f"reader:{MASK} is refused"
+    }

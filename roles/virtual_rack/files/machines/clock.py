@@ -27,7 +27,7 @@ def write(node: Node) -> None:
         found = glob.glob(LIBRARY)
         if not found:
             raise ValueError(f"the package libfaketime is not installed: there is no {LIBRARY}")
-        text = f"LD_PRELOAD={found[0]}\nFAKETIME={float(fault['seconds']):+.3f}\nFAKETIME_DONT_FAKE_MONOTONIC=1\n"
+        text = f"LD_PRELOAD={found[0]}\nFAKETIME={float(fault['seconds']):+.3f}\n"
     handle = os.open(node.hardware / SESSIONS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.write(handle, text.encode())
