@@ -33,10 +33,11 @@ attributes:
 options:
   after:
     description:
-      - Name of the registered result of the task that started the gates. The hosts for which it is there, and neither
-        failed nor skipped, are waited for.
+      - Names of the registered results of the tasks that started the gates, most often one. The hosts for which all of
+        them are there, and neither failed nor skipped, are waited for.
       - Required, unless O(nodes) is given.
-    type: str
+    type: list
+    elements: str
   gate:
     description: The gate that was started.
     type: str

@@ -32,12 +32,6 @@ attributes:
   diff_mode:
     support: none
 options:
-  after:
-    description:
-      - Name of a registered result. Only the hosts take part for which it is there and neither failed nor was skipped;
-        without it all live hosts of the play.
-      - Used by the action on the controller alone.
-    type: str
   until:
     description:
       - V(drained) means held by us, without work, and with nothing under way in the scheduler; or not known to the

@@ -31,7 +31,6 @@ WAIT = spec(
     FLEET,
     BATCH,
     SCHEDULER,
-    after={"type": "str"},
     until={"type": "str", "choices": list(names.GOALS), "default": "drained"},
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 15.0},
