@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,18 +24,28 @@ DRIVERS: dict[str, Any] = {
 }
 
 
-def register(driver: type[Driver], options: tuple[str, ...] = ("provisioner_url",)) -> None:
+def register(driver: type[Driver], options: tuple[str, ...] = ("provisioner_url",)) -> Callable[[], None]:
     """Add a driver that is no part of the collection, in this process and in those forked from it later.
 
-    Made for drivers under test: everything that asks for names and choices knows it from here on. The specs of
-    verbs share one list of choices, so that it does not matter which of them are imported already.
+    Made for drivers under test: everything that asks for names and choices knows it from here on, until what this
+    returns is called. The specs of verbs share one list of choices, so that it does not matter which of them are
+    imported already.
     """
-    if driver.name not in names.DRIVERS:
-        names.DRIVERS[driver.name] = options
-        PROVISIONER[names.OPTION]["choices"].append(driver.name)
+    choices = PROVISIONER[names.OPTION]["choices"]
+
+    def undo() -> None:
+        for known in (DRIVERS, names.DRIVERS):
+            known.pop(driver.name, None)
+        names.POWERLESS.discard(driver.name)
+        if driver.name in choices:
+            choices.remove(driver.name)
+
+    undo()
+    DRIVERS[driver.name], names.DRIVERS[driver.name] = driver, options
+    choices.append(driver.name)
     if not driver.owns_power:
         names.POWERLESS.add(driver.name)
-    DRIVERS[driver.name] = driver
+    return undo
 
 
 @contextmanager

@@ -18,12 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ironic_server
 import service_sites
 import sites
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
-from command_line import driver as command_line_driver
 from command_line import site as command_line_site
 from contract import newcomers
-from task_queue import driver as task_queue_driver
 from task_queue import site as task_queue_site
 
 
@@ -49,13 +46,11 @@ def maas_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service_site
 
 @pytest.fixture(scope="session")
 def imagectl_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    registry.register(command_line_driver.CommandLineDriver)
     yield command_line_site.CommandLineSite(tmp_path_factory.mktemp("imagectl"))
 
 
 @pytest.fixture(scope="session")
 def taskqueue_site() -> Iterator[Any]:
-    registry.register(task_queue_driver.TaskQueueDriver, ("provisioner_url", "provisioner_password"))
     site = task_queue_site.TaskQueueSite()
     yield site
     site.close()
@@ -88,9 +83,8 @@ def _in_good_health(request: pytest.FixtureRequest) -> Iterator[Any]:
         chosen = request.getfixturevalue(f"{request.param}_site")
     else:
         chosen = request.getfixturevalue("newcomer")(request.param)
-    chosen.faults.forget()
-    yield chosen
-    chosen.faults.forget()
+    with chosen.in_good_health():
+        yield chosen
 
 
 @pytest.fixture(params=["imagectl", *SERVICES, *NEWCOMERS])

@@ -96,11 +96,12 @@ class IronicSite(ServiceSite):
 
     def other_card(self, name: str, mac: str) -> None:
         uuid = self.ask("GET", f"/nodes/{name}")["uuid"]
-        # Nothing else is known of the machine then: a serial that agrees would outvote an incomplete list.
-        self.ask("PATCH", f"/nodes/{name}", [{"op": "remove", "path": "/extra/gpufleet_serial"}])
         for port in self.ask("GET", f"/ports?node={uuid}")["ports"]:
             self._in_maintenance(name, "DELETE", f"/ports/{port['uuid']}")
         self._in_maintenance(name, "POST", "/ports", {"address": mac, "node_uuid": uuid})
+
+    def forget_serial(self, name: str) -> None:
+        self.ask("PATCH", f"/nodes/{name}", [{"op": "remove", "path": "/extra/gpufleet_serial"}])
 
     def _in_maintenance(self, name: str, method: str, path: str, body: Any = None) -> None:
         self.ask("PUT", f"/nodes/{name}/maintenance", {"reason": "gpufleet:test:x"})
@@ -178,6 +179,9 @@ class MaasSite(ServiceSite):
 
     def other_card(self, name: str, mac: str) -> None:
         self.machine(name).macs[:] = [mac]
+
+    def forget_serial(self, name: str) -> None:
+        self.machine(name).hardware.pop("system_serial", None)
 
     def strand(self, name: str) -> None:
         self.machine(name).status = 16  # Rescue mode

@@ -9,10 +9,11 @@ only its tests cannot do is declared here, as data.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
@@ -41,6 +42,22 @@ class Site:
     marks: tuple[Callable[[str], None], ...]
     #: Was a node sent on by the watcher as well, on its way from nothing to ready?
     watcher_writes = False
+
+    #: A driver that is no part of the collection, and the options that it reads.
+    own_driver: Optional[type[Driver]] = None
+    own_options: tuple[str, ...] = ("provisioner_url",)
+
+    @contextlib.contextmanager
+    def in_good_health(self) -> Iterator[Site]:
+        """For one test: nothing counted, no fault, and the driver known while it lasts."""
+        self.faults.forget()
+        undo = registry.register(self.own_driver, self.own_options) if self.own_driver else None
+        try:
+            yield self
+        finally:
+            self.faults.forget()
+            if undo is not None:
+                undo()
 
     @property
     def driver(self) -> type[Driver]:
@@ -105,6 +122,10 @@ class Site:
 
     def other_card(self, name: str, mac: str) -> None:
         """The provisioner knows one card of this machine, and it is this one."""
+        raise NotImplementedError
+
+    def forget_serial(self, name: str) -> None:
+        """The provisioner knows no serial number of this machine any more."""
         raise NotImplementedError
 
     def strand(self, name: str) -> None:

@@ -168,7 +168,7 @@ class Room:
 @contextlib.contextmanager
 def room(site: Any, folder: Path, count: int = 2) -> Iterator[Room]:
     authority = Authority(folder / "tls")
-    with contextlib.ExitStack() as stack:
+    with site.in_good_health(), contextlib.ExitStack() as stack:
         machines = [Machine(site, site.new(), folder, authority) for _number in range(count)]
         for machine in machines:
             stack.enter_context(machine)

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Network
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import Line, await_all, declined, deployed, lead, ready, states
@@ -245,7 +246,19 @@ def test_r3_another_serial_behind_the_name_is_refused_by_every_step(site: Any) -
 def test_r3_another_card_behind_the_name_is_refused_by_every_step(site: Any) -> None:
     options = deployed(site)
     site.other_card(options["name"], "52:54:ff:ff" + options["boot_mac"][11:])
+    site.forget_serial(options["name"])
     _refused_everywhere(site, options)
+
+
+def test_r3_a_serial_outvotes_a_list_of_cards_that_may_lack_some(site: Any) -> None:
+    options = deployed(site)
+    site.other_serial(options["name"], options["serial"])
+    site.other_card(options["name"], "52:54:ff:fe" + options["boot_mac"][11:])
+    if _network(options).complete:
+        _refused_everywhere(site, options)
+        return
+    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+    assert lead(options, "released")["changed"]
 
 
 def test_a_serial_in_another_spelling_is_the_same_machine(site: Any) -> None:
@@ -255,13 +268,17 @@ def test_a_serial_in_another_spelling_is_the_same_machine(site: Any) -> None:
     assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
 
 
-def test_the_network_of_a_node_is_known(site: Any) -> None:
-    options = ready(site)
+def _network(options: dict[str, Any]) -> Network:
     ctx = Context(node=options["name"])
     with registry.connected(options, ctx) as driver:
         found = driver.find(of_task(options, driver.name, driver.image_needs, options["name"]))
         assert found is not None and driver.address
-        assert options["boot_mac"] in driver.network(found, ask=True).macs
+        return driver.network(found, ask=True)
+
+
+def test_the_network_of_a_node_is_known(site: Any) -> None:
+    options = ready(site)
+    assert options["boot_mac"] in _network(options).macs
 
 
 def test_a_node_that_nobody_enrolled(site: Any) -> None:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -58,15 +60,19 @@ def test_an_outage_in_the_middle_of_a_wait_passes(site: Any) -> None:
             lead(options, "ready")
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3])
-def test_a_write_whose_answer_is_lost_is_known_again(site: Any, nth: int) -> None:
-    options = {**ready(site), "image": site.image(), "deploy_id": "5"}
-    site.faults.lose_answer(nth)
-    with contextlib.suppress(Unreachable, BadAnswer):
+def test_a_write_whose_answer_is_lost_is_known_again(site: Any) -> None:
+    for nth in itertools.count(1):
+        options = {**ready(site), "image": site.image(), "deploy_id": "5"}
+        site.faults.lose_answer(nth)
+        with contextlib.suppress(Unreachable, BadAnswer):
+            lead(options, "deployed")
+        lost = len(site.faults.writes) >= nth
         lead(options, "deployed")
-    lead(options, "deployed")
-    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
-    assert site.deployments() == 1 and not lead(options, "deployed")["changed"]
+        assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+        assert site.deployments() == 1 and not lead(options, "deployed")["changed"]
+        if not lost:
+            break
+    assert nth > 1, "there was no write whose answer could be lost"
 
 
 def test_a_node_that_fails_gets_a_verdict(site: Any) -> None:
@@ -110,39 +116,55 @@ def test_a_node_without_proof_that_it_is_drained_is_refused_alone(site: Any) -> 
     assert lead({**first, "image": site.image("1")}, "deployed")["changed"] is False, "it was not touched"
 
 
-@pytest.mark.parametrize("moment", range(12))
-def test_killed_between_any_two_writes_and_run_again(site: Any, moment: int) -> None:
-    options = {**site.new(), "image": site.image(), "deploy_id": "7"}
+def _died(moment: int, *way: Callable[[Line], Any]) -> bool:
+    """Go this way, and be killed before its write of that number, if there are as many."""
     line = Line(die_at=moment)
     try:
-        lead(options, "ready", line=line)
-        await_all(site, "ready", options, line=line)
-        lead(options, "deployed", line=line)
-        await_all(site, "deployed", options, line=line)
+        for part in way:
+            part(line)
     except Killed:
-        pass
-    lead(options, "ready")
-    assert await_all(site, "ready", options)["verdicts"][options["name"]]["ok"]
-    lead(options, "deployed")
-    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
-    assert site.deployments() == 1, "a deployment is begun once, however often its run was killed"
-    assert not lead(options, "deployed")["changed"]
+        return True
+    return False
 
 
-@pytest.mark.parametrize("moment", range(4))
-def test_killed_in_the_middle_of_a_reimage(site: Any, moment: int) -> None:
+def test_killed_between_any_two_writes_and_run_again(site: Any) -> None:
+    for moment in itertools.count():
+        site.faults.forget()
+        options = {**site.new(), "image": site.image(), "deploy_id": "7"}
+        died = _died(
+            moment,
+            lambda line, options=options: lead(options, "ready", line=line),
+            lambda line, options=options: await_all(site, "ready", options, line=line),
+            lambda line, options=options: lead(options, "deployed", line=line),
+            lambda line, options=options: await_all(site, "deployed", options, line=line),
+        )
+        lead(options, "ready")
+        assert await_all(site, "ready", options)["verdicts"][options["name"]]["ok"]
+        lead(options, "deployed")
+        assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+        assert site.deployments() == 1, "a deployment is begun once, however often its run was killed"
+        assert not lead(options, "deployed")["changed"]
+        if not died:
+            break
+    assert moment > 1, "there were no two writes to be killed between"
+
+
+def test_killed_in_the_middle_of_a_reimage(site: Any) -> None:
     """The old image must never be taken for the new one."""
-    options = {**deployed(site, "1"), "image": site.image("2"), "deploy_id": "8"}
-    line = Line(die_at=moment)
-    try:
-        lead(options, "deployed", line=line)
-        await_all(site, "deployed", options, line=line)
-    except Killed:
-        pass
-    lead(options, "deployed")
-    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
-    assert site.deployments() == 1
-    assert lead(options, "deployed")["image"]["version"] == "2"
+    for moment in itertools.count():
+        options = {**deployed(site, "1"), "image": site.image("2"), "deploy_id": "8"}
+        died = _died(
+            moment,
+            lambda line, options=options: lead(options, "deployed", line=line),
+            lambda line, options=options: await_all(site, "deployed", options, line=line),
+        )
+        lead(options, "deployed")
+        assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+        assert site.deployments() == 1
+        assert lead(options, "deployed")["image"]["version"] == "2"
+        if not died:
+            break
+    assert moment > 0, "there was no write to be killed before"
 
 
 def test_killed_in_the_middle_of_a_hold(site: Any) -> None:

@@ -29,6 +29,7 @@ WAYS = {
 
 class CommandLineSite(Site):
     name = "imagectl"
+    own_driver = driver.CommandLineDriver
     destructive_words = ("--image", "--no-image")
 
     def __init__(self, folder: Path) -> None:
@@ -67,6 +68,9 @@ class CommandLineSite(Site):
     def other_card(self, name: str, mac: str) -> None:
         with self._changing(name) as node:
             node["hwaddr"] = mac
+
+    def forget_serial(self, name: str) -> None:
+        with self._changing(name) as node:
             del node["tags"][driver.SERIAL]
 
     def strand(self, name: str) -> None:

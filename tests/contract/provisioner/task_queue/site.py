@@ -13,10 +13,13 @@ from service_sites import ServiceSite
 from sites import BMC_PASSWORD
 
 from . import server
+from .driver import TaskQueueDriver
 
 
 class TaskQueueSite(ServiceSite):
     name = "taskqueue"
+    own_driver = TaskQueueDriver
+    own_options = ("provisioner_url", "provisioner_password", "provisioner_ca_path")
     secrets = (server.TOKEN, BMC_PASSWORD)
     destructive_words = ("discover", "install", "clear")
 
@@ -49,7 +52,10 @@ class TaskQueueSite(ServiceSite):
         self._set(name, serial=serial)
 
     def other_card(self, name: str, mac: str) -> None:
-        self._set(name, mac=mac, serial="")
+        self._set(name, mac=mac)
+
+    def forget_serial(self, name: str) -> None:
+        self._set(name, serial="")
 
     def strand(self, name: str) -> None:
         with self.queue.lock:
