@@ -28,10 +28,12 @@ MARKERS = {
 }
 # What starts other people's programs (Slurm, Ironic, a BMC emulator, a database server), by fixture or by parameter.
 # One of these tests takes a second or more, so they are no part of what runs before each commit.
-REAL_SERVICES = {"cluster", "slurm", "ironic_site", "postgresql"}
+REAL_SERVICES = {"cluster", "slurm", "slurm_site", "ironic_site", "postgresql"}
 REAL_PARAMETERS = {"emulator", "ipmi_sim", "ironic", "postgresql"}
 # Files whose tests run ansible-playbook for each verb, by both doors or through a jump host
 WHOLE_RUNS = {"test_doors.py", "test_playbook.py", "test_jump_host.py", "test_election.py"}
+# A driver whose every call starts a program, in the file that counts each call of many runs
+MANY_CALLS = ("test_contract_faults.py", "imagectl")
 TESTS = Path(__file__).resolve().parent
 # One worker for all tests of a file: what its session fixtures start is started once, and a tree is read once.
 TOGETHER = {TESTS / "contract", TESTS / "tree"}
@@ -62,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def starts_services(item: pytest.Item) -> bool:
     values = getattr(getattr(item, "callspec", None), "params", {}).values()
     parameters = {value for value in values if isinstance(value, str)}
-    if item.path.name in WHOLE_RUNS:
+    if item.path.name in WHOLE_RUNS or (item.path.name == MANY_CALLS[0] and MANY_CALLS[1] in parameters):
         return True
     return bool(REAL_SERVICES & set(getattr(item, "fixturenames", ())) or REAL_PARAMETERS & parameters)
 

@@ -46,6 +46,12 @@ class Machine:
             while self._pending and time.monotonic() >= self._pending[0][0]:
                 self._arrive(self._pending.pop(0)[1])
 
+    def arrive(self) -> None:
+        """Make all changes that are under way."""
+        with self.lock:
+            self._pending = [(0.0, state) for _due, state in self._pending]
+            self.catch_up()
+
     def reset(self, kind: str) -> None:
         with self.lock:
             now = self.power

@@ -321,6 +321,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise error(400, "Base.1.8.MalformedJSON") from None
         bmc.writes.append((method, self.path, body))
         if faults.get("refuse"):
+            # Whoever is told that it is so already finds it so.
+            bmc.machine.arrive()
             raise error(*faults["refuse"])
         if faults.get("refuse_in_ids"):
             ids = [bmc.wordless(*one) for one in faults["refuse_in_ids"]]

@@ -69,6 +69,7 @@ class MaasServer:
         self._slots = threading.BoundedSemaphore(_AT_A_TIME)
         self._http = ThreadingHTTPServer((config.host, config.port), _handler(self))
         self._http.daemon_threads = True
+        self._thread: Optional[threading.Thread] = None
         self._site = operations.Site(config, self.jobs)
         self.jobs.resume()
 
@@ -81,7 +82,8 @@ class MaasServer:
         self._http.serve_forever(poll_interval=0.2)
 
     def start(self) -> None:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self.serve_forever, daemon=True, name=f"MAAS at {self.url}")
+        self._thread.start()
 
     def stop_listening(self) -> None:
         """End without a word to anybody, as a crash does."""
@@ -90,6 +92,10 @@ class MaasServer:
 
     def close(self) -> None:
         self.jobs.close()
+        if self._thread:
+            # On a closed socket its loop would spin to the end of the process.
+            self._http.shutdown()
+            self._thread.join(timeout=10)
         self._http.server_close()
 
     # -- one request -------------------------------------------------------------------------------------------

@@ -279,7 +279,7 @@ def test_refusals_say_what_to_do(fake: Make, message: str, kind: type[FleetError
 
 def test_refused_because_it_is_so_already(fake: Make) -> None:
     """The state that is shown lags: off is read, the machine is on its way, and On is refused."""
-    rig = fake("idrac9", lag=0.3)
+    rig = fake("idrac9", lag=600)
     rig.bmc.machine.reset("On")
     rig.bmc.faults["refuse"] = (409, "IDRAC.2.9.PSU501", "already powered ON")
     result = change(rig, "on")

@@ -74,6 +74,7 @@ def test_the_list_of_servers_is_an_inventory(readme):
     assert first["ansible_host"] == "10.10.12.1"
 
 
+@pytest.mark.slow
 def test_the_password_is_read_where_the_list_says(readme):
     folder, _ironic = readme
     answer = tool(
@@ -83,6 +84,7 @@ def test_the_password_is_read_where_the_list_says(readme):
     assert "of-the-bmc,ipmi,gpu003" in answer.stdout, answer.stdout + answer.stderr
 
 
+@pytest.mark.slow
 def test_day_0_takes_the_rack_of_the_list(readme):
     folder, _ironic = readme
     play = ("gpufleet.baremetal.day0_bringup", "-i", "fleet.yml", "--limit", "rack12", "--list-hosts")
@@ -91,6 +93,7 @@ def test_day_0_takes_the_rack_of_the_list(readme):
     assert "hosts (2)" in done.stdout and "gpu003" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "number"), [("README.md", 2), ("docs/how-to/own-rack.md", 0)])
 def test_the_other_sources_are_asked_and_nothing_is_wrong_but_that_nobody_answers(readme, page, number):
     folder, _ironic = readme

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,16 @@ def maas(tmp_path: Path) -> Iterator[Client]:
     server.start()
     yield Client(server)
     server.close()
+
+
+def test_a_server_that_was_closed_leaves_no_thread(tmp_path: Path) -> None:
+    """On a closed socket its loop spun to the end of the process, and made every later test ten times slower."""
+    server = MaasServer(Config(users=(User("admin", KEY),), state_dir=tmp_path))
+    server.start()
+    mine = [thread for thread in threading.enumerate() if server.url in thread.name]
+    assert len(mine) == 1
+    server.close()
+    assert not mine[0].is_alive()
 
 
 # -- shapes, as recorded -----------------------------------------------------------------------------------------

@@ -111,11 +111,13 @@ def test_the_tests_are_counted(steps):
     assert "2 passed, 1 failed, 2 skipped" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_pair_that_was_left_out_is_named(steps):
     assert "ansible-core run: 2.19; not run: 2.21" in steps("setup-2.19", pairs="2.19").stdout
     assert "not run: none" in steps("setup-2.19").stdout
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_is_killed(steps):
     done = steps("hangs", "setup-2.19", STEP_LIMIT_SECONDS="1")
     assert done.returncode == 1
@@ -129,6 +131,7 @@ def alive(pid):
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
+@pytest.mark.slow
 def test_a_daemon_that_a_step_leaves_holds_nothing_up_and_is_named(steps, tmp_path):
     done = steps("leaves-a-daemon", STEP_LIMIT_SECONDS="15")
     pid = int((tmp_path / "daemon.pid").read_text())
@@ -138,6 +141,7 @@ def test_a_daemon_that_a_step_leaves_holds_nothing_up_and_is_named(steps, tmp_pa
     assert f"left behind: sleep ({pid})" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_killed_step_takes_its_daemons_with_it_and_nobody_elses(steps, tmp_path):
     with subprocess.Popen(["sleep", "60"]) as other:
         done = steps("hangs-with-a-daemon", STEP_LIMIT_SECONDS="2")
@@ -148,6 +152,7 @@ def test_a_killed_step_takes_its_daemons_with_it_and_nobody_elses(steps, tmp_pat
         other.kill()
 
 
+@pytest.mark.slow
 def test_t4_a_killed_step_tells_which_tests_failed_and_which_were_running(steps):
     done = steps("hangs-in-a-test", STEP_LIMIT_SECONDS="2")
     assert result_of(done, "hangs-in-a-test") == "timed out"
@@ -156,6 +161,7 @@ def test_t4_a_killed_step_tells_which_tests_failed_and_which_were_running(steps)
     assert "tests: 0 passed, 2 failed, 0 skipped" in done.stdout
 
 
+@pytest.mark.slow
 def test_two_lanes_run_side_by_side_and_each_is_shown_whole(steps):
     """Each of the two waits for the other, so that one after another they would not end."""
     done = steps("--lane", "waits-for-the-other", "the-other", "lint", STEP_LIMIT_SECONDS="20")
@@ -165,12 +171,14 @@ def test_two_lanes_run_side_by_side_and_each_is_shown_whole(steps):
     assert "steps: 2 passed, 1 failed" in done.stdout and "load average" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_comes_first_is_done_before_either_lane(steps):
     done = steps("--first", "setup-2.19 setup-2.21", "--lane", "units-2.19", "units-2.21")
     assert result_of(done, "units-2.19") == "passed"
     assert result_of(done, "units-2.21") == "not run", "it needs an environment whose set-up failed"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_ended_from_outside_leaves_nothing_and_says_how_far_it_came(steps, tmp_path):
     process = steps.start("setup-2.19", "hangs-with-a-daemon", "units-2.19")
     end = time.monotonic() + 20
