@@ -1,0 +1,374 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wait for a batch and the guard before each write, over a provisioner in memory: who is left alone, and when."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    ConfigError,
+    DeadlineExceeded,
+    Fenced,
+    FleetError,
+    NotOurs,
+    Refused,
+    Unreachable,
+    Unsupported,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard, registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import watch as verb
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted, of_batch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline, Result
+
+RUN, OTHER = "gpufleet:r1:work", "gpufleet:r9:work"
+STATES = {"new": c.READY, "going": c.DEPLOYING, "active": c.DEPLOYED, "odd": c.OTHER, "bad": c.FAILED, "cold": c.READY}
+
+
+class Memory(c.Driver):
+    """``seen``: by node what each look shows, the last one from then on; an exception is raised."""
+
+    name = "memory"
+    address = "memory://"
+    states_map = STATES
+    steps = {
+        "deployed": {
+            "new": "deploy", "going": c.WAIT, "active": c.DONE, "odd": c.STOP, "bad": "deploy", "cold": c.BOOT,
+        }
+    }  # fmt: skip
+    leads_to: ClassVar[Mapping[str, str]] = {"deploy": "going"}
+    destructive = frozenset({"deploy"})
+    seen: ClassVar[dict[str, list[Any]]]
+    sent: ClassVar[list[str]]
+    refusals: ClassVar[dict[str, list[FleetError]]]
+    known_serials: ClassVar[dict[str, str]]
+    cards: ClassVar[c.Network]
+
+    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
+        super().__init__(ctx)
+
+    def find(self, wanted: Wanted) -> c.NodeState | None:
+        return None
+
+    def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
+        return {one.host: one.host for one in wanted}
+
+    def states(self, ids: Sequence[str]) -> dict[str, c.NodeState]:
+        found = {}
+        for host in ids:
+            views = self.seen.get(host, [])
+            view = views.pop(0) if len(views) > 1 else views[0] if views else None
+            if isinstance(view, Exception):
+                raise view
+            if view is not None:
+                found[host] = view
+        return found
+
+    def serials(self, node: c.NodeState, *, ask: bool) -> Mapping[str, str]:
+        return self.known_serials
+
+    def network(self, node: c.NodeState, *, ask: bool) -> c.Network:
+        return self.cards
+
+    def facts(self, node: c.NodeState, wanted: Wanted) -> Mapping[str, bool]:
+        return {}
+
+    def enrol(self, wanted: Wanted, node: c.NodeState | None) -> Any:
+        raise AssertionError("a wait enrols nothing")
+
+    def start(self, step: str, node: c.NodeState, wanted: Wanted) -> None:
+        problems = self.refusals.get(wanted.host)
+        if problems:
+            raise problems.pop(0)
+        if self.ctx.may_write(f"{step} {wanted.host}", destructive=True, nodes=(wanted.host,)):
+            self.sent.append(wanted.host)
+
+    def annotate(self, node: c.NodeState, wanted: Wanted) -> c.Changes:
+        return c.Changes()
+
+    def hold(self, node: c.NodeState, token: str, wanted: Wanted) -> None:
+        raise AssertionError("a wait holds nothing")
+
+    def lift(self, node: c.NodeState, wanted: Wanted) -> None:
+        raise AssertionError("a wait lifts nothing")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.DRIVERS, Memory.name, Memory)
+    Memory.seen, Memory.sent, Memory.refusals = {}, [], {}
+    Memory.known_serials, Memory.cards = {}, c.Network()
+
+
+def at(native: str, **more: Any) -> c.NodeState:
+    return c.NodeState(id="x", name="x", native=native, state=STATES[native], **more)
+
+
+def wait(*, check_mode: bool = False, timeout: float = 0.3, lifeline: Any = None, **params: Any) -> Result:
+    nodes = [{"host": host, "known_runs": ["r1"], "serial": "S1"} for host in Memory.seen]
+    given = {
+        "provisioner": "memory", "until": "deployed", "timeout": timeout, "interval": 0.01, "nodes": nodes,
+        "run_id": "r2", **params,
+    }  # fmt: skip
+    return verb.watch(given, Context(check_mode=check_mode, lifeline=lifeline))
+
+
+def verdict(*views: Any, **more: Any) -> dict[str, Any]:
+    Memory.seen["n1"] = list(views)
+    found: dict[str, Any] = wait(**more).data["verdicts"]["n1"]
+    return found
+
+
+def test_t1_a_node_is_sent_on_once_and_waited_for() -> None:
+    found = verdict(at("new"), at("going"), at("going"), at("active"), timeout=20)
+    assert found["ok"] and Memory.sent == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("view", "told"),
+    [
+        (at("odd"), "needs a person"),
+        (at("bad", last_error="no lease"), "bad: no lease"),
+        (at("new", foreign="owner is bob"), "not ours to touch: owner is bob"),
+        (at("going", foreign="owner is bob"), "not ours to touch"),
+        (at("new", maintenance=True, hold=OTHER), "another controller"),
+        (at("new", maintenance=True, hold=RUN), "in our own maintenance"),
+        (at("cold"), "must now boot"),
+        (None, "does not know"),
+    ],
+)
+def test_t1_what_nothing_of_ours_brings_on_is_neither_touched_nor_waited_for(view: Any, told: str) -> None:
+    begun = time.monotonic()
+    found = verdict(view, timeout=60)
+    assert not found["ok"] and told in found["reason"] and Memory.sent == []
+    assert time.monotonic() - begun < 30
+
+
+def test_t1_a_machine_that_others_boot_is_waited_for_once_they_did() -> None:
+    assert verdict(at("cold"), at("cold"), at("active"), booted=True, timeout=20)["ok"]
+    assert Memory.sent == []
+
+
+def test_t1_check_mode_sends_nothing_and_waits_for_nothing() -> None:
+    assert verdict(at("new"), check_mode=True, timeout=60)["ok"]
+    assert Memory.sent == []
+
+
+def test_t1_a_node_that_came_back_to_where_it_was_is_not_sent_on_again() -> None:
+    found = verdict(
+        at("new", stamp="1"), at("going", stamp="2"), at("new", stamp="3", last_error="no image"), timeout=60
+    )
+    assert not found["ok"] and "led back to new: no image" in found["reason"] and Memory.sent == ["n1"]
+
+
+def test_t1_a_node_that_is_late_is_not_there() -> None:
+    found = verdict(at("going", last_error="slow disk"), timeout=0.1)
+    assert not found["ok"] and "still going after 0.1 s; slow disk" in found["reason"]
+
+
+@pytest.mark.parametrize("problem", [AuthFailed("refused"), Fenced("the run is gone")])
+@pytest.mark.parametrize("where", ["look", "write"])
+def test_t1_what_concerns_all_ends_the_task(problem: FleetError, where: str) -> None:
+    Memory.seen = {"n1": [problem if where == "look" else at("new")], "n2": [at("new")]}
+    Memory.refusals = {"n1": [problem]}
+    with pytest.raises(type(problem)):
+        wait(timeout=5)
+    assert Memory.sent == []
+
+
+def test_t1_what_concerns_one_node_is_its_own() -> None:
+    Memory.seen = {"n1": [at("new")], "n2": [at("new"), at("active")]}
+    Memory.refusals = {"n1": [Refused("no disk")]}
+    found = wait(timeout=20).data["verdicts"]
+    assert "no disk" in found["n1"]["reason"] and not found["n1"]["ok"] and found["n2"]["ok"]
+
+
+def test_t1_an_outage_that_passes_is_waited_out_and_one_that_lasts_is_told() -> None:
+    assert verdict(Unreachable("down"), at("active"), timeout=20)["ok"]
+    Memory.refusals = {"n1": [Unreachable("down")]}
+    assert verdict(at("new"), at("new"), at("active"), timeout=20)["ok"]
+    with pytest.raises(Unreachable):
+        verdict(Unreachable("down"), timeout=0.1)
+
+
+class Line(Lifeline):
+    def __init__(self) -> None:
+        self.foreseen: list[str] = []
+
+    def foresee(self, nodes: tuple[str, ...]) -> None:
+        self.foreseen.extend(nodes)
+        if nodes == ("n3",):
+            raise NotOurs("another run's")
+
+
+def test_t1_what_proves_a_node_drained_is_looked_at_before_the_wait() -> None:
+    Memory.seen = {host: [at("going" if host == "n2" else "new"), at("active")] for host in ("n1", "n2", "n3")}
+    line = Line()
+    assert all(one["ok"] for one in wait(lifeline=line, timeout=20).data["verdicts"].values())
+    assert line.foreseen == ["n1", "n3"]
+    Memory.seen = {"n1": [at("new")]}
+    wait(lifeline=line, check_mode=True)
+    assert line.foreseen == ["n1", "n3"]
+
+
+@pytest.mark.parametrize("key", ["provisioner", "provisioner_url"])
+def test_t1_a_node_of_another_provisioner_is_not_watched_here(key: str) -> None:
+    Memory.seen = {"n1": [at("active")]}
+    found = wait(nodes=[{"host": "n1", key: "another"}], provisioner_url="memory://")
+    assert not found.data["verdicts"]["n1"]["ok"] and "another" in found.data["verdicts"]["n1"]["reason"]
+
+
+def test_t1_a_node_that_is_another_machine_is_not_sent_on() -> None:
+    Memory.known_serials = {"inspection": "S2"}
+    found = verdict(at("new"), timeout=20)
+    assert not found["ok"] and "another machine" in found["reason"] and Memory.sent == []
+    Memory.known_serials = {"inspection": "S1"}
+    assert verdict(at("new"), at("active"), timeout=20)["ok"]
+
+
+# -- the guard -------------------------------------------------------------------------------------------------------
+
+MINE = Wanted(host="n1", serial="S1", boot_mac="52:54:00:00:00:01", run="r2", runs=frozenset({"r1"}))
+
+
+@pytest.mark.parametrize(
+    ("serials", "macs", "complete", "right"),
+    [
+        ({}, (), True, True),
+        ({"record": "S1", "inspection": " s1 "}, (), True, True),
+        ({"record": "S1", "inspection": "S2"}, (), True, False),
+        ({"record": "S2"}, (), True, False),
+        ({}, ("52:54:00:00:00:01",), True, True),
+        ({}, ("52:54:00:00:00:02",), True, False),
+        ({}, ("52:54:00:00:00:02",), False, False),
+        ({"record": "S1"}, ("52:54:00:00:00:02",), False, True),
+        ({"record": "S1"}, ("52:54:00:00:00:02",), True, False),
+    ],
+)
+def test_t1_a_node_that_contradicts_the_inventory_is_another_machine(
+    serials: dict[str, str], macs: tuple[str, ...], complete: bool, right: bool
+) -> None:
+    Memory.known_serials, Memory.cards = serials, c.Network(macs=frozenset(macs), complete=complete)
+    driver = Memory({}, Context())
+    if right:
+        guard.right_machine(driver, at("new"), MINE)
+        return
+    with pytest.raises(WrongMachine), guard.writing(driver, at("new"), MINE):
+        raise AssertionError("nothing is written to another machine")
+
+
+@pytest.mark.parametrize(
+    ("view", "runs", "ours"),
+    [
+        (at("new"), {"r1"}, True),
+        (at("new", hold=RUN), {"r1"}, True),
+        (at("new", hold="gpufleet:r2:x"), set(), True),
+        (at("new", hold=OTHER), {"r1"}, False),
+        (at("new", foreign="locked"), {"r1"}, False),
+        (at("new", hold=OTHER), None, True),
+    ],
+)
+def test_t1_a_node_is_left_to_whose_it_is(view: c.NodeState, runs: Any, ours: bool) -> None:
+    wanted = replace(MINE, runs=None if runs is None else frozenset(runs))
+    if ours:
+        guard.leave_foreign_alone(view, wanted)
+        return
+    with pytest.raises(NotOurs):
+        guard.leave_foreign_alone(view, wanted)
+
+
+@pytest.mark.parametrize(("option", "limit"), [("erase", "erases"), ("annotations", "annotates")])
+def test_t1_what_a_driver_cannot_do_is_not_asked_of_it(
+    monkeypatch: pytest.MonkeyPatch, option: str, limit: str
+) -> None:
+    driver = Memory({}, Context())
+    guard.can(driver, {option: {"a": "b"}})
+    monkeypatch.setattr(Memory, limit, False)
+    with pytest.raises(Unsupported):
+        guard.can(driver, {option: {"a": "b"}})
+
+
+# -- what is wanted --------------------------------------------------------------------------------------------------
+
+IMAGE = {"name": "hpc", "version": "1.4", "url": "http://x/hpc", "sha256": "a" * 64}
+
+
+@pytest.mark.parametrize("key", ["name", "version", "url", "sha256", "deploy_id"])
+def test_t1_a_note_of_another_image_or_deployment_is_not_of_this_one(key: str) -> None:
+    image = Image.of({**IMAGE, "deploy_id": "d1"})
+    assert image is not None and image.is_noted(image.identity())
+    assert not image.is_noted({**image.identity(), key: "other"})
+    assert not image.is_noted({name: value for name, value in image.identity().items() if name != key})
+
+
+# -- one writer at a time --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def serial(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(turns, "TIMEOUT", 0.1)
+    monkeypatch.setattr(Memory, "serial", True)
+
+
+def test_t1_one_writer_at_a_time_where_one_of_two_writes_is_lost(serial: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Memory({}, Context())
+    with turns.turn(driver, driver.ctx), pytest.raises(DeadlineExceeded), turns.turn(driver, driver.ctx):
+        raise AssertionError("two write at once")
+    monkeypatch.setattr(Memory, "serial", False)
+    with turns.turn(driver, driver.ctx), turns.turn(driver, driver.ctx):
+        pass
+
+
+def test_t1_two_provisioners_wait_for_each_other_never(serial: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Memory({}, Context())
+    with turns.turn(driver, driver.ctx):
+        monkeypatch.setattr(Memory, "address", "memory://other")
+        with turns.turn(driver, driver.ctx):
+            pass
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_t1_locks_that_others_could_take_are_none(serial: None, tmp_path: Any, mode: int) -> None:
+    folder = tmp_path / f"gpufleet-provisioner-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(mode)
+    driver = Memory({}, Context())
+    with pytest.raises(ConfigError, match="alone"), turns.turn(driver, driver.ctx):
+        raise AssertionError("the folder is not ours alone")
+
+
+# -- entries of a batch ----------------------------------------------------------------------------------------------
+
+
+def test_t1_an_entry_of_a_batch_is_read_whole() -> None:
+    item = {"host": "n1", "serial": "S1", "boot_mac": "m", "known_runs": ["r1"], "image": IMAGE, "deploy_id": "d1"}
+    for erase in (True, False):
+        found = of_batch(item, {"erase": erase, "run_id": "r2"}, "memory", ("name", "version", "url"))
+        assert found.runs == frozenset({"r1"}) and found.run == "r2" and found.erase is erase
+        assert found.image is not None and found.image.deploy_id == "d1"
+    assert of_batch({"host": "n1"}, {}, "memory", ()).runs is None
+
+
+@pytest.mark.parametrize("key", ["name", "version", "url"])
+def test_t1_an_image_has_all_that_its_driver_needs(key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        Image.of({name: value for name, value in IMAGE.items() if name != key}, needs=("name", "version", "url"))
+
+
+def test_t1_a_state_that_no_table_knows_needs_a_person() -> None:
+    driver = Memory({}, Context())
+    assert driver.next_step(replace(at("odd"), native="unheard of"), "deployed", MINE) == c.STOP

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines of the Ironic driver that a real Ironic holds as well, and more slowly: over a small server that notes writes.
+
+What Ironic itself says and does is held by ``tests/contract/provisioner``.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable, Optional
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import trustme
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    FleetError,
+    Refused,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+
+IMAGE = {"name": "hpc", "version": "1.4", "url": "http://x/hpc", "sha256": "a" * 64, "format": "whole-disk"}
+NODE = {"uuid": "u-1", "name": "n1", "provision_state": "available", "provision_updated_at": "t1"}
+SECRET = "hunter2-of-the-bmc"
+Answer = Callable[[str, str, dict[str, list[str]]], tuple[int, Any]]
+
+
+class Server:
+    """Answers as it is told, and keeps what was written."""
+
+    def __init__(self, answer: Answer, context: Optional[ssl.SSLContext] = None) -> None:
+        self.written: list[tuple[str, str, Any]] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else None
+                parts = urlsplit(self.path)
+                if self.command != "GET":
+                    outer.written.append((self.command, parts.path, body))
+                status, content = answer(self.command, parts.path.removeprefix("/v1"), parse_qs(parts.query))
+                data = json.dumps(content).encode() if content is not None else b""
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _answer
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Line(Lifeline):
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, bool, tuple[str, ...]]] = []
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> None:
+        self.asked.append((what, destructive, nodes))
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    made: list[Server] = []
+
+    def one(answer: Answer, context: Optional[ssl.SSLContext] = None) -> Server:
+        made.append(Server(answer, context))
+        return made[-1]
+
+    yield one
+    for server in made:
+        server.close()
+
+
+def driver(url: str = "http://127.0.0.1:9", line: Optional[Lifeline] = None, **params: Any) -> IronicDriver:
+    return IronicDriver({"provisioner_url": url, **params}, Context(lifeline=line))
+
+
+def wanted(**more: Any) -> Wanted:
+    return Wanted(host="n1", name="n1", image=Image.of({**IMAGE, **more.pop("image", {})}), **more)
+
+
+# -- whose it is -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "foreign"),
+    [
+        ({}, ""),
+        ({"maintenance": True, "maintenance_reason": "gpufleet:r1:work"}, ""),
+        ({"maintenance": True, "maintenance_reason": "bad DIMM"}, "in maintenance: bad DIMM"),
+        ({"maintenance": True}, "in maintenance: no reason given"),
+        ({"owner": "project-1"}, "owner is project-1"),
+        ({"lessee": "tenant-1"}, "lessee is tenant-1"),
+        ({"instance_uuid": "i-1"}, "it serves the instance i-1"),
+        ({"protected": True, "protected_reason": "mine"}, "protected: mine"),
+        ({"retired": True}, "retired: no reason given"),
+    ],
+)
+def test_t1_a_node_that_somebody_has_is_theirs(more: dict[str, Any], foreign: str) -> None:
+    assert driver().state_of({**NODE, **more}).foreign == foreign
+
+
+def test_t1_an_owner_that_is_named_as_ours_is_ours() -> None:
+    mine = driver(driver={"owners": ["project-1"]})
+    assert mine.state_of({**NODE, "owner": "project-1"}).foreign == ""
+    assert mine.state_of({**NODE, "lessee": "project-2"}).foreign
+
+
+# -- what runs there -------------------------------------------------------------------------------------------------
+
+
+def current(noted: Any, **image: Any) -> bool:
+    want = wanted(image=image)
+    assert want.image is not None
+    info = record.instance_info(want.image, {}, "n1")
+    node = driver().state_of({**NODE, "instance_info": info, "extra": {record.EXTRA_IMAGE: noted} if noted else {}})
+    return driver().facts(node, want)["image_current"]
+
+
+def test_t1_a_node_runs_what_was_noted_and_begun() -> None:
+    identity = wanted(image={"deploy_id": "d1"}).image.identity()  # type: ignore[union-attr]
+    assert current({**identity, "before": "t0"}, deploy_id="d1")
+    assert not current({**identity, "before": "t1"}, deploy_id="d1"), "noted for a deployment that never began"
+    assert not current({**identity, "before": "t0"}, deploy_id="d2")
+    assert not current({**identity, "before": "t0", "version": "1.3"}, deploy_id="d1")
+    assert current(None) and not current(None, deploy_id="d1")
+
+
+# -- writes ----------------------------------------------------------------------------------------------------------
+
+
+def taken(method: str, path: str, query: Any) -> tuple[int, Any]:
+    return (200, {"ports": []}) if path == "/ports" else (202, None)
+
+
+@pytest.mark.parametrize(("step", "destructive"), [("deploy", True), ("undeploy", True), ("rebuild", True)])
+def test_t1_what_wipes_a_disk_asks_for_a_permit_of_its_node(
+    serve: Callable[..., Server], step: str, destructive: bool
+) -> None:
+    server, line = serve(taken), Line()
+    mine = driver(server.url, line)
+    mine.start(step, mine.state_of(NODE), wanted())
+    what, asked, nodes = line.asked[-1]
+    assert "states/provision" in what and asked is destructive and nodes == ("n1",)
+    assert server.written[-1][2]["target"] in ("active", "deleted", "rebuild")
+
+
+@pytest.mark.parametrize(("erase", "cleaned"), [(True, True), (False, False)])
+def test_t1_a_disk_is_erased_where_that_was_asked_for(serve: Callable[..., Server], erase: bool, cleaned: bool) -> None:
+    def answer(method: str, path: str, query: Any) -> tuple[int, Any]:
+        return (200, NODE) if method == "PATCH" else taken(method, path, query)
+
+    server = serve(answer)
+    mine = driver(server.url)
+    mine.start("undeploy", mine.state_of(NODE), wanted(erase=erase))
+    patches = [body for method, _path, body in server.written if method == "PATCH"]
+    assert (patches == [[{"op": "add", "path": "/automated_clean", "value": True}]]) is cleaned
+    assert bool(patches) is cleaned
+
+
+@pytest.mark.parametrize(("status", "kind"), [(400, Refused), (403, Refused), (404, Refused), (401, AuthFailed)])
+def test_t1_a_write_that_was_refused_was_not_taken(
+    serve: Callable[..., Server], status: int, kind: type[FleetError]
+) -> None:
+    server = serve(lambda *request: (status, {"error_message": {"faultstring": "no"}}))
+    mine = driver(server.url)
+    with pytest.raises(kind):
+        mine.hold(mine.state_of(NODE), "gpufleet:r1:work", wanted())
+
+
+def test_t1_nodes_of_every_page_are_seen(serve: Callable[..., Server]) -> None:
+    def pages(method: str, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
+        if query.get("marker") == ["u-1"]:
+            return 200, {"nodes": [{**NODE, "uuid": "u-2", "name": "n2"}]}
+        return 200, {"nodes": [NODE], "next": "http://elsewhere/"}
+
+    assert set(driver(serve(pages).url).states(["n1", "n2", "n3"])) == {"n1", "n2"}
+
+
+def test_t1_no_result_shows_a_password(serve: Callable[..., Server]) -> None:
+    bmc = {"bmc_address": "10.0.0.1", "bmc_username": "admin", "bmc_password": SECRET}
+    server, line = serve(lambda *request: (200, NODE)), Line()
+    mine = driver(server.url, line)
+    _node, created = mine.enrol(wanted(bmc=bmc), None)
+    old = {**NODE, "driver_info": {"redfish_address": "https://10.0.0.9", "redfish_password": "******"}}
+    _node, changed = mine.enrol(wanted(bmc=bmc), mine.state_of(old))
+    assert SECRET in str(server.written), "Ironic gets it"
+    assert changed.after and created.after
+    assert SECRET not in f"{created} {changed} {line.asked}"
+
+
+# -- TLS -------------------------------------------------------------------------------------------------------------
+
+
+def test_t1_only_the_authority_that_was_named_vouches_for_ironic(
+    serve: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, path = trustme.CA(), tmp_path / "ca.pem"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(str(path))
+    server = serve(lambda *request: (200, {"nodes": [NODE]}), context)
+    assert driver(server.url, provisioner_ca_path=str(path)).states(["n1"])
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(path))
+    with pytest.raises(Unreachable, match="trusted"):
+        driver(server.url).states(["n1"])
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(str(other))
+    with pytest.raises(Unreachable, match="trusted"):
+        driver(server.url, provisioner_ca_path=str(other)).states(["n1"])
+
+
+def info(**bmc: Any) -> Any:
+    login = {"bmc_address": "10.0.0.1", "bmc_username": "admin", "bmc_password": SECRET}
+    return record.driver_info(Wanted(host="n1", bmc={**login, **bmc}))["redfish_verify_ca"]
+
+
+def test_t1_ironic_verifies_the_bmc_unless_it_is_told_not_to() -> None:
+    assert info() is True and info(bmc_verify_tls=True) is True
+    assert info(bmc_ca_path="/etc/ca.pem") == "/etc/ca.pem"
+    assert info(bmc_verify_tls=False, bmc_ca_path="/etc/ca.pem") is False
+
+
+def test_t1_a_patch_is_told_without_its_values() -> None:
+    told = record.told([{"op": "add", "path": "/driver_info/redfish_password", "value": SECRET}])
+    assert told == "/driver_info/redfish_password"
