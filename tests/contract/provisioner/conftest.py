@@ -98,6 +98,12 @@ def service(request: pytest.FixtureRequest) -> Iterator[Any]:
     yield from _in_good_health(request)
 
 
+@pytest.fixture(params=["maas", pytest.param("ironic", marks=pytest.mark.slow), *NEWCOMERS])
+def shipped(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Those that are part of the collection: a module by itself, or a playbook's run, knows no others."""
+    yield from _in_good_health(request)
+
+
 @pytest.fixture(autouse=True)
 def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maas_api, "AGAIN_INTERVAL", 0.1)

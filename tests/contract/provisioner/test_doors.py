@@ -91,6 +91,11 @@ class Controller:
 
 
 @pytest.fixture
+def site(shipped: Any) -> Any:
+    return shipped
+
+
+@pytest.fixture
 def controller(site: Any, tmp_path: Path) -> Controller:
     return Controller(site, tmp_path)
 
