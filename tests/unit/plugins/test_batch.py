@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
@@ -38,7 +39,9 @@ class Batch:
         self.asked.append([dict(node) for node in params["nodes"]])
         if self.problem is not None:
             raise self.problem
-        return Result(changed=True, data={"verdicts": {node["host"]: {"ok": True} for node in params["nodes"]}})
+        told = [Event("note", "told", {}, node["host"]) for node in params["nodes"]]
+        verdicts = {node["host"]: {"ok": True} for node in params["nodes"]}
+        return Result(changed=True, data={"verdicts": verdicts}, events=told)
 
     def run(self, host: str = "gpu001", *, batch: tuple[str, ...] = HOSTS, **args: Any) -> dict[str, Any]:
         shared = {"hostvars": self.hosts, "ansible_play_hosts": list(HOSTS), "ansible_play_batch": list(batch)}
@@ -48,6 +51,11 @@ class Batch:
         )  # fmt: skip
         door.task._uuid = self.task
         return door.run()
+
+    def notes(self) -> int:
+        with sqlite3.connect(self.folder / "ledger.sqlite") as connection:
+            (count,) = connection.execute("SELECT count(*) FROM events WHERE kind = 'note'").fetchone()
+        return int(count)
 
     def taken_by_another(self, host: str) -> None:
         with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger:
@@ -94,7 +102,8 @@ def test_t1_one_asks_and_the_others_get_its_answer(batch: Batch) -> None:
     found = [batch.run(host) for host in HOSTS]
     assert len(batch.asked) == 1
     assert all(one["verdicts"] == found[0]["verdicts"] for one in found)
-    assert [one["events"] for one in found[1:]] == [[], []], "what was recorded once is not recorded again"
+    assert [one["events"] for one in found[1:]] == [[], []]
+    assert batch.notes() == len(HOSTS), "what was recorded once is not recorded again"
 
 
 def test_t1_a_task_that_is_repeated_asks_anew(batch: Batch) -> None:

@@ -63,6 +63,13 @@ def test_t1_a_write_has_its_intent_before_it_and_its_outcome_after_it(tmp_path: 
     assert result["events"][0]["id"] > 0
 
 
+def test_t1_an_intent_tells_the_options_and_not_where_the_ledger_lies(tmp_path: Path) -> None:
+    door = Door(tmp_path, echoes, gpufleet_bmc_address="https://10.0.0.1")
+    door.run()
+    intent = door.events()[0][2]
+    assert "https://10.0.0.1" in intent and "ledger" not in intent
+
+
 def test_t1_a_write_that_failed_has_an_outcome_as_well(tmp_path: Path) -> None:
     door = Door(tmp_path, refuses)
     door.run()

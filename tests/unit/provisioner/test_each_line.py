@@ -75,7 +75,7 @@ class Memory(c.Driver):
         return found
 
     def serials(self, node: c.NodeState, *, ask: bool) -> Mapping[str, str]:
-        return self.known_serials
+        return {source: serial for source, serial in self.known_serials.items() if ask or source == "record"}
 
     def network(self, node: c.NodeState, *, ask: bool) -> c.Network:
         return self.cards
@@ -164,7 +164,8 @@ def test_t1_a_machine_that_others_boot_is_waited_for_once_they_did() -> None:
 
 def test_t1_check_mode_sends_nothing_and_waits_for_nothing() -> None:
     assert verdict(at("new"), check_mode=True, timeout=60)["ok"]
-    assert Memory.sent == []
+    result = wait(check_mode=True)
+    assert Memory.sent == [] and result.data["steps"] == {} and result.changed is False
 
 
 def test_t1_a_node_that_came_back_to_where_it_was_is_not_sent_on_again() -> None:
@@ -231,7 +232,15 @@ def test_t1_a_node_of_another_provisioner_is_not_watched_here(key: str) -> None:
     assert not found.data["verdicts"]["n1"]["ok"] and "another" in found.data["verdicts"]["n1"]["reason"]
 
 
+@pytest.mark.parametrize("native", ["new", "going", "active"])
+def test_t1_a_node_that_is_another_machine_is_not_watched(native: str) -> None:
+    Memory.known_serials = {"record": "S2"}
+    found = verdict(at(native), timeout=20)
+    assert not found["ok"] and "another machine" in found["reason"] and Memory.sent == []
+
+
 def test_t1_a_node_that_is_another_machine_is_not_sent_on() -> None:
+    """Its record says nothing; before the write it is asked what its inspection found."""
     Memory.known_serials = {"inspection": "S2"}
     found = verdict(at("new"), timeout=20)
     assert not found["ok"] and "another machine" in found["reason"] and Memory.sent == []

@@ -21,6 +21,7 @@ import pytest
 import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    ConfigError,
     FleetError,
     Refused,
     Unreachable,
@@ -247,3 +248,12 @@ def test_t1_ironic_verifies_the_bmc_unless_it_is_told_not_to() -> None:
 def test_t1_a_patch_is_told_without_its_values() -> None:
     told = record.told([{"op": "add", "path": "/driver_info/redfish_password", "value": SECRET}])
     assert told == "/driver_info/redfish_password"
+
+
+def test_t1_ironic_checks_what_it_writes_to_a_disk() -> None:
+    image = Image.of({**IMAGE, "sha256": ""})
+    assert image is not None
+    with pytest.raises(ConfigError, match="sha256"):
+        record.instance_info(image, {}, "n1")
+    whole = record.instance_info(wanted().image, {}, "n1")  # type: ignore[arg-type]
+    assert (whole["image_os_hash_algo"], whole["image_os_hash_value"]) == ("sha256", "a" * 64)
