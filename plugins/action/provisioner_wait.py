@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
@@ -17,15 +19,8 @@ class ActionModule(BatchAction):
 
     NAME = "provisioner_wait"
     SPEC = WAIT_SPEC
-    HOST_VARS = {
-        "provisioner": "gpufleet_provisioner",
-        "provisioner_url": "gpufleet_provisioner_url",
-        "provisioner_cloud": "gpufleet_provisioner_cloud",
-        "provisioner_id": "gpufleet_provisioner_id",
-        "image": "gpufleet_image",
-        "boot_mac": "gpufleet_boot_mac",
-        "serial": "gpufleet_serial",
-    }
+    CONNECTION = of_each_host(names.OPTION, names.OPTIONS)
+    HOST_VARS = {name: f"gpufleet_{name}" for name in (*CONNECTION, "provisioner_id", "image", "boot_mac", "serial")}
     FROM_AFTER = ("deploy_id",)
     verb = staticmethod(watch)
 

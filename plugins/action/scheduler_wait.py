@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
@@ -19,11 +21,8 @@ class ActionModule(BatchAction):
     NAME = "scheduler_wait"
     NEEDS_IDENTITY = True
     SPEC = WAIT
-    HOST_VARS = {
-        "scheduler": "gpufleet_scheduler",
-        "scheduler_conf": "gpufleet_scheduler_conf",
-        "scheduler_node": "gpufleet_scheduler_node",
-    }
+    CONNECTION = of_each_host(names.OPTION, names.OPTIONS)
+    HOST_VARS = {name: f"gpufleet_{name}" for name in (*CONNECTION, "scheduler_node")}
     verb = staticmethod(scheduler_wait)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
@@ -33,7 +32,7 @@ class ActionModule(BatchAction):
         given = bool(params.get("nodes"))
         params = super().prepare(params)
         # What the task itself says is meant for all; what was filled in came from the first host's variables.
-        said = {name: params[name] for name in ("scheduler", "scheduler_conf") if self._task.args.get(name)}
+        said = {name: params[name] for name in self.CONNECTION if self._task.args.get(name)}
         known = holds(self.ledger(), self.ids)
         own: dict[str, Any] = {} if given else said
         params["nodes"] = [{**known.get(node["host"], {}), **node, **own} for node in params["nodes"]]

@@ -10,6 +10,7 @@ that is why none is marked as required here: :func:`require` says what is missin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,6 +59,18 @@ def spec(*parts: Mapping[str, Any], **own: Mapping[str, Any]) -> dict[str, Any]:
         merged.update({name: dict(option) for name, option in part.items()})
     merged.update({name: dict(option) for name, option in own.items()})
     return merged
+
+
+def of_each_host(option: str, options: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Of a port's names, those that a batch knows of each of its hosts. No secret: the list of hosts is no secret."""
+    return (option, *(name for name, one in options.items() if not one.get("no_log")))
+
+
+def value_of(given: Mapping[str, Any], name: str, options: Mapping[str, Mapping[str, Any]]) -> Any:
+    """As the module itself reads that option, for what stands in a list of hosts; empty where it is not given."""
+    value = given.get(name)
+    is_path = bool(value) and options.get(name, {}).get("type") == "path"
+    return os.path.expanduser(os.path.expandvars(str(value))) if is_path else "" if value is None else value
 
 
 def require(params: Mapping[str, Any], *names: str, node: str = "") -> None:

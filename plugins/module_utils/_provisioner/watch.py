@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -23,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
@@ -51,8 +53,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 _GRACE = 20.0
 #: These may pass; only at the deadline they are the error.
 _OUTAGE = (Unreachable, BadAnswer)
-#: What must be the same for all hosts of one call, since one connection asks for all of them.
-_SHARED = ("provisioner", "provisioner_url", "provisioner_cloud")
 _BOOT_IS_DUE = "the record is right, and the machine must now boot from the network"
 
 
@@ -80,8 +80,9 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
 
 
 def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    for key in _SHARED:
-        own, asked = item.get(key), params.get(key)
+    """The connection must be the same for all hosts of one call, since one asks for all of them."""
+    for key in of_each_host(names.OPTION, names.OPTIONS):
+        own, asked = (value_of(given, key, names.OPTIONS) for given in (item, params))
         if own and asked and own != asked:
             return f"its {key} is {own}, and this batch asks {asked}: watch them in separate plays"
     return ""

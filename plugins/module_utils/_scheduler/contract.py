@@ -45,6 +45,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 
 ABSENT = "absent"
 #: Every state that a driver may report, in the port's own terms.
@@ -180,7 +181,10 @@ class Scheduler(ABC):
     REMEDIES: ClassVar[Remedies] = Remedies()
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self.conf = str(params.get("scheduler_conf") or "")
+        #: The connection as its options say; a driver reads those that ``names.py`` lists for it.
+        self.options = {name: params.get(name) or "" for name in names.OPTIONS}
+        #: Where the scheduler is asked, for errors; of one that has such a place, the driver sets it.
+        self.address = ""
 
     @abstractmethod
     def check(self, name: str) -> None:

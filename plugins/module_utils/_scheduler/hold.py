@@ -5,22 +5,34 @@
 
 By its token (:mod:`.._token`), and by what our own ledger knows of the run in it. A scheduler that overwrites the
 text with a finding of its own takes the token away; then the ledger's record that we took the hold stands for it.
-Each hold of a node is judged by itself, and one that is somebody else's makes the node theirs.
+Each hold of a node is judged by itself, and one that is somebody else's makes the node theirs. A person's keep hold
+is the person's, whichever run of ours wrote it for them: no run lifts it, and it is no evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, run_of, runs_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import KEEP, Hold, NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, kind_of, run_of, runs_of
 
 FREE, OURS, SCHEDULER, FOREIGN = "free", "ours", "scheduler", "foreign"
 #: Whose the node is when its holds are of several: the first of these that is among them.
 _WEIGHT = (FOREIGN, OURS, SCHEDULER)
+
+#: Whose a hold is that is not ours, and what to do about it.
+_A_PERSONS_KEEP = (
+    "held by a person: a keep hold that was made through us, and that no run lifts",
+    "ask the person whom its text names; when they have resumed the node in the scheduler itself, run again",
+)
+_OTHER_SITES = (
+    "held by another controller of this kind",
+    "if that was this site's own controller, use the ledger that it used (gpufleet_ledger_url)",
+)
+_SOMEBODY_ELSES = ("held by somebody else", "ask whoever set it; when they have resumed the node, run again")
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,8 @@ class Claim:
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
+        if _is_keep(hold) or (hold.overwrites and kind_of(self.token) == KEEP):
+            return FOREIGN
         run = run_of(hold.text)
         if run:
             return OURS if run in self.runs else FOREIGN
@@ -70,17 +84,24 @@ class Claim:
 
     def not_ours(self, view: NodeView, *, wanted: str) -> NotOurs:
         foreign = self.holds_of(view, FOREIGN)
-        other_site = bool(foreign) and all(has_form(hold.text) for hold in foreign)
         first = foreign[0] if foreign else Hold(view.reason, view.set_by)
+        what, do = self._whose(foreign)
         return NotOurs(
-            "held by another controller of this kind" if other_site else "held by somebody else",
+            what,
             node=view.name,
             wanted=wanted,
             seen="; ".join([view.native, *map(str, foreign)]),
-            do=(
-                "if that was this site's own controller, use the ledger that it used (gpufleet_ledger_url)"
-                if other_site
-                else "ask whoever set it; when they have resumed the node, run again"
-            ),
+            do=do,
             details={"reason": first.text, "set_by": first.author, "native": view.native, "holds": self.told(view)},
         )
+
+    def _whose(self, foreign: Sequence[Hold]) -> tuple[str, str]:
+        """Whose they are in words, and what to do; no holds at all are somebody else's."""
+        if foreign and all(_is_keep(hold) and run_of(hold.text) in self.runs for hold in foreign):
+            return _A_PERSONS_KEEP
+        return _OTHER_SITES if foreign and all(has_form(hold.text) for hold in foreign) else _SOMEBODY_ELSES
+
+
+def _is_keep(hold: Hold) -> bool:
+    """By what the scheduler keeps of its kind, or by its token: either is enough."""
+    return KEEP in (hold.kind, kind_of(hold.text))

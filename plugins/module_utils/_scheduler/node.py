@@ -162,7 +162,7 @@ def _resumed(node: _Node) -> Result:
             raise Refused(
                 "the scheduler does not know this node, so it cannot be resumed",
                 node=node.name,
-                address=node.driver.conf,
+                address=node.driver.address,
                 do=node.driver.REMEDIES.absent,
             )
         return node.result(before, before, [], wrote=False)

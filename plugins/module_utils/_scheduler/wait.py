@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     ConfigError,
@@ -25,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     NodeView,
     Refusal,
@@ -41,14 +43,25 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.regi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 
+def _connection(node: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Driver and options of one host: its own, else those of the task.
+
+    The task's secrets were given for the task's scheduler: a host of another one is not let in with them.
+    """
+    known = of_each_host(names.OPTION, names.OPTIONS)
+    asked = {name: value_of(params, name, names.OPTIONS) for name in known}
+    own = {name: value_of(node, name, names.OPTIONS) or asked[name] for name in known}
+    secrets = {name: params.get(name) or "" for name in names.OPTIONS if name not in known and own == asked}
+    return {**own, **secrets}
+
+
 class _Watched:
     """One host of the batch."""
 
     def __init__(self, node: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         self.host = str(node["host"])
         self.name = str(node.get("scheduler_node") or self.host)
-        self.scheduler = str(node.get("scheduler") or params.get("scheduler") or "")
-        self.conf = str(node.get("scheduler_conf") or params.get("scheduler_conf") or "")
+        self.connection = _connection(node, params)
         self.claim = Claim.of(node)
         self.refused = str(node.get("refused") or "")
         self.view: NodeView | None = None
@@ -104,15 +117,15 @@ class _Watch:
 
     def _clusters(self) -> list[_Cluster]:
         """The batch by scheduler; a host whose own options are wrong is refused alone."""
-        groups: dict[tuple[str, str], list[_Watched]] = {}
-        drivers: dict[tuple[str, str], Scheduler] = {}
+        groups: dict[str, list[_Watched]] = {}
+        drivers: dict[str, Scheduler] = {}
         for host in self.hosts:
-            key = (host.scheduler, host.conf)
+            key = repr(host.connection)
             if host.refused:
                 continue
             try:
                 if key not in drivers:
-                    drivers[key] = open_scheduler({"scheduler": key[0], "scheduler_conf": key[1]}, node=host.host)
+                    drivers[key] = open_scheduler(host.connection, node=host.host)
                 drivers[key].check(host.name)
             except ConfigError as exc:
                 host.refused = str(exc.located(node=host.host))
@@ -254,7 +267,7 @@ def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:
     try:
         watch.run()
     except FleetError as exc:
-        exc.located(address=watch.clusters[0].driver.conf if watch.clusters else "")
+        exc.located(address=watch.clusters[0].driver.address if watch.clusters else "")
         raise
     watch.give_up_lost()
     verdicts = {host.host: watch.verdict(host) for host in watch.hosts}

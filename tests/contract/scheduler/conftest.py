@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
 from contract import newcomers
 from contract.scheduler import schedulers, slurm_cluster
 
@@ -45,8 +44,7 @@ def slurm(cluster: Any) -> Any:
 def _site(request: pytest.FixtureRequest, folder: Path) -> Any:
     """Registered for the time of the test, as a driver that no user sees."""
     made = request.param(request, folder)
-    patch = request.getfixturevalue("monkeypatch")
-    patch.setitem(DRIVERS, made.driver.NAME, made.driver)
+    made.register(request.getfixturevalue("monkeypatch"))
     return made
 
 
@@ -72,7 +70,7 @@ def evicter(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def other(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A second scheduler, for batches over two."""
     made = schedulers.VersionedSite(request, tmp_path / "other")
-    monkeypatch.setitem(DRIVERS, made.driver.NAME, made.driver)
+    made.register(monkeypatch)
     return made
 
 

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Optional
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.none.driver import NoScheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 from contract.faults import GARBAGE, OUTAGE, REFUSAL, Faults, HttpFaults, Said, ToolFaults
 from contract.proxy import Proxy
@@ -34,11 +38,20 @@ class Site(ABC):
     #: Texts that could mean more than one node, or something else altogether.
     wrong_names: tuple[str, ...] = ()
     faults: Optional[Faults] = None
-    conf: str = ""
+    #: Options of a driver that is no part of the collection, known while a test lasts.
+    own_options: ClassVar[dict[str, dict[str, object]]] = {}
+    #: The options by which it is reached.
+    reached: Mapping[str, str] = MappingProxyType({})
 
     @property
     def connection(self) -> dict[str, str]:
-        return {"scheduler": self.driver.NAME, "scheduler_conf": self.conf}
+        return {"scheduler": self.driver.NAME, **self.reached}
+
+    def register(self, patch: pytest.MonkeyPatch) -> None:
+        """For the time of the test, as a driver that no user sees."""
+        patch.setitem(DRIVERS, self.driver.NAME, self.driver)
+        for name, option in self.own_options.items():
+            patch.setitem(names.OPTIONS, name, option)
 
     def open(self) -> Scheduler:
         return self.driver(self.connection)
@@ -127,7 +140,7 @@ class SlurmSite(KeepingSite):
 
     def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
         self.slurm = request.getfixturevalue("slurm")
-        self.conf = str(self.slurm.conf)
+        self.reached = {"scheduler_conf": str(self.slurm.conf)}
         tools = {name: [str(shutil.which(name))] for name in ("scontrol", "squeue")}
         self.faults = ToolFaults(folder, tools, [r"^scontrol update\b"], self._WAYS)
         patch = request.getfixturevalue("monkeypatch")
@@ -180,6 +193,7 @@ class SlurmSite(KeepingSite):
 
 class VersionedSite(EvictingSite):
     driver = Versioned
+    own_options: ClassVar[dict[str, dict[str, object]]] = {"scheduler_url": {"type": "str"}}
     wrong_names = ("gpu001,gpu002", "", "*", "gpu001/holds", "GPU001")
 
     def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
@@ -189,7 +203,7 @@ class VersionedSite(EvictingSite):
         self._proxy = Proxy(self.service.url)
         request.addfinalizer(self._proxy.close)
         self.faults = HttpFaults(self._proxy)
-        self.conf = self._proxy.url
+        self.reached = {"scheduler_url": self._proxy.url}
 
     def hold(self, name: str, text: str) -> None:
         self.service.hold(name, text, "alice")

@@ -164,6 +164,18 @@ def test_a_foreign_hold_is_left_alone(keeper: Any, text: str) -> None:
     assert keeper.texts(name) == [text] and keeper.faults.writes == []
 
 
+def test_a_keep_hold_is_a_persons_and_no_run_lifts_it(keeper: Any) -> None:
+    name, kept = keeper.names[0], make_token(RUN, "for bob", "keep")
+    keeper.hold(name, kept)
+    for state in ("held", "resumed"):
+        with pytest.raises(NotOurs, match="a keep hold"):
+            node(keeper, name, state, known_token=kept)
+    assert evidence(node(keeper, name, "present", known_token=kept)) == "foreign_hold"
+    found = wait(keeper, name)
+    assert not verdict(found, name)["ok"] and evidence(found) == "foreign_hold"
+    assert keeper.texts(name) == [kept] and keeper.faults.writes == []
+
+
 def test_a_foreign_hold_that_comes_to_ours_makes_the_node_theirs(keeper: Any) -> None:
     name = keeper.names[0]
     node(keeper, name, "held")

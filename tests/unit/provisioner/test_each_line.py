@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -225,10 +226,13 @@ def test_t1_what_proves_a_node_drained_is_looked_at_before_the_wait() -> None:
     assert line.foreseen == ["n1", "n3"]
 
 
-@pytest.mark.parametrize("key", ["provisioner", "provisioner_url"])
+_TOLD = ("provisioner", "provisioner_url", "provisioner_username", "provisioner_ca_path", "provisioner_cloud")
+
+
+@pytest.mark.parametrize("key", _TOLD)
 def test_t1_a_node_of_another_provisioner_is_not_watched_here(key: str) -> None:
     Memory.seen = {"n1": [at("active")]}
-    found = wait(nodes=[{"host": "n1", key: "another"}], provisioner_url="memory://")
+    found = wait(nodes=[{"host": "n1", key: "another"}], **dict.fromkeys(_TOLD, "memory"))
     assert not found.data["verdicts"]["n1"]["ok"] and "another" in found.data["verdicts"]["n1"]["reason"]
 
 
@@ -237,6 +241,13 @@ def test_t1_a_node_that_is_another_machine_is_not_watched(native: str) -> None:
     Memory.known_serials = {"record": "S2"}
     found = verdict(at(native), timeout=20)
     assert not found["ok"] and "another machine" in found["reason"] and Memory.sent == []
+
+
+def test_a_path_that_is_written_otherwise_is_no_other_and_a_secret_is_not_told() -> None:
+    Memory.seen = {"n1": [at("active")]}
+    item = {"host": "n1", "known_runs": ["r1"], "provisioner_ca_path": "~/ca.pem", "provisioner_password": "hunter2"}
+    found = wait(nodes=[item], provisioner_ca_path=str(Path.home() / "ca.pem"), provisioner_password="other")
+    assert "separate plays" not in str(found) and "hunter2" not in str(found)
 
 
 def test_t1_a_node_that_is_another_machine_is_not_sent_on() -> None:

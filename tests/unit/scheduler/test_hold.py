@@ -50,7 +50,12 @@ def work(*ids: str) -> tuple[Work, ...]:
         (view("gpufleet:run1:reimage"), OURS, hold.OURS),
         (view("gpufleet:run1:reimage : Not responding"), OURS, hold.OURS),
         (view("gpufleet:run2:quarantined"), OURS, hold.OURS),
-        (view("gpufleet:run2+keep:for bob"), OURS, hold.OURS),
+        # A person's, made through us: no run's, whichever ledger knows it, and whatever says its kind.
+        (view("gpufleet:run2+keep:for bob"), OURS, hold.FOREIGN),
+        (view(Hold("gpufleet:run2:for bob", "root", kind="keep")), OURS, hold.FOREIGN),
+        (view(MINE, "gpufleet:run2+keep:for bob"), OURS, hold.FOREIGN),
+        (view(OVER), hold.Claim("gpufleet:run2+keep:for bob", frozenset({"run2"})), hold.FOREIGN),
+        (view("gpufleet:run2+quarantine:xid79"), OURS, hold.OURS),
         (view("gpufleet:run3:reimage"), OURS, hold.FOREIGN),
         (view("gpufleet:run3+keep:reimage"), OURS, hold.FOREIGN),
         (view("gpufleet:run1"), OURS, hold.FOREIGN),
@@ -88,6 +93,7 @@ def test_a_foreign_drain_is_no_evidence() -> None:
     assert name_of(view("NHC: gpu lost"), OURS) == "foreign_hold"
     assert name_of(view("gpufleet:run9:x"), OURS) == "foreign_hold"
     assert name_of(view(MINE, PERSON), OURS) == "foreign_hold"
+    assert name_of(view("gpufleet:run2+keep:for bob"), OURS) == "foreign_hold"
     assert name_of(view("gpufleet:run1:x"), OURS) == "drained"
     assert name_of(view("gpufleet:run1:x", state="draining", work=work("7")), OURS) == "not_drained"
     assert name_of(view("gpufleet:run1:x", state="draining", waits_for="COMPLETING"), OURS) == "not_drained"
@@ -103,6 +109,9 @@ def test_somebody_elses_hold_is_told_and_ours_beside_it_is_not() -> None:
     refused = OURS.not_ours(view(MINE, PERSON, native="IDLE"), wanted="x")
     assert refused.seen == "IDLE; reason 'cable pulled' set by bob" and refused.details["set_by"] == "bob"
     assert [one["owner"] for one in refused.details["holds"]] == ["ours", "foreign"]
+    kept = OURS.not_ours(view("gpufleet:run2+keep:for bob"), wanted="x")
+    assert "a person: a keep hold" in str(kept) and "resumed the node" in kept.do
+    assert "another controller" in str(OURS.not_ours(view("gpufleet:run9+keep:x"), wanted="x"))
     assert "another controller" in str(OURS.not_ours(view("gpufleet:run9:x"), wanted="x"))
     assert "another controller" not in str(OURS.not_ours(view("gpufleet:run9:x", PERSON), wanted="x"))
 

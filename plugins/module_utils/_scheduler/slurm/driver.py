@@ -55,7 +55,8 @@ class Slurm(Scheduler):
     def __init__(self, params: Mapping[str, Any]) -> None:
         super().__init__(params)
         self._settings: Mapping[str, str] | None = None
-        self._address = self.conf or os.environ.get("SLURM_CONF", "")
+        self.conf = str(self.options["scheduler_conf"])
+        self.address = self.conf or os.environ.get("SLURM_CONF", "")
         if self.conf and not os.path.isfile(self.conf):
             # The commands would retry for a minute.
             raise ConfigError(
@@ -104,7 +105,7 @@ class Slurm(Scheduler):
             raise BadAnswer(
                 "scontrol said nothing about a node that it was asked for",
                 node=silent[0],
-                address=self._address,
+                address=self.address,
                 seen=(done.stdout + done.stderr)[:300],
             )
         return {name: records[name] for name in block if name in records}
@@ -131,7 +132,7 @@ class Slurm(Scheduler):
             settings = {name.strip(): value.strip() for name, _equals, value in lines}
             if not {"SlurmUser", "PrivateData"} <= set(settings):
                 seen = done.stdout[:200]
-                raise BadAnswer("scontrol show config without SlurmUser", address=self._address, seen=seen)
+                raise BadAnswer("scontrol show config without SlurmUser", address=self.address, seen=seen)
             self._settings = settings
         return self._settings
 
@@ -147,7 +148,7 @@ class Slurm(Scheduler):
             raise Refused(
                 "whether Slurm knows this node cannot be told: it hides nodes from this user",
                 node=absent[0],
-                address=self._address,
+                address=self.address,
                 seen="PrivateData=nodes in slurm.conf",
                 do="run as root or SlurmUser on the machine that runs the Slurm commands",
             )
@@ -182,7 +183,7 @@ class Slurm(Scheduler):
             raise Changed(
                 "Slurm changed the node, or a person did, between the look at it and the write",
                 node=view.name,
-                address=self._address,
+                address=self.address,
                 wanted=f"{view.native}, reason {view.reason!r}",
                 seen=f"{record.native}, reason {record.reason!r}" if record else "no such node",
                 do="run again: the node is judged anew",
@@ -215,7 +216,7 @@ class Slurm(Scheduler):
         except subprocess.TimeoutExpired:
             raise Unreachable(
                 f"{program} did not end within {_COMMAND_SECONDS:g} s",
-                address=self._address,
+                address=self.address,
                 do="check that slurmctld answers: scontrol ping",
             ) from None
 
@@ -224,16 +225,16 @@ class Slurm(Scheduler):
         if done.returncode < 0:
             return Unreachable(
                 f"{what}: the command was ended by signal {-done.returncode} before it answered",
-                address=self._address,
+                address=self.address,
                 seen=said or "no message",
                 do="run again: what it had done already is read back then",
             )
         for text, kind, meaning, remedy in ERRORS:
             if text.lower() in said.lower():
-                return kind(f"{what}: {meaning}", address=self._address, seen=said, do=remedy)
+                return kind(f"{what}: {meaning}", address=self.address, seen=said, do=remedy)
         return Refused(
             f"{what} failed with exit code {done.returncode}",
-            address=self._address,
+            address=self.address,
             seen=said or "no message",
             do="run the command by hand with the same SLURM_CONF",
         )

@@ -47,6 +47,10 @@ class Versioned(Scheduler):
     COMPARES = True
     EVICTS = True
 
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        super().__init__(params)
+        self.address = str(self.options["scheduler_url"])
+
     def check(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise ConfigError("this is not the name of one node", node=name, do="give the node's own name")
@@ -63,28 +67,28 @@ class Versioned(Scheduler):
             work = self._read("/work", node=list(raw))["work"]
             views = {name: _view(raw[name], [one for one in work if one["node"] == name]) for name in raw}
         except (KeyError, TypeError, AttributeError) as exc:
-            raise BadAnswer("an answer of another shape", address=self.conf, seen=repr(exc)) from exc
+            raise BadAnswer("an answer of another shape", address=self.address, seen=repr(exc)) from exc
         untold = [name for name in names if name not in raw and name not in unknown]
         if untold:
-            raise BadAnswer("nothing was said about a node that was asked for", node=untold[0], address=self.conf)
+            raise BadAnswer("nothing was said about a node that was asked for", node=untold[0], address=self.address)
         return {name: views.get(name) or NodeView(name) for name in names}
 
     def _read(self, path: str, **query: Sequence[str]) -> Any:
         status, content = self._ask("GET", f"{path}?{urlencode(query, doseq=True)}")
         if status != 200:
-            raise BadAnswer(f"GET {path}: HTTP {status}", address=self.conf, seen=str(content)[:200])
+            raise BadAnswer(f"GET {path}: HTTP {status}", address=self.address, seen=str(content)[:200])
         return content
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
-        return f"PUT {self.conf}/nodes/{view.name}/holds + {token}"
+        return f"PUT {self.address}/nodes/{view.name}/holds + {token}"
 
     def hold(self, view: NodeView, token: str, kind: str) -> None:
         self._swap(view, [*_others(view), {"text": token, "kind": kind}])
 
     def resume_request(self, view: NodeView) -> str:
-        return f"PUT {self.conf}/nodes/{view.name}/holds without ours"
+        return f"PUT {self.address}/nodes/{view.name}/holds without ours"
 
     def resume(self, view: NodeView) -> None:
         self._swap(view, _others(view))
@@ -93,13 +97,13 @@ class Versioned(Scheduler):
         body = {"version": int(view.version), "holds": list(holds)}
         status, content = self._ask("PUT", f"/nodes/{quote(view.name)}/holds", body)
         if status == _STALE:
-            raise Changed("the node has changed", node=view.name, address=self.conf, seen=str(content)[:200])
+            raise Changed("the node has changed", node=view.name, address=self.address, seen=str(content)[:200])
         if status != 200:
-            raise Refused(f"HTTP {status}", node=view.name, address=self.conf, seen=str(content)[:200])
+            raise Refused(f"HTTP {status}", node=view.name, address=self.address, seen=str(content)[:200])
 
     def evict_request(self, view: NodeView) -> str:
         due = _due(view)
-        return f"POST {self.conf}/work/{{{','.join(work.id for work in due)}}}/eviction" if due else ""
+        return f"POST {self.address}/work/{{{','.join(work.id for work in due)}}}/eviction" if due else ""
 
     def evict(self, view: NodeView) -> list[Refusal]:
         refusals = []
@@ -109,28 +113,29 @@ class Versioned(Scheduler):
             if status in (_NOT_YET, _NEVER):
                 refusals.append(Refusal(work.id, str(content.get("reason")), for_good=status == _NEVER))
             elif status not in (*_LEAVES, _STALE):
-                raise BadAnswer(f"eviction: HTTP {status}", node=view.name, address=self.conf, seen=str(content)[:200])
+                seen = str(content)[:200]
+                raise BadAnswer(f"eviction: HTTP {status}", node=view.name, address=self.address, seen=seen)
         return refusals
 
     def _ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {_LOGIN}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.conf + path, data, headers, method=method)
+        request = urllib.request.Request(self.address + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
                 status, text = answer.status, answer.read()
         except urllib.error.HTTPError as exc:
             status, text = exc.code, exc.read()
         except (OSError, http.client.HTTPException) as exc:
-            raise Unreachable("the scheduler does not answer", address=self.conf, seen=repr(exc)) from exc
+            raise Unreachable("the scheduler does not answer", address=self.address, seen=repr(exc)) from exc
         if status in _GATEWAY:
-            raise Unreachable("the scheduler does not answer", address=self.conf, seen=f"HTTP {status}")
+            raise Unreachable("the scheduler does not answer", address=self.address, seen=f"HTTP {status}")
         if status in (401, 403):
-            raise AuthFailed("the scheduler refused the login", address=self.conf, seen=f"HTTP {status}")
+            raise AuthFailed("the scheduler refused the login", address=self.address, seen=f"HTTP {status}")
         try:
             return status, json.loads(text)
         except ValueError as exc:
-            raise BadAnswer(f"{method}: no JSON", address=self.conf, seen=repr(text[:100])) from exc
+            raise BadAnswer(f"{method}: no JSON", address=self.address, seen=repr(text[:100])) from exc
 
 
 def _others(view: NodeView) -> list[dict[str, str]]:

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a batch hands the driver of each host: every option of the port, and no secret of another scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.none.driver import NoScheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+TASK = {"scheduler_conf": "/etc/conf", "scheduler_url": "https://one", "scheduler_jwt": "secret of one"}
+
+
+class Noting(NoScheduler):
+    NAME = "noting"
+    opened: ClassVar[list[dict[str, Any]]] = []
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        super().__init__(params)
+        self.opened.append(dict(self.options))
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DRIVERS, Noting.NAME, Noting)
+    monkeypatch.setitem(names.OPTIONS, "scheduler_url", {"type": "str"})
+    monkeypatch.setitem(names.OPTIONS, "scheduler_jwt", {"type": "str", "no_log": True})
+    monkeypatch.setattr(Noting, "opened", [])
+
+
+def opened(*nodes: dict[str, str]) -> list[dict[str, Any]]:
+    hosts = [{"host": f"n{number}", **node} for number, node in enumerate(nodes)]
+    waiting = {"until": "drained", "timeout": 1, "interval": 0.1, "completing_timeout": 1}
+    result = scheduler_wait({"scheduler": "noting", **TASK, **waiting, "nodes": hosts}, Context())
+    assert all(verdict["ok"] for verdict in result.data["verdicts"].values())
+    return Noting.opened
+
+
+def test_the_tasks_options_reach_the_driver_of_each_host_that_says_nothing_else() -> None:
+    assert opened({}, {"scheduler_url": "https://one"}) == [TASK]
+
+
+def test_a_host_of_another_scheduler_is_asked_there_and_without_the_secret_of_the_first() -> None:
+    assert opened({}, {"scheduler_url": "https://two"}) == [
+        TASK,
+        {"scheduler_conf": "/etc/conf", "scheduler_url": "https://two", "scheduler_jwt": ""},
+    ]
+
+
+def test_a_path_of_a_host_is_read_as_the_module_reads_its_own() -> None:
+    (found,) = opened({"scheduler_conf": "~/slurm.conf"})
+    assert found["scheduler_conf"] == str(Path.home() / "slurm.conf")
