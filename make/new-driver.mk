@@ -8,7 +8,8 @@ NAME ?=
 
 .PHONY: new-driver try-driver
 new-driver: ## Begin a driver: PORT=bmc|provisioner|scheduler|gate NAME=...
-	@python3 make/new_driver.py $(PORT) $(NAME)
+	@test -n "$(PORT)" && test -n "$(NAME)" || { echo "make new-driver PORT=bmc|provisioner|scheduler|gate NAME=..."; exit 2; }
+	@python3 make/new_driver.py "$(PORT)" "$(NAME)"
 
 # First what is missing, a line each; when nothing is, the port's contract suite with this driver.
 try-driver: setup-$(MAIN) ## What a driver still lacks, then its contract suite: PORT=... NAME=...

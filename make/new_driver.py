@@ -14,6 +14,7 @@ import argparse
 import ast
 import builtins
 import json
+import keyword
 import re
 import subprocess
 import sys
@@ -287,7 +288,8 @@ def with_import(text: str, line: str) -> str:
     for number, other in enumerate(lines):
         if other.startswith("from ansible_collections") and other.strip() > line:
             return "".join([*lines[:number], f"{line}\n", *lines[number:]])
-    raise SystemExit("there is no place for an import")
+    ends = [node.end_lineno or 0 for node in ast.parse(text).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return "".join([*lines[: max(ends)], f"{line}\n", *lines[max(ends) :]])
 
 
 def registered(root: Path, port: Port, words: dict[str, str]) -> dict[Path, str]:
@@ -357,8 +359,13 @@ def main() -> None:
     parser.add_argument("name", help="what users will write, such as warewulf: lower case, digits, underscores")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1])
     asked = parser.parse_args()
-    if not NAME.fullmatch(asked.name):
-        parser.error(f"{asked.name} cannot be the name of a Python package")
+    if not NAME.fullmatch(asked.name) or keyword.iskeyword(asked.name):
+        parser.error(f"{asked.name!r} cannot be the name: lower case, digits, underscores, and no word of Python's")
+    taken = [asked.root / UTILS / PORTS[asked.port].folder / f"{asked.name}.py"]
+    taken.append(asked.root / "tests" / "contract" / asked.port / asked.name)
+    for path in taken:
+        if path.exists():
+            parser.error(f"{asked.name!r} cannot be the name: {path.relative_to(asked.root)} is there already")
     for path in begin(asked.root, asked.port, asked.name):
         print(path.relative_to(asked.root))
     print(f"\nNext: docs/how-to/write-a-{asked.port}-driver.md, and what is still missing:")

@@ -18,11 +18,11 @@ STEPS := lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-ch
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
-	@python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(STEPS)
+	@exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(STEPS)
 
 test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint, unit and contract tests (2 minutes)
 	@mkdir -p build/junit
-	@python3 make/steps.py --main $(MAIN) --pairs $(MAIN) lint-ruff lint-mypy lint-yaml fast-$(MAIN)
+	@exec python3 make/steps.py --main $(MAIN) --pairs $(MAIN) lint-ruff lint-mypy lint-yaml fast-$(MAIN)
 
 fast-2.19 fast-2.21: fast-%: setup-%
 	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack and not slow" tests/unit tests/contract tests/tree

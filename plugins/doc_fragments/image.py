@@ -21,6 +21,9 @@ options:
       version:
         description: Version of the image, as in its manifest.
         type: str
+      named:
+        description: The provisioner's own name of the image, where it has images. Used by the provisioner alone.
+        type: str
       url:
         description: The artifact; an http, https or file URL, or a path.
         type: str

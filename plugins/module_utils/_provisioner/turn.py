@@ -15,13 +15,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    DeadlineExceeded,
+    Unreachable,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: A writer that others keep waiting for longer than this says so; one write of a slow provisioner takes seconds.
 TIMEOUT = 600.0
 INTERVAL = 0.1
+
+
+class NoTurn(Unreachable):
+    """Others wrote all the time. Nothing was sent; it may be asked again."""
 
 
 @contextmanager
@@ -37,16 +45,28 @@ def turn(driver: Driver, ctx: Context) -> Iterator[None]:
         yield
         return
     with open(_lock_path(driver), "w", encoding="ascii") as lock:
+        _wait_for(lock, driver, ctx)
+        yield
+
+
+def _wait_for(lock: IO[str], driver: Driver, ctx: Context) -> None:
+    """:raises NoTurn: and no :class:`DeadlineExceeded`, which a batch would take for the end of its own time."""
+    try:
         ctx.wait(
             lambda: _locked(lock),
             bool,
             timeout=TIMEOUT,
             interval=INTERVAL,
             wanted=f"the turn to write to {driver.name}",
-            seen=lambda got: "others of this controller write there",
-            do="look for a run that hangs; it keeps the others from writing",
         )
-        yield
+    except DeadlineExceeded as exc:
+        raise NoTurn(
+            f"others of this controller keep {driver.name} to themselves",
+            address=driver.address,
+            wanted="the turn to write",
+            seen=f"no turn within {TIMEOUT:g} s",
+            do="look for a run that hangs; it keeps the others from writing",
+        ) from exc
 
 
 def _lock_path(driver: Driver) -> Path:

@@ -44,7 +44,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     right_machine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -241,8 +241,11 @@ class _Batch:
         nodes = [(node, wanted) for node, wanted in nodes if wanted.host in self._open]
         if not nodes:
             return
-        with turn(self._driver, self._ctx):
-            failed = self._driver.start_many(step, nodes)
+        try:
+            with turn(self._driver, self._ctx):
+                failed = self._driver.start_many(step, nodes)
+        except NoTurn as exc:
+            failed = {wanted.host: exc for _node, wanted in nodes}
         for node, wanted in nodes:
             host = wanted.host
             if host in failed:

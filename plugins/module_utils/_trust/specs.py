@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 IMAGE_OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str"},
     "version": {"type": "str"},
+    "named": {"type": "str"},
     "url": {"type": "str"},
     "sha256": {"type": "str"},
     "size": {"type": "int"},

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -71,6 +72,26 @@ def test_a_command_without_an_answer_is_not_repeated(sim: IpmiSim, monkeypatch: 
         # The packet lay in the socket's queue: it is done when the BMC wakes, and done once.
         Ctx().wait(bmc.power.state, lambda state: state == c.ON, timeout=10, interval=0.2, wanted="on")
     assert [call for call in sim.calls() if call.startswith("set power")] == ["set power 1"]
+
+
+def test_a_command_is_sent_once_however_long_the_lease_takes_to_renew(
+    sim: IpmiSim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks for the answer the lease is renewed, and a blocked ledger takes longer than any answer."""
+    monkeypatch.setattr(ipmi_link, "_ONCE_SECONDS", 0.5)
+    ctx = Ctx()
+    sim.set_power("1")
+    relay = UdpRelay((sim.address, sim.port), lambda: len([one for one in sim.calls() if one.startswith("set")]))
+    with contextlib.closing(relay), IpmiBmc(params(sim, bmc_address=relay.address), ctx) as bmc:
+        assert bmc.power.state() == c.ON
+        relay.lose_answer()
+        beats = iter([0.0, 3.0])
+        monkeypatch.setattr(ctx.watch, "beat", lambda: time.sleep(next(beats, 0.0)))
+        with pytest.raises(c.LostAnswer):
+            bmc.machine.link.command(0x00, 0x02, (0x03,), once=True)
+        # A second packet would be on its way now: the BMC answers a read only after it.
+        assert bmc.power.state() == c.ON
+    assert [call for call in sim.calls() if call.startswith("set ")] == ["set reset 1"]
 
 
 def test_another_bmc_of_the_same_flaw_is_no_quirk(tmp_path: Path) -> None:

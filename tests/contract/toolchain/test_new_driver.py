@@ -105,6 +105,9 @@ def test_the_suite_tells_it_and_leaves_what_is_not_whole_out(begun: Copy) -> Non
         ("scheduler", "slurm", "is there already"),
         ("bmc", "Acme", "cannot be the name"),
         ("bmc", "a-b", "cannot be the name"),
+        ("bmc", "class", "cannot be the name"),
+        ("scheduler", "contract", "contract.py is there already"),
+        ("provisioner", "command_line", "command_line is there already"),
         ("fabric", "acme", "invalid choice"),
     ],
 )

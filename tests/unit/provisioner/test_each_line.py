@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,6 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     ConfigError,
-    DeadlineExceeded,
     Fenced,
     FleetError,
     NotOurs,
@@ -346,11 +346,26 @@ def serial(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
 def test_t1_one_writer_at_a_time_where_one_of_two_writes_is_lost(serial: None, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Memory({}, Context())
-    with turns.turn(driver, driver.ctx), pytest.raises(DeadlineExceeded), turns.turn(driver, driver.ctx):
+    with turns.turn(driver, driver.ctx), pytest.raises(turns.NoTurn), turns.turn(driver, driver.ctx):
         raise AssertionError("two write at once")
     monkeypatch.setattr(Memory, "serial", False)
     with turns.turn(driver, driver.ctx), turns.turn(driver, driver.ctx):
         pass
+
+
+def test_a_turn_that_is_not_got_is_asked_for_again_and_ends_nobodys_time(serial: None) -> None:
+    """Others write for longer than a turn is waited for; the node's own time goes on, and it is deployed in the end."""
+    driver = Memory({}, Context())
+    holding = turns.turn(driver, driver.ctx)
+    holding.__enter__()
+    free = threading.Timer(0.5, holding.__exit__, (None, None, None))
+    free.start()
+    Memory.seen["n1"] = [at("new")]
+    try:
+        found = verdict(*[at("new")] * 400, at("active"), timeout=20)
+    finally:
+        free.join()
+    assert found["ok"] and Memory.sent == ["n1"]
 
 
 def test_t1_two_provisioners_wait_for_each_other_never(serial: None, monkeypatch: pytest.MonkeyPatch) -> None:

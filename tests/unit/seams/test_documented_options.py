@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_OPTIONS
 
 PLUGINS = "ansible_collections.gpufleet.baremetal.plugins"
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,3 +59,8 @@ def test_a_difference_is_told() -> None:
     taken = {"a": {"type": "list"}, "b": {"choices": ["x", "y"]}, "d": {}}
     told = list(differences(said, taken, "m"))
     assert len(told) == 4 and "m.a: type is documented as 'str', and is 'list'" in told
+
+
+def test_every_key_of_an_image_that_a_provisioner_reads_may_be_given_to_the_verbs_that_verify_it() -> None:
+    read = {field.name for field in fields(Image)} - {"deploy_id"}
+    assert read <= set(IMAGE_OPTIONS), "day 0 hands one and the same gpufleet_image to all of them"

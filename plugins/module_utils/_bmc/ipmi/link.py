@@ -52,6 +52,9 @@ PATIENCE = 20.0
 _LEAST_SECONDS = 4.0
 #: How long the answer to a command that is sent once is waited for.
 _ONCE_SECONDS = 10.0
+#: When pyghmi would send it again by itself. Renewing a lease between two looks may take a blocked ledger's time, so no
+#: limit near our own is far enough.
+_NEVER = 1e6
 #: One turn of pyghmi's event loop lasts so long at most.
 _TURN_SECONDS = 0.1
 #: Each new beginning within one login waits so much longer for its answers: slow BMCs need it.
@@ -149,9 +152,9 @@ class IpmiLink:
         answers: list[Any] = []
         request: dict[str, Any] = {"netfn": netfn, "command": command, "data": tuple(data)}
         limit = self._limit(PATIENCE)
-        if once:  # it is repeated when its own limit ends, which is not waited for
+        if once:
             limit = _ONCE_SECONDS
-            request["timeout"] = _ONCE_SECONDS * 2
+            request["timeout"] = _NEVER
         try:
             session.raw_command(**request, callback=answers.append)
             self._turn(lambda: bool(answers) or session.broken, limit)
