@@ -43,6 +43,10 @@ class Lifeline:
         """
         return {}
 
+    def confirm(self) -> Mapping[str, str]:
+        """Called once after a long wait, before what it found is told or recorded: :meth:`lost`, asked for anew."""
+        return self.lost()
+
 
 @dataclass
 class Event:

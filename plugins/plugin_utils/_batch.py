@@ -134,9 +134,15 @@ class BatchAction(VerbAction):
         with self._line.renewing(functools.partial(Ledger, self.ledger().url)):
             answer = ask(params)
         verdicts = answer.get("verdicts") or {}
-        for host, reason in self._line.lost().items():
+        lost = self._line.lost()
+        for host, reason in lost.items():
             if host in verdicts:
-                verdicts[host].update(ok=False, reason=reason)
+                # Each value is emptied: later steps read the verdict or the step alone.
+                emptied = {key: type(value)() for key, value in verdicts[host].items()}
+                verdicts[host] = {**emptied, "ok": False, "reason": reason}
+        if lost:
+            events = answer.get("events") or []
+            answer["events"] = [event for event in events if (event.get("node") or self._host) not in lost]
         return answer
 
 

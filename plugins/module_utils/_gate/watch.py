@@ -109,11 +109,16 @@ class _Watch:
         """Another run works on it: this one has no verdict about it."""
         self.verdicts[host] = {"ok": False, "verdict": "", "seconds": 0.0, "reason": reason}
 
+    def _give_up(self, lost: Mapping[str, str]) -> None:
+        """A verdict that came before the loss goes as well: it was not written while the node was ours."""
+        for host, reason in lost.items():
+            if host in self._nodes:
+                self._whole.pop(host, None)
+                self._refuse(host, reason)
+
     def look(self) -> list[str]:
         """One look at all nodes that are open; those that still are."""
-        for host, reason in self._ctx.lifeline.lost().items():
-            if host not in self.verdicts:
-                self._refuse(host, reason)
+        self._give_up(self._ctx.lifeline.lost())
         waiting = [node for host, node in self._nodes.items() if host not in self.verdicts]
         before = len(self.verdicts)
         found = self._ask(waiting) if waiting else {}
@@ -179,6 +184,7 @@ class _Watch:
         }
 
     def result(self) -> Result:
+        self._give_up(self._ctx.lifeline.confirm())
         events = [Event("verdict", self._gate, verdict, host) for host, verdict in self._whole.items()]
         return Result(changed=False, data={"gate": self._gate, "verdicts": self.verdicts}, events=events)
 

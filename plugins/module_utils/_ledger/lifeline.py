@@ -14,7 +14,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -24,13 +24,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     LeaseHeld,
     LeaseLost,
     NotOurs,
-    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive, wait_until
 
 #: A destructive write needs one of these, not older than EVIDENCE_SECONDS, with nothing of VOIDS after it.
 EVIDENCE = ("drained", "not_in_scheduler")
@@ -39,6 +38,8 @@ EVIDENCE_SECONDS = 60.0
 _FRESH_SECONDS = 5.0
 #: A wait renews its leases when this much of their life is gone.
 _RENEW_SECONDS = 15.0
+#: So long a ledger that is away is asked for, when a wait is over and its leases must be confirmed.
+_CONFIRM_SECONDS = 30.0
 
 
 class LedgerLifeline(Lifeline):
@@ -81,6 +82,8 @@ class LedgerLifeline(Lifeline):
         self._lost: dict[str, LeaseLost] = {}
         #: Two threads renew the leases of a batch.
         self._lock = threading.Lock()
+        #: Does a thread renew them now?
+        self._beside = False
         self._evidence: dict[str, str] = {}
         self._intended: set[str] = set()
         self._maintained: set[str] = set()
@@ -111,13 +114,37 @@ class LedgerLifeline(Lifeline):
         return self._evidence.get(names[0])
 
     def beat(self) -> None:
+        """With a thread that renews beside it, a wait asks no ledger: one that is away for a moment must not end it."""
         self.parent_lives()
+        if self._beside:
+            return
         if self._leases and time.monotonic() - self._checked > _RENEW_SECONDS:
             self._renew(self._open())
 
     def lost(self) -> Mapping[str, str]:
         with self._lock:
             return {name: str(error) for name, error in self._lost.items()}
+
+    def confirm(self) -> Mapping[str, str]:
+        """Renews once more, and waits a little for a ledger that is away: unasked, it confirms nothing."""
+        end = time.monotonic() + _CONFIRM_SECONDS
+
+        def renewed() -> bool:
+            try:
+                self._renew(self._open())
+            except (Fenced, LeaseLost):
+                raise
+            except FleetError:
+                if time.monotonic() >= end:
+                    raise
+                return False
+            return True
+
+        if self._leases:
+            wait_until(
+                renewed, bool, timeout=float("inf"), interval=1.0, wanted="the leases confirmed", beat=self.parent_lives
+            )
+        return self.lost()
 
     def hold(self, names: Sequence[str]) -> None:
         """Take the leases before a long wait, so that its turns renew them; all of them, or none."""
@@ -144,7 +171,8 @@ class LedgerLifeline(Lifeline):
                 refused[name] = str(exc.located(node=name))
         return refused
 
-    def renewing(self, open_another: Callable[[], Ledger]) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def renewing(self, open_another: Callable[[], Ledger]) -> Iterator[None]:
         """Renews the leases from a thread while the body runs, however long one poll of it lasts.
 
         The thread has connections of its own, each for one turn: the task's is not made for two threads.
@@ -154,11 +182,21 @@ class LedgerLifeline(Lifeline):
             self.parent_lives()
             if time.monotonic() - self._checked < _FRESH_SECONDS:
                 return
-            # A ledger that is away for a moment is asked again; before a write it must answer.
-            with contextlib.suppress(Unreachable), open_another() as ledger:
-                self._renew(ledger)
+            # A ledger that is away or locked for a moment is asked again; before a write it must answer.
+            try:
+                with open_another() as ledger:
+                    self._renew(ledger)
+            except (Fenced, LeaseLost):
+                raise
+            except FleetError:
+                pass
 
-        return kept_alive(beat, interval=_RENEW_SECONDS)
+        self._beside = True
+        try:
+            with kept_alive(beat, interval=_RENEW_SECONDS):
+                yield
+        finally:
+            self._beside = False
 
     def foresee(self, nodes: tuple[str, ...]) -> None:
         """Take the leases now, and remember the evidence that is fresh: from here on the leases keep others away.

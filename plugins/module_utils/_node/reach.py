@@ -53,7 +53,7 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
 
     def look() -> int:
         for host, reason in ctx.lifeline.lost().items():
-            verdicts.setdefault(host, _refused(reason))
+            verdicts[host] = _refused(reason)
         open_hosts = [node for node in nodes if node[0] not in verdicts]
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             found = list(pool.map(lambda node: answers(node[1], node[2], params["connect_timeout"]), open_hosts))
@@ -76,6 +76,7 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
     seconds = round(time.monotonic() - started, 1)
     for host, _address, _port in nodes:
         verdicts.setdefault(host, {"ok": False, "seconds": seconds, "reason": reasons.get(host, "never asked")})
+    verdicts.update({host: _refused(reason) for host, reason in ctx.lifeline.confirm().items()})
     return Result(changed=False, data={"verdicts": verdicts})
 
 

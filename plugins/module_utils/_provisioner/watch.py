@@ -72,6 +72,7 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
             )
         except DeadlineExceeded:
             batch.time_is_up(float(params["timeout"]))
+        batch.give_up(ctx.lifeline.confirm())
     sent = {host: steps for host, steps in batch.steps.items() if steps}
     return Result(
         changed=bool(sent),
@@ -147,9 +148,7 @@ class _Batch:
 
     def poll(self) -> int:
         """Look at all open nodes once; returns how many are still without a verdict."""
-        for host, reason in self._ctx.lifeline.lost().items():
-            if host in self._open:
-                self._close(host, False, reason)
+        self.give_up(self._ctx.lifeline.lost())
         if not self._open:
             return 0
         found = self._seen()
@@ -165,6 +164,12 @@ class _Batch:
             self._send(step, nodes)
         self._progress()
         return len(self._open)
+
+    def give_up(self, lost: Mapping[str, str]) -> None:
+        """A host that another run has taken has no verdict but that, whatever was found before."""
+        for host, reason in lost.items():
+            if host in self.steps:
+                self._close(host, False, reason)
 
     def _seen(self) -> dict[str, NodeState] | None:
         """The nodes by their ids; None in an outage, which may pass."""

@@ -149,9 +149,9 @@ class _Watch:
             # The deadline is each node's own verdict, not the batch's failure.
             self._no_answer_at_all()
 
-    def give_up_lost(self) -> None:
+    def give_up(self, lost: Mapping[str, str]) -> None:
         """A host that another run has taken meanwhile is none of ours any more: no verdict, no evidence."""
-        for host, reason in self.ctx.lifeline.lost().items():
+        for host, reason in lost.items():
             for cluster in self.clusters:
                 cluster.hosts = [one for one in cluster.hosts if one.host != host]
             for one in self.hosts:
@@ -159,7 +159,7 @@ class _Watch:
                     one.refused, one.view, one.judgement = reason, None, Judgement(False, False, reason)
 
     def _poll(self) -> bool:
-        self.give_up_lost()
+        self.give_up(self.ctx.lifeline.lost())
         for cluster in self.clusters:
             cluster.look()
             if cluster.trouble is None:
@@ -269,7 +269,7 @@ def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:
     except FleetError as exc:
         exc.located(address=watch.clusters[0].driver.address if watch.clusters else "")
         raise
-    watch.give_up_lost()
+    watch.give_up(ctx.lifeline.confirm())
     verdicts = {host.host: watch.verdict(host) for host in watch.hosts}
     return Result(
         changed=bool(ctx.asked),

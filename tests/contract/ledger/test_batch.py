@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    DeadlineExceeded,
     Fenced,
+    FleetError,
     LeaseHeld,
     LeaseLost,
     NotOurs,
+    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
@@ -221,14 +225,87 @@ def test_the_beating_thread_stops_with_its_run(
         time.sleep(0.5)
 
 
+class Doors:
+    """Opens the ledger, unless something is in the way: one problem a turn."""
+
+    def __init__(self, ledger: Callable[[], Ledger], *problems: FleetError) -> None:
+        self._ledger = ledger
+        self.problems = list(problems)
+
+    def __call__(self) -> Ledger:
+        if self.problems:
+            raise self.problems.pop(0)
+        return self._ledger()
+
+
+@pytest.mark.parametrize("problem", [Unreachable("away"), DeadlineExceeded("locked"), BadAnswer("odd")])
 def test_a_ledger_that_is_away_for_a_moment_ends_no_wait(
-    url: str, ledger: Ledger, ids: dict[str, str], line: Callable[..., LedgerLifeline], impatient: None
+    url: str,
+    ledger: Ledger,
+    ids: dict[str, str],
+    line: Callable[..., LedgerLifeline],
+    impatient: None,
+    problem: FleetError,
 ) -> None:
     """The wait goes on; whoever writes meanwhile asks the ledger itself."""
-    nowhere = ["postgresql://x@/x?host=/nowhere"] * 2
+    doors = Doors(lambda: Ledger(url), problem, problem)
     mine = line(batch=True)
     mine.hold_each(HOSTS)
     last = ends(ledger, ids)
-    with mine.renewing(lambda: Ledger(nowhere.pop() if nowhere else url)):
+    with mine.renewing(doors):
         until(lambda: ends(ledger, ids) > last)
-    assert not nowhere and mine.lost() == {}
+    assert not doors.problems and mine.lost() == {}
+
+
+def test_the_beating_thread_of_one_node_ends_with_its_lease(
+    url: str,
+    ledger: Ledger,
+    ids: dict[str, str],
+    line: Callable[..., LedgerLifeline],
+    run: Callable[[], Holder],
+    impatient: None,
+) -> None:
+    mine = line()
+    mine.hold(("gpu001",))
+    steal(ledger, ids["gpu001"], run())
+    with pytest.raises(Fenced, match="no longer ours"), mine.renewing(lambda: Ledger(url)):
+        time.sleep(0.5)
+
+
+def test_the_waits_own_beat_asks_no_ledger_while_the_thread_renews_and_a_write_does(
+    ids: dict[str, str], ledger: Ledger, run: Callable[[], Holder], impatient: None
+) -> None:
+    doors = Doors(lambda: ledger)
+    mine = LedgerLifeline(
+        doors, run(), identify=ids.__getitem__, verb="node_wait", intent={}, default_node="gpu001", batch=True
+    )
+    mine.hold_each(HOSTS)
+    away = [Unreachable("away")] * 100
+    doors.problems = list(away)
+    time.sleep(0.2)  # more than one renewal
+    with mine.renewing(Doors(lambda: ledger, *away)):
+        mine.beat()
+        assert doors.problems == away
+        with pytest.raises(Unreachable):
+            mine.before_write("POST /on", destructive=False, nodes=("gpu001",))
+    with pytest.raises(Unreachable):
+        mine.beat()
+
+
+def test_a_loss_that_nobody_noticed_is_found_before_a_wait_ends(
+    ledger: Ledger, ids: dict[str, str], run: Callable[[], Holder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doors = Doors(lambda: ledger)
+    mine = LedgerLifeline(
+        doors, run(), identify=ids.__getitem__, verb="node_wait", intent={}, default_node="gpu001", batch=True
+    )
+    assert mine.confirm() == {}
+    mine.hold_each(HOSTS)
+    steal(ledger, ids["gpu002"], run())
+    assert mine.lost() == {}
+    doors.problems = [Unreachable("away")]
+    assert list(mine.confirm()) == ["gpu002"], "a ledger that is away for a moment is asked again"
+    monkeypatch.setattr(lifeline, "_CONFIRM_SECONDS", 0.0)
+    doors.problems = [Unreachable("away")]
+    with pytest.raises(Unreachable):
+        mine.confirm()

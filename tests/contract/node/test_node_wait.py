@@ -102,3 +102,16 @@ def test_the_module_by_itself() -> None:
         )  # fmt: skip
     result = json.loads(done.stdout)
     assert result["verdicts"]["n1"]["ok"] and result["changed"] is False, done.stderr
+
+
+class Losing(Lifeline):
+    def confirm(self) -> dict[str, str]:
+        return {"n1": "another run works on it"}
+
+
+def test_a_node_that_answered_and_was_lost_then_is_none_of_ours() -> None:
+    with greeting(b"SSH-2.0-x\r\n") as port:
+        nodes = [{"host": host, "address": "127.0.0.1", "port": port} for host in ("n1", "n2")]
+        verdicts = waited(*nodes, line=Losing())
+    assert verdicts["n1"] == {"ok": False, "seconds": 0.0, "reason": "another run works on it"}
+    assert verdicts["n2"]["ok"]

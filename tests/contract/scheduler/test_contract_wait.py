@@ -218,3 +218,17 @@ def test_check_mode_asks_nothing_to_leave(evicter: Any) -> None:
     node(evicter, name, "held")
     wait(evicter, name, check_mode=True)
     assert not evicter.leaving(job)
+
+
+def test_t1_a_node_that_was_lost_after_the_last_look_leaves_no_evidence(keeper: Any) -> None:
+    lost, kept = keeper.names[0], keeper.names[1]
+
+    class Losing(Line):
+        def confirm(self) -> dict[str, str]:
+            return {lost: "another run works on it"}
+
+    for name in (lost, kept):
+        node(keeper, name, "held")
+    found = wait(keeper, lost, kept, line=Losing())
+    assert verdict(found, kept)["ok"] and [event.node for event in found.events] == [kept]
+    assert not verdict(found, lost)["ok"] and verdict(found, lost)["reason"] == "another run works on it"

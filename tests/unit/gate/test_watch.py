@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     now_utc,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 
 PROFILE = {"sku": "test-sku", "digest": "sha256:" + "0" * 64}
 
@@ -90,7 +90,28 @@ def make(tmp_path: Path) -> Iterator[Callable[[str], Node]]:
         node.stop()
 
 
-def wait(*nodes: Node, timeout: Optional[float] = None, grace: float = 0.3, check: bool = False) -> dict[str, Any]:
+class Losing(Lifeline):
+    """Tells of the loss of n1 at this look, counted from 1; else only when it is asked at the end."""
+
+    def __init__(self, look: int = 0) -> None:
+        self.looks = 0
+        self._at = look
+
+    def lost(self) -> Mapping[str, str]:
+        self.looks += 1
+        return self.confirm() if self.looks == self._at else {}
+
+    def confirm(self) -> Mapping[str, str]:
+        return {"n1": "another run works on it"}
+
+
+def wait(
+    *nodes: Node,
+    timeout: Optional[float] = None,
+    grace: float = 0.3,
+    check: bool = False,
+    line: Optional[Lifeline] = None,
+) -> dict[str, Any]:
     by_name = {node.name: node for node in nodes}
     asked: list[str] = []
 
@@ -102,7 +123,7 @@ def wait(*nodes: Node, timeout: Optional[float] = None, grace: float = 0.3, chec
         "gate": "dcgm_gate", "nodes": [node.told for node in nodes], "timeout": timeout, "interval": 0.05,
         "grace": grace, "look": look,
     }  # fmt: skip
-    result = gate_wait(params, Context(check_mode=check))
+    result = gate_wait(params, Context(check_mode=check, lifeline=line))
     assert {event.node for event in result.events} == {
         host for host, one in result.data["verdicts"].items() if one["verdict"]
     }
@@ -217,3 +238,12 @@ def test_t1_a_node_for_which_no_job_was_started_is_told(make: Callable[[str], No
 def test_t1_check_mode_waits_for_nothing(make: Callable[[str], Node]) -> None:
     found = wait(make("n1"), check=True)
     assert finding(found["n1"]) == "check_mode" and found["asked"] == []
+
+
+@pytest.mark.parametrize("look", [0, 2])
+def test_t1_a_verdict_that_came_before_the_lease_was_lost_is_none(make: Callable[[str], Node], look: int) -> None:
+    node, other = make("n1"), make("n2")
+    node.answers(verdict_of())  # at the first look; the other's answer comes never
+    found = wait(node, other, timeout=0.3, line=Losing(look))
+    assert found["n1"] == {"ok": False, "verdict": "", "seconds": 0.0, "reason": "another run works on it"}
+    assert finding(found["n2"]) == "late"

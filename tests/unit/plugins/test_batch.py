@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, Fenced
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
@@ -31,6 +32,8 @@ class Batch:
         self.asked: list[list[dict[str, Any]]] = []
         self.task = str(uuid.uuid4())
         self.problem: Exception | None = None
+        self.told: dict[str, Any] = {}
+        self.stolen: list[str] = []
         self.hosts = {
             host: {"gpufleet_serial": f"S-{host}", **host_vars.get(host, {})} for host in (*HOSTS, "elsewhere")
         }
@@ -39,8 +42,11 @@ class Batch:
         self.asked.append([dict(node) for node in params["nodes"]])
         if self.problem is not None:
             raise self.problem
+        for host in self.stolen:
+            self.stolen_by_another(host)
+            ctx.lifeline.confirm()
         told = [Event("note", "told", {}, node["host"]) for node in params["nodes"]]
-        verdicts = {node["host"]: {"ok": True} for node in params["nodes"]}
+        verdicts = {node["host"]: {"ok": True, **self.told} for node in params["nodes"]}
         return Result(changed=True, data={"verdicts": verdicts}, events=told)
 
     def run(self, host: str = "gpu001", *, batch: tuple[str, ...] = HOSTS, **args: Any) -> dict[str, Any]:
@@ -56,6 +62,11 @@ class Batch:
         with sqlite3.connect(self.folder / "ledger.sqlite") as connection:
             (count,) = connection.execute("SELECT count(*) FROM events WHERE kind = 'note'").fetchone()
         return int(count)
+
+    def stolen_by_another(self, host: str) -> None:
+        with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger, ledger.transaction() as conn:
+            conn.execute(sa.text("UPDATE leases SET expires = 1"))
+        self.taken_by_another(host)
 
     def taken_by_another(self, host: str) -> None:
         with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger:
@@ -145,3 +156,18 @@ def test_t1_a_node_of_another_run_is_refused_alone(batch: Batch) -> None:
     [nodes] = batch.asked
     refused = {node["host"]: node.get("refused", "") for node in nodes}
     assert "theirs" in refused.pop("gpu002") and not any(refused.values())
+
+
+def test_t1_a_node_whose_lease_was_lost_has_no_verdict_no_step_and_no_event(batch: Batch) -> None:
+    batch.told = {"verdict": "pass", "step": "boot", "findings": ["x"], "seconds": 2.5, "reason": ""}
+    batch.stolen = ["gpu002"]
+    with Ledger(f"sqlite:///{batch.folder}/ledger.sqlite") as ledger:  # a machine that it does not know has no lease
+        nodes = [ledger.identify(host, aliases=[("serial", f"S-{host}")]) for host in HOSTS]
+    found = batch.run()
+    lost = found["verdicts"]["gpu002"]
+    assert "another run works on it" in lost.pop("reason")
+    assert lost == {"ok": False, "verdict": "", "step": "", "findings": [], "seconds": 0.0}
+    assert found["verdicts"]["gpu001"] == {"ok": True, **batch.told}
+    assert [event["node"] for event in found["events"]] == ["gpu001", "gpu003"]
+    with Ledger(f"sqlite:///{batch.folder}/ledger.sqlite") as ledger:
+        assert set(ledger.latest(nodes, "note")) == {nodes[0], nodes[2]}

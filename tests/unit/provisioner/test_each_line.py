@@ -216,6 +216,20 @@ class Line(Lifeline):
             raise NotOurs("another run's")
 
 
+class Losing(Lifeline):
+    def confirm(self) -> dict[str, str]:
+        return {"n1": "another run works on it"}
+
+
+@pytest.mark.parametrize("native", ["active", "cold", "going"])
+def test_t1_a_node_that_was_lost_has_no_verdict_but_that(native: str) -> None:
+    Memory.seen = {"n1": [at(native)], "n2": [at("active")]}
+    found = wait(lifeline=Losing()).data["verdicts"]
+    lost = found["n1"]
+    assert (lost["ok"], lost["reason"], lost["step"]) == (False, "another run works on it", "")
+    assert found["n2"]["ok"]
+
+
 def test_t1_what_proves_a_node_drained_is_looked_at_before_the_wait() -> None:
     Memory.seen = {host: [at("going" if host == "n2" else "new"), at("active")] for host in ("n1", "n2", "n3")}
     line = Line()
