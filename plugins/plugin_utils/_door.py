@@ -38,7 +38,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import discreet, passwords_in, redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
+    discreet,
+    known_secrets,
+    known_there,
+    redact,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -188,9 +193,8 @@ class VerbAction(ActionBase):
                 do=f"see ansible-doc gpufleet.baremetal.{self.NAME}",
             )
         params: dict[str, Any] = checked.validated_parameters
-        self._secrets = passwords_in(params) | {
-            str(params[name]) for name, option in self.SPEC.items() if option.get("no_log") and params.get(name)
-        }
+        secret = [name for name, option in self.SPEC.items() if option.get("no_log") and params.get(name)]
+        self._secrets = known_secrets(params, secret)
         return params
 
     def host_var(self, name: str, host: str = "") -> Any:
@@ -340,12 +344,12 @@ def _small(params: Mapping[str, Any]) -> dict[str, Any]:
 def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, Any]:
     """Mask known secrets, and logins of any kind, wherever a peer echoed one. Keys stay: results are documented."""
 
-    def clean(value: Any) -> Any:
+    def clean(value: Any, known: frozenset[str]) -> Any:
         if isinstance(value, dict):
-            return {key: clean(item) for key, item in value.items()}
+            return {key: clean(item, known_there(str(key), item, known)) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            return [clean(item) for item in value]
-        return discreet(value, secrets) if isinstance(value, str) else value
+            return [clean(item, known) for item in value]
+        return discreet(value, known) if isinstance(value, str) else value
 
-    cleaned: dict[str, Any] = clean(result)
+    cleaned: dict[str, Any] = clean(result, secrets)
     return cleaned

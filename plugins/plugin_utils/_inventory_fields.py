@@ -9,13 +9,16 @@ and whatever it is, it is text or data of the source, and never a template.
 
 from __future__ import annotations
 
+import keyword
 import re
 import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.vars.reserved import get_reserved_names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as identity
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, SECRET_WORDS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
@@ -34,6 +37,18 @@ CHECKED: dict[str, str] = {
 }
 #: Names of variables that mean something to Ansible or to the roles, and are free for nobody else.
 _RESERVED = ("gpufleet_", "ansible_")
+#: What ansible-core sets itself, or its templates read as a word of their own; nobody's variable can take their place.
+_TAKEN = frozenset(get_reserved_names()) | frozenset(
+    {
+        "hostvars", "groups", "group_names", "inventory_hostname", "inventory_hostname_short", "inventory_dir",
+        "inventory_file", "playbook_dir", "play_hosts", "omit", "vars", "environment", "role_name", "role_names",
+        "role_path", "role_uuid", "parent_role_names", "parent_role_paths", "dependent_role_names",
+        "play_role_names", "item", "loop", "lookup", "query", "q", "now", "undef", "self", "caller", "varargs",
+        "kwargs", "super", "true", "false", "none",
+    }
+)  # fmt: skip
+#: Variables whose text may be what a board says that has none.
+_MAY_BE_NOTHING = {"gpufleet_serial": identity.serial, "gpufleet_system_uuid": identity.uuid}
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
@@ -59,6 +74,8 @@ class Fields:
         if name not in CHECKED and (name.startswith(_RESERVED) or not _OWN_NAME.match(name)):
             raise self._error(name, f"no variable that a source may fill; these are {', '.join(sorted(CHECKED))}"
                               " and names of your own")  # fmt: skip
+        if name in _TAKEN or keyword.iskeyword(name):
+            raise self._error(name, "a name of Ansible's own; choose another one")
         if any(word in name for word in SECRET_WORDS):
             raise self._error(name, "a secret has no place in an inventory")
         try:
@@ -82,6 +99,7 @@ class Fields:
 
         :raises ConfigError: for what the variable cannot be, with the place of the record.
         """
+        picked = {name: value for name, value in picked.items() if not _is_nothing(name, value)}
         for name, value in picked.items():
             if value not in (None, ""):
                 record.variables[name] = self._checked(name, value, record.where) if name in CHECKED else value
@@ -104,3 +122,12 @@ class Fields:
         if trouble:
             raise self._error(name, trouble, place=place)
         return cells.value(CHECKED[name], text)
+
+
+def _is_nothing(name: str, value: Any) -> bool:
+    if name not in _MAY_BE_NOTHING or not isinstance(value, str):
+        return False
+    try:
+        return not _MAY_BE_NOTHING[name](value)
+    except ValueError:
+        return False

@@ -9,11 +9,13 @@ both rows: a fleet in which two machines were taken for one is wiped by mistake.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, MACS, UNIQUE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
 #: Names of variables that group variables may fill as well.
@@ -143,4 +145,31 @@ def join(sources: Sequence[tuple[Sequence[Record], bool]]) -> tuple[list[Machine
     left_out: list[Record] = []
     for records, join_only in sources:
         left_out += joined.add_source(records, join_only=join_only)
+    _unique(joined.machines)
     return joined.machines, left_out
+
+
+def _unique(machines: Sequence[Machine]) -> None:
+    """What may stand in one row of a list only belongs to one machine only, whoever filled it."""
+    first: dict[tuple[str, str], tuple[Machine, str]] = {}
+    for machine in machines:
+        for key, variable, value in _told_apart(machine.variables()):
+            other, its_own = first.setdefault(key, (machine, variable))
+            if other is not machine:
+                raise ConfigError(
+                    f"two machines have the {variable} {value}" + (f" ({its_own})" if its_own != variable else ""),
+                    seen=f"{other.where}; {machine.where}",
+                    do="correct one of them: it belongs to one machine only",
+                )
+
+
+def _told_apart(variables: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str, Any]]:
+    for column in UNIQUE:
+        variable = COLUMNS[column][0]
+        value = variables.get(variable)
+        if not variable or value in (None, ""):
+            continue
+        text = cells.same(column, str(value))
+        if column == "bmc_ip":  # several systems may have one BMC, and each then has its name there
+            text += f" {variables.get('gpufleet_bmc_system_id') or ''}"
+        yield ("mac" if column in MACS else column, text), variable, value

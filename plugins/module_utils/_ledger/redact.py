@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
@@ -22,9 +24,26 @@ _SECRET_NAME = re.compile(
 )
 #: Names that match the above and are no secrets.
 _HARMLESS = frozenset({"hold_token", "token_prefix", "passport_public_keys"})
-_URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s:]*:(?P<password>[^/@\s]*)@", re.I)
-#: What peers echo of a request's headers.
-_HTTP_LOGIN = re.compile(r"\b(?P<scheme>Basic|Bearer)\s+[A-Za-z0-9+/=._~-]{8,}")
+#: Names whose values tell a thing apart: with a part of them masked, what is held or enrolled is found by nobody.
+_IDENTIFIER = re.compile(r"(^hold|hold_token|known_token|provisioner_id|deploy_id|node_ids?|digest|sha256)$")
+#: A password may hold what the rules of URLs forbid there, so the login ends at the last "@"; but "host:5000/" is a
+#: host with its port, and "@sha256:" begins an image's digest.
+_URL_LOGIN = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>(?!\[)[^/@\s:]*):(?!\d{1,5}/)"
+    r"(?P<password>[^/@\s]*(?:[/@](?:(?!://)[^\s\"'<>,])*)?)@(?!sha\d+:)",
+    re.I,
+)
+#: A token in place of a login. Of other schemes it is a user's name.
+_URL_TOKEN = re.compile(r"(?P<scheme>https?://)(?P<token>[^/@\s:?#]+):?@", re.I)
+#: What peers echo of a request's headers. Outside of a header, "basic" and "bearer" are words of a sentence as well.
+_HTTP_LOGIN = re.compile(
+    r"(?P<scheme>(?i:\bauthorization[\"'\s:=]+(?:basic|bearer))\s+(?=\S{4})"
+    r"|\b(?:Basic|Bearer)\s+(?=[A-Za-z0-9+/=._~-]{8})"
+    r"|\b(?i:basic|bearer)\s+(?=[A-Za-z0-9+/=._~-]{8})(?=[a-z+/._~-]*[A-Z0-9=]))[A-Za-z0-9+/=._~-]+"
+)
+_OAUTH = re.compile(r"(?P<name>\boauth_(?:signature|token|token_secret)[\"']?\s*[=:]\s*[\"']?)[^\"'\s,;&]+", re.I)
+#: Shorter words stand in identifiers and sentences by chance.
+_SHORTEST = 8
 
 
 def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
@@ -33,7 +52,7 @@ def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
         return {
             mask(str(key), secrets): MASK
             if _SECRET_NAME.search(str(key)) and str(key) not in _HARMLESS and item not in (None, "", [], {})
-            else redact(item, secrets=secrets)
+            else redact(item, secrets=known_there(str(key), item, secrets))
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -46,20 +65,57 @@ def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
     return discreet(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), secrets)
 
 
+def known_there(name: str, value: Any, secrets: frozenset[str]) -> frozenset[str]:
+    """The secrets that are looked for under this name: none in what identifies something."""
+    return frozenset() if _IDENTIFIER.search(name) and isinstance(value, (str, int)) else secrets
+
+
 def discreet(text: str, secrets: frozenset[str]) -> str:
     """The text without logins in URLs and headers, whose they may be, and without the known secrets."""
-    text = _URL_LOGIN.sub(lambda match: match.group("scheme") + MASK + "@", text)
-    return mask(_HTTP_LOGIN.sub(lambda match: f"{match.group('scheme')} {MASK}", text), secrets)
+    for form in (_URL_LOGIN, _URL_TOKEN):
+        text = form.sub(lambda match: match.group("scheme") + MASK + "@", text)
+    text = _OAUTH.sub(lambda match: match.group("name") + MASK, text)
+    return mask(_HTTP_LOGIN.sub(lambda match: match.group("scheme") + MASK, text), secrets)
+
+
+def known_secrets(params: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]:
+    """What is secret in a verb's options, of which the named ones are secret as a whole; as peers may repeat it."""
+    found = {str(params[name]) for name in names}
+    for name in names:
+        if name.endswith("api_key"):  # MAAS sends the parts of its key one by one
+            found.update(part for part in str(params[name]).split(":") if len(part) >= _SHORTEST)
+        user = params.get(name.replace("password", "username")) if name.endswith("password") else None
+        if user:
+            found.add(_in_base64(str(user), str(params[name])))
+    return passwords_in(params) | found
 
 
 def passwords_in(value: Any) -> frozenset[str]:
-    """The passwords of the URLs in a JSON-like value: the server that they are for may repeat them."""
+    """The passwords of the URLs in a JSON-like value: the server that they are for may repeat them.
+
+    Short ones are left out: the URL itself is masked by its form.
+    """
     if isinstance(value, dict):
         return frozenset().union(*map(passwords_in, value.values()))
     if isinstance(value, (list, tuple)):
         return frozenset().union(*map(passwords_in, value))
-    found = {match.group("password") for match in _URL_LOGIN.finditer(value)} if isinstance(value, str) else set()
-    return frozenset(form for word in found if word for form in (word, unquote(word)))
+    found = _in_url(value) if isinstance(value, str) else set()
+    return frozenset(form for word in found for form in (word, unquote(word)) if len(form) >= _SHORTEST)
+
+
+def _in_url(text: str) -> set[str]:
+    found = {match.group("token") for match in _URL_TOKEN.finditer(text)}
+    for match in _URL_LOGIN.finditer(text):
+        password = match.group("password")
+        # Of a path with an "@" in it, the password is what stands before the host.
+        words = {password, password.partition("@")[0], password.partition("/")[0].rpartition("@")[0]}
+        found |= words | {_in_base64(unquote(match.group("user")), unquote(word)) for word in words if word}
+    return found
+
+
+def _in_base64(user: str, password: str) -> str:
+    """As the header has it, whatever the padding."""
+    return b64encode(f"{user}:{password}".encode()).decode().rstrip("=")
 
 
 def mask(text: str, secrets: frozenset[str]) -> str:

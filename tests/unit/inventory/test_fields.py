@@ -26,6 +26,10 @@ RAW = {
     "ram": 2048,
     "empty": "",
     "bell": "a\u0007b",
+    "c1": "a\u009bb",
+    "turned": "a\u202eb",
+    "paragraph": "a\u2029b",
+    "no_uuid": "03000200-0400-0500-0006-000700080009",
 }
 
 
@@ -78,7 +82,6 @@ def test_names_of_ones_own_take_whatever_is_there() -> None:
 @pytest.mark.parametrize(
     ("variable", "expression", "why"),
     [
-        ("gpufleet_serial", "serials.none", "no serial"),
         ("gpufleet_serial", "serials.big", "spreadsheet"),
         ("gpufleet_serial", "locked", "a text is wanted"),
         ("gpufleet_serial", "cards", "a text is wanted"),
@@ -86,6 +89,9 @@ def test_names_of_ones_own_take_whatever_is_there() -> None:
         ("gpufleet_system_uuid", "zone.name", "not a UUID"),
         ("gpufleet_provisioner", "zone.name", "ironic"),
         ("gpufleet_sku", "bell", "control character"),
+        ("gpufleet_sku", "c1", "control character"),
+        ("gpufleet_sku", "turned", "control character"),
+        ("gpufleet_sku", "paragraph", "control character"),
         ("gpufleet_bmc_address", "'10.0.0.999'", "not an IP"),
         ("ansible_host", "network.all", "no single"),
     ],
@@ -117,6 +123,22 @@ def test_what_a_cell_may_not_hold_an_expression_may_not_find(variable: str, expr
 def test_a_wrong_option_is_told_before_anything_is_asked(fields: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         Fields(fields, "source 1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hostvars", "omit", "inventory_hostname", "group_names", "groups", "playbook_dir", "environment", "vars", "when"],
+)
+def test_t1_a_name_of_ansibles_own_is_filled_by_no_source(name: str) -> None:
+    with pytest.raises(ConfigError, match="Ansible's own"):
+        Fields({name: "zone.name"}, "source 1")
+
+
+def test_t1_what_a_board_says_that_has_none_is_nothing_found() -> None:
+    known = Record("here", serial="OLD", system_uuid=UUID, variables={"gpufleet_serial": "OLD"})
+    found = filled({"gpufleet_serial": "serials.none", "gpufleet_system_uuid": "no_uuid"}, known)
+    assert (found.serial, found.system_uuid, found.variables) == ("OLD", UUID, {"gpufleet_serial": "OLD"})
+    assert filled({"gpufleet_serial": "serials.none"}).variables == {}
 
 
 def test_an_expression_that_fails_on_a_record_is_told() -> None:

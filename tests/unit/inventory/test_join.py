@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
@@ -54,6 +55,29 @@ def test_what_is_not_one_clear_match_names_both_rows(first: list[Record], second
     with pytest.raises(ConfigError) as error:
         join([(first, False), (second, False)])
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"gpufleet_bmc_address": "10.0.0.5"}, {"gpufleet_bmc_address": "10.0.0.5/24"}),
+        ({"gpufleet_node_id": "5AC0"}, {"gpufleet_node_id": "5ac0"}),
+        ({"gpufleet_provisioner_id": "p1"}, {"gpufleet_provisioner_id": "p1"}),
+        ({"ansible_host": "10.0.0.5"}, {"ansible_host": "10.0.0.5"}),
+        ({"csv_bmc_mac": M1}, {"gpufleet_boot_mac": M1}),
+    ],
+)
+def test_t1_what_belongs_to_one_machine_only_is_not_filled_into_two(one: Any, other: Any) -> None:
+    rows = [row("a1", "S1", "", **one), row("a2", "S2", "", **other)]
+    with pytest.raises(ConfigError, match="two machines have the .*a1; a2"):
+        join([(rows, False)])
+    with pytest.raises(ConfigError, match="two machines have the .*a1; a2"):
+        join([(rows[:1], False), (rows[1:], False)])
+
+
+def test_t1_systems_of_one_bmc_are_told_apart_by_their_names_there() -> None:
+    rows = [row(f"a{n}", f"S{n}", gpufleet_bmc_address="h", gpufleet_bmc_system_id=str(n)) for n in (1, 2)]
+    assert len(join([(rows, False)])[0]) == 2
 
 
 def test_what_boards_say_without_a_serial_joins_nothing() -> None:
