@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard, registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import watch as verb
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted, of_batch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline, Result
 
 RUN, OTHER = "gpufleet:r1:work", "gpufleet:r9:work"
@@ -335,19 +335,6 @@ def test_t1_what_a_driver_cannot_do_is_not_asked_of_it(
         guard.can(driver, {option: {"a": "b"}})
 
 
-# -- what is wanted --------------------------------------------------------------------------------------------------
-
-IMAGE = {"name": "hpc", "version": "1.4", "url": "http://x/hpc", "sha256": "a" * 64}
-
-
-@pytest.mark.parametrize("key", ["name", "version", "url", "sha256", "deploy_id"])
-def test_t1_a_note_of_another_image_or_deployment_is_not_of_this_one(key: str) -> None:
-    image = Image.of({**IMAGE, "deploy_id": "d1"})
-    assert image is not None and image.is_noted(image.identity())
-    assert not image.is_noted({**image.identity(), key: "other"})
-    assert not image.is_noted({name: value for name, value in image.identity().items() if name != key})
-
-
 # -- one writer at a time --------------------------------------------------------------------------------------------
 
 
@@ -398,24 +385,6 @@ def test_t1_locks_that_others_could_take_are_none(serial: None, tmp_path: Any, m
     driver = Memory({}, Context())
     with pytest.raises(ConfigError, match="alone"), turns.turn(driver, driver.ctx):
         raise AssertionError("the folder is not ours alone")
-
-
-# -- entries of a batch ----------------------------------------------------------------------------------------------
-
-
-def test_t1_an_entry_of_a_batch_is_read_whole() -> None:
-    item = {"host": "n1", "serial": "S1", "boot_mac": "m", "known_runs": ["r1"], "image": IMAGE, "deploy_id": "d1"}
-    for erase in (True, False):
-        found = of_batch(item, {"erase": erase, "run_id": "r2"}, "memory", ("name", "version", "url"))
-        assert found.runs == frozenset({"r1"}) and found.run == "r2" and found.erase is erase
-        assert found.image is not None and found.image.deploy_id == "d1"
-    assert of_batch({"host": "n1"}, {}, "memory", ()).runs is None
-
-
-@pytest.mark.parametrize("key", ["name", "version", "url"])
-def test_t1_an_image_has_all_that_its_driver_needs(key: str) -> None:
-    with pytest.raises(ConfigError, match=key):
-        Image.of({name: value for name, value in IMAGE.items() if name != key}, needs=("name", "version", "url"))
 
 
 def test_t1_a_state_that_no_table_knows_needs_a_person() -> None:
