@@ -27,7 +27,7 @@ from .conftest import RedfishRig
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 #: What the modules' documentation says that they need.
-DECLARED = ("sushy", "pyghmi")
+DECLARED = ("sushy", "pyghmi", "netaddr")
 
 
 class Play:
