@@ -24,6 +24,7 @@ properties.load(ci=skips.in_ci())
 MARKERS = {
     "rack": "needs the built-in rack, running (make rack-up)",
     "slow": "takes more than a few seconds; left out of make test-fast",
+    "unproven": "written, and not yet seen to pass on the rack; run by make e2e-unproven alone",
     "needs_root": "needs root: namespaces, mounts or low ports",
 }
 # What starts other people's programs (Slurm, Ironic, a BMC emulator, a database server), by fixture or by parameter.

@@ -173,6 +173,7 @@ def denials() -> int:
 # -- peers that repeat what they were told -------------------------------------------------------------------------
 
 
+@pytest.mark.unproven
 def test_t1_a_bmc_that_repeats_the_login_tells_nobody(words: dict[bytes, str]) -> None:
     """In messages, results, the ledger's note of what stopped the run, and the report that is made of it."""
     lab.fault("gpu001", "bmc_echoes")
@@ -246,6 +247,7 @@ def echo() -> Iterator[str]:
     thread.join()
 
 
+@pytest.mark.unproven
 def test_t1_an_image_server_that_repeats_the_login_tells_nobody(
     day0: tuple[lab.Run, CommandLines], echo: str, wrong: Any, words: dict[bytes, str]
 ) -> None:
