@@ -103,7 +103,6 @@ def late(mended: lab.Run) -> lab.Run:
     return lab.play("day2_recycle")
 
 
-@pytest.mark.unproven
 def test_a_clock_that_is_off_is_found_and_refused(late: lab.Run) -> None:
     assert late.rc == 2, late.tail()
     for task in ("Compare the running image with the declared one", "Prove that the declared image runs"):
@@ -170,7 +169,6 @@ def test_t1_a_network_boot_is_ordered_of_the_bmc_and_proven_by_the_node(ours: No
     assert set(paths) == {"chassis/boot", "chassis/power"}, paths
 
 
-@pytest.mark.unproven
 def test_t1_a_boot_from_the_disk_or_over_another_port_proves_nothing(ours: None) -> None:
     lab.fault("gpu002", "boots_other_port")
     lab.fault("gpu004", "ignore_netboot")
