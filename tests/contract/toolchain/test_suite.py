@@ -139,6 +139,7 @@ def test_t4_a_run_that_is_killed_has_told_what_failed_and_what_was_running(suite
         [*suite.command(HANGS), *workers], cwd=tmp_path, env=settings, stdout=subprocess.DEVNULL, start_new_session=True
     )
     wait_for(lambda: notes.exists() and "test_hangs" in notes.read_text() and "one is not two" in notes.read_text())
+    wait_for(lambda: any('"ends"' in line and "test_bad" in line for line in notes.read_text().splitlines()))
     os.killpg(process.pid, 9)
     process.wait()
     said = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
