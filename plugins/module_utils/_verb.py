@@ -14,7 +14,7 @@ Only the second has a lifeline to the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -29,6 +29,10 @@ class Lifeline:
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         """Called before each write. Raises if we may not. Returns the id of the evidence that allowed it."""
         return None
+
+    def hold(self, nodes: Sequence[str]) -> None:
+        """Called before a wait that comes before a write: from here on nobody else works on these nodes. Raises if
+        another run does."""
 
     def foresee(self, nodes: tuple[str, ...]) -> None:
         """Called before a long wait on whose way destructive writes may become due: what proves them is fresh now."""

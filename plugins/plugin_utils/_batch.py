@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -112,7 +112,11 @@ class BatchAction(VerbAction):
         # Two calls of one task may ask different things: a loop, or an option that is a template. What was filled in
         # from host variables is not what is asked: it is in ``nodes`` for each host.
         asked = {key: value for key, value in self._task.args.items() if key != "nodes"}
-        with _elected(f"{self._task._uuid} {json.dumps(asked, sort_keys=True, default=str)}", self._line.beat) as seat:
+        name = f"{self._task._uuid} {json.dumps(asked, sort_keys=True, default=str)}"
+        with ExitStack() as seats:
+            # As long as the one who was elected works, and as safely as there: a ledger that is away ends no wait.
+            with self._renewing():
+                seat = seats.enter_context(_elected(name, self._line.beat))
             known = seat.answer_for(self._host, hosts)
             if known is not None:
                 return {**known, "asked": [], "events": []}
@@ -129,9 +133,7 @@ class BatchAction(VerbAction):
 
     def _watched(self, params: dict[str, Any], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """The answer, with the leases renewed meanwhile; a host whose lease was lost has no verdict but that."""
-        if not self.ids or self._task.check_mode:
-            return ask(params)
-        with self._line.renewing(functools.partial(Ledger, self.ledger().url)):
+        with self._renewing():
             answer = ask(params)
         verdicts = answer.get("verdicts") or {}
         lost = self._line.lost()
@@ -144,6 +146,12 @@ class BatchAction(VerbAction):
             events = answer.get("events") or []
             answer["events"] = [event for event in events if (event.get("node") or self._host) not in lost]
         return answer
+
+    def _renewing(self) -> AbstractContextManager[None]:
+        """The leases of this call, where it has any, are renewed from a thread."""
+        if not self.ids or self._task.check_mode:
+            return nullcontext()
+        return self._line.renewing(functools.partial(Ledger, self.ledger().url))
 
 
 def _succeeded(result: Any, host: str) -> bool:

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     LeaseHeld,
     LeaseLost,
     NotOurs,
+    unexpected,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start
@@ -79,11 +80,13 @@ class LedgerLifeline(Lifeline):
         self._managed_by = managed_by
         self._batch = batch
         self._leases: dict[str, leases.Lease] = {}
-        self._lost: dict[str, LeaseLost] = {}
+        self._lost: dict[str, FleetError] = {}
         #: Two threads renew the leases of a batch.
         self._lock = threading.Lock()
         #: Does a thread renew them now?
         self._beside = False
+        #: Why nothing may be written any more, where all nodes share one fate.
+        self._over: Fenced | None = None
         self._evidence: dict[str, str] = {}
         self._intended: set[str] = set()
         self._maintained: set[str] = set()
@@ -116,6 +119,8 @@ class LedgerLifeline(Lifeline):
     def beat(self) -> None:
         """With a thread that renews beside it, a wait asks no ledger: one that is away for a moment must not end it."""
         self.parent_lives()
+        if self._over is not None:
+            raise self._over
         if self._beside:
             return
         if self._leases and time.monotonic() - self._checked > _RENEW_SECONDS:
@@ -146,50 +151,48 @@ class LedgerLifeline(Lifeline):
             )
         return self.lost()
 
-    def hold(self, names: Sequence[str]) -> None:
+    def hold(self, nodes: Sequence[str]) -> None:
         """Take the leases before a long wait, so that its turns renew them; all of them, or none."""
         self.parent_lives()
-        self._still_ours(names)
-        new = [name for name in names if name not in self._leases]
+        self._still_ours(nodes)
+        new = [name for name in nodes if name not in self._leases]
         if new:
             self._first_write(new, "")
 
     def hold_each(self, names: Sequence[str]) -> dict[str, str]:
-        """Take the leases of a batch; what was in the way, for each node on which another run works."""
+        """Take the leases of a batch; what was in the way, for each node on which another run works.
+
+        In one transaction, however many they are: of leases that are taken one after the other, the first ones
+        expire before the last ones are there.
+        """
         self.parent_lives()
-        try:
-            self.hold(names)
-            return {}
-        except (LeaseHeld, Fenced):
-            pass  # one of them: which one is found by asking for each
-        refused = {}
-        for name in names:
-            self.parent_lives()
-            try:
-                self.hold([name])
-            except (LeaseHeld, Fenced) as exc:
-                refused[name] = str(exc.located(node=name))
-        return refused
+        refused: dict[str, FleetError] = {name: self._lost[name] for name in names if name in self._lost}
+        new = [name for name in names if name not in self._leases and name not in refused]
+        if new:
+            self._first_write(new, "", refused)
+        return {name: str(refused[name].located(node=name)) for name in names if name in refused}
 
     @contextlib.contextmanager
     def renewing(self, open_another: Callable[[], Ledger]) -> Iterator[None]:
         """Renews the leases from a thread while the body runs, however long one poll of it lasts.
 
-        The thread has connections of its own, each for one turn: the task's is not made for two threads.
+        The thread has connections of its own, each for one turn: the task's is not made for two threads. What ends it
+        ends the leases: nobody else renews them, and the body must not go on as if somebody did.
         """
 
         def beat() -> None:
             self.parent_lives()
             if time.monotonic() - self._checked < _FRESH_SECONDS:
                 return
-            # A ledger that is away or locked for a moment is asked again; before a write it must answer.
             try:
                 with open_another() as ledger:
                     self._renew(ledger)
-            except (Fenced, LeaseLost):
+            except Fenced:
                 raise
             except FleetError:
-                pass
+                pass  # a ledger that is away or locked for a moment is asked again; before a write it must answer
+            except Exception as exc:  # whatever it is, nothing was renewed
+                self._unrenewed(exc)
 
         self._beside = True
         try:
@@ -219,14 +222,21 @@ class LedgerLifeline(Lifeline):
                 do="run again: nothing more is written by this worker",
             )
 
-    def _first_write(self, names: Sequence[str], what: str) -> None:
+    def _first_write(self, names: Sequence[str], what: str, refused: dict[str, FleetError] | None = None) -> None:
+        """:param refused: takes up what stands in the way of a node; without it one such node stops all."""
         ledger = self._open()
         ids = {name: self._identify(name) for name in names}
+        began = time.monotonic()
         taken = {}
         with ledger.transaction() as conn:
             # In one order for every run, or two batches could wait for each other.
             for name, node_id in sorted(ids.items(), key=lambda item: item[1]):
-                taken[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
+                try:
+                    taken[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
+                except (LeaseHeld, Fenced) as exc:  # it has read alone: the transaction is whole
+                    if refused is None:
+                        raise
+                    refused[name] = exc
             if what:
                 intents = self._intents(ids.values(), what)
                 ledger.append_in(conn, self._holder.run_id, intents, secrets=self._secrets)
@@ -236,7 +246,7 @@ class LedgerLifeline(Lifeline):
         if what:
             self._intended.update(names)
         if alone:  # else nobody has looked at the others now
-            self._checked = time.monotonic()
+            self._checked = began
 
     def _intents(self, node_ids: Iterable[str], what: str) -> list[tuple[str, Event]]:
         intent = Event("intent", self._verb, {**self._intent, "write": what})
@@ -246,29 +256,50 @@ class LedgerLifeline(Lifeline):
         """:raises Fenced: where a lease is gone; in a batch it is noted, and concerns that node alone."""
         with self._lock:
             held = dict(self._leases)
+        began = time.monotonic()
         gone = leases.renew(ledger, list(held.values()), self._holder)
-        self._checked = time.monotonic()
-        for name, mine in held.items():
-            if mine.node_id in gone:
-                self._gone(name, mine, gone[mine.node_id])
+        self._give_up({name: self._gone(name, mine, gone) for name, mine in held.items() if mine.node_id in gone})
+        # Last: whoever sees that the leases were looked at sees also which of them are lost.
+        self._checked = began
 
-    def _gone(self, name: str, mine: leases.Lease, seen: str) -> None:
-        error = (LeaseLost if self._batch else Fenced)(
+    def _gone(self, name: str, mine: leases.Lease, gone: Mapping[str, str]) -> FleetError:
+        return (LeaseLost if self._batch else Fenced)(
             "the node's lease is no longer ours: another run works on it",
             node=name,
             wanted=f"lease number {mine.fencing} of {mine.run_id}",
-            seen=seen,
+            seen=gone[mine.node_id],
             do="run again: the new run reads the node's state afresh",
             details={"node_id": mine.node_id},
         )
-        if not isinstance(error, LeaseLost):
-            raise error
+
+    def _unrenewed(self, exc: Exception) -> None:
+        """Nobody knows any more whose the leases are: all of them count as lost, and it is told why."""
+        seen = unexpected(exc).what
         with self._lock:
-            self._lost[name] = error
-            self._leases.pop(name, None)
+            held = list(self._leases)
+        error = LeaseLost if self._batch else Fenced
+        told = "the node's lease could not be renewed, and counts as lost"
+        do = "run again; if it comes back, report it: this is a defect of the collection or of the ledger's database"
+        self._give_up({name: error(told, node=name, wanted="the lease renewed", seen=seen, do=do) for name in held})
+
+    def _give_up(self, lost: Mapping[str, FleetError]) -> None:
+        """:raises Fenced: where the nodes share one fate, for then the task's own end is due."""
+        for error in lost.values():
+            if isinstance(error, Fenced):
+                self._over = error
+                raise error
+        with self._lock:
+            for name, error in lost.items():
+                self._lost[name] = error
+                self._leases.pop(name, None)
 
     def _still_ours(self, names: Sequence[str]) -> None:
-        """:raises LeaseLost: naming the first whose lease was lost."""
+        """:raises LeaseLost: naming the first whose lease was lost.
+
+        :raises Fenced: where all nodes share one fate, and a lease is lost.
+        """
+        if self._over is not None:
+            raise self._over
         with self._lock:
             lost = [self._lost[name] for name in names if name in self._lost]
         if lost:

@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from contract.ledger.leased import HOSTS
 from postgresql import Server, obstacle, running
 
 
@@ -31,3 +39,46 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     schema = f"t{uuid.uuid4().hex}"
     server.statement(f"CREATE SCHEMA {schema}")
     return server.url(schema)
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ids(ledger: Ledger) -> dict[str, str]:
+    return {host: ledger.identify(host, aliases=[("serial", f"SN-{host}")]) for host in HOSTS}
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[], Holder]]:
+    """Makes runs: real processes that live until the test ends."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> Holder:
+        process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        started.append(process)
+        return this_run(process.pid)
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def line(ledger: Ledger, ids: dict[str, str], run: Callable[[], Holder]) -> Callable[..., LedgerLifeline]:
+    def make(**more: Any) -> LedgerLifeline:
+        options: dict[str, Any] = {"verb": "provisioner_wait", "intent": {}, "default_node": "gpu001", **more}
+        return LedgerLifeline(lambda: ledger, run(), identify=ids.__getitem__, **options)
+
+    return make
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renewed several times a second, so that a test sees it."""
+    monkeypatch.setattr(lifeline, "_RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)

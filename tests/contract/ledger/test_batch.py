@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
@@ -24,56 +20,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
-
-HOSTS = ("gpu001", "gpu002", "gpu003")
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    with Ledger(url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def ids(ledger: Ledger) -> dict[str, str]:
-    return {host: ledger.identify(host, aliases=[("serial", f"SN-{host}")]) for host in HOSTS}
-
-
-@pytest.fixture
-def run() -> Iterator[Callable[[], Holder]]:
-    """Makes runs: real processes that live until the test ends."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin() -> Holder:
-        process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-        started.append(process)
-        return this_run(process.pid)
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture
-def line(ledger: Ledger, ids: dict[str, str], run: Callable[[], Holder]) -> Callable[..., LedgerLifeline]:
-    def make(**more: Any) -> LedgerLifeline:
-        options: dict[str, Any] = {"verb": "provisioner_wait", "intent": {}, "default_node": "gpu001", **more}
-        return LedgerLifeline(lambda: ledger, run(), identify=ids.__getitem__, **options)
-
-    return make
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renewed several times a second, so that a test sees it."""
-    monkeypatch.setattr(lifeline, "_RENEW_SECONDS", 0.1)
-    monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)
+from contract.ledger.leased import HOSTS, steal, take
 
 
 def ends(ledger: Ledger, ids: dict[str, str]) -> float:
@@ -83,18 +35,6 @@ def ends(ledger: Ledger, ids: dict[str, str]) -> float:
 
 def until(true: Callable[[], object]) -> None:
     wait_until(true, bool, timeout=60, interval=0.05, wanted="it")
-
-
-def take(ledger: Ledger, node_id: str, holder: Holder) -> lease.Lease:
-    with ledger.transaction() as conn:
-        return lease.take_in(conn, ledger, node_id, holder)
-
-
-def steal(ledger: Ledger, node_id: str, thief: Holder) -> None:
-    """As a run does whose patience outlasted the lease."""
-    with ledger.transaction() as conn:
-        conn.execute(sa.text("UPDATE leases SET expires = 1 WHERE node_id = :node"), {"node": node_id})
-    take(ledger, node_id, thief)
 
 
 # -- what a node is asked for ------------------------------------------------------------------------------------------

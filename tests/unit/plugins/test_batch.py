@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, Fenced
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
@@ -34,6 +39,9 @@ class Batch:
         self.problem: Exception | None = None
         self.told: dict[str, Any] = {}
         self.stolen: list[str] = []
+        #: Both set by a test in which somebody works for long: its work has begun; it may end.
+        self.working: threading.Event | None = None
+        self.patience = threading.Event()
         self.hosts = {
             host: {"gpufleet_serial": f"S-{host}", **host_vars.get(host, {})} for host in (*HOSTS, "elsewhere")
         }
@@ -42,6 +50,9 @@ class Batch:
         self.asked.append([dict(node) for node in params["nodes"]])
         if self.problem is not None:
             raise self.problem
+        if self.working is not None:
+            self.working.set()
+            assert self.patience.wait(60)
         for host in self.stolen:
             self.stolen_by_another(host)
             ctx.lifeline.confirm()
@@ -171,3 +182,40 @@ def test_t1_a_node_whose_lease_was_lost_has_no_verdict_no_step_and_no_event(batc
     assert [event["node"] for event in found["events"]] == ["gpu001", "gpu003"]
     with Ledger(f"sqlite:///{batch.folder}/ledger.sqlite") as ledger:
         assert set(ledger.latest(nodes, "note")) == {nodes[0], nodes[2]}
+
+
+def seats() -> int:
+    """How often this process has the lock of an election open."""
+    prefix = os.path.join(C.DEFAULT_LOCAL_TMP, "gpufleet-")
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return sum(1 for link in links if link.startswith(prefix) and link.endswith(".lock"))
+
+
+def test_who_waits_for_the_elected_one_outlasts_a_ledger_that_is_away(
+    batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the elected one does: its leases are renewed beside the wait, and nothing that passes ends it."""
+    monkeypatch.setattr(lifeline, "_RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)
+    batch.working = threading.Event()
+    with Ledger(f"sqlite:///{batch.folder}/ledger.sqlite") as ledger:
+        for host in HOSTS:
+            ledger.identify(host, aliases=[("serial", f"S-{host}")])
+    found: list[dict[str, Any]] = []
+    threads = [threading.Thread(target=lambda host=host: found.append(batch.run(host))) for host in HOSTS[:2]]
+    threads[0].start()
+    assert batch.working.wait(60)
+    threads[1].start()
+    wait_until(lambda: seats() == 2, bool, timeout=60, interval=0.05, wanted="the second one waits")
+    with contextlib.closing(sqlite3.connect(batch.folder / "ledger.sqlite", isolation_level=None)) as connection:
+        connection.execute("ALTER TABLE leases RENAME TO away")
+        threads[1].join(timeout=1.5)
+        connection.execute("ALTER TABLE away RENAME TO leases")
+    batch.patience.set()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert [one.get("failed") for one in found] == [None, None], found
+    assert len(batch.asked) == 1
