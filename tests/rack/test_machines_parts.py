@@ -17,7 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from recorded import recorded_dir
+from recorded import demanded
 
 sys.path.insert(0, str(Path(__file__).parent))
 from machines_lab import BOOT_ENTRY, CHECKOUT, MACHINES, artifact
@@ -282,9 +282,7 @@ def test_health_has_to_be_switched_on_first(gpus: Path, capsys: pytest.CaptureFi
 
 
 def test_documents_keep_to_the_vendors_schema(gpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorded = recorded_dir("gates")
-    if recorded is None:
-        pytest.skip("no recorded data beside this checkout")
+    recorded = demanded("gates")
     schema = json.loads((recorded / "dcgm-diag/SCHEMA_dcgm4_diag_schema.json").read_text())
     broken = ("dcgm_fail_entity", "gpu_missing", "row_remap_failure", "ecc_uncorrected")
     for faults in ({}, {"dcgm_all_skip": {}}, *({name: {"gpu": 1}} for name in broken)):
@@ -327,9 +325,7 @@ def test_a_lost_gpu_fails_the_tool_for_all_until_the_next_boot(gpus: Path, capsy
 
 
 def test_the_fields_are_those_of_the_real_tool(gpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorded = recorded_dir("gates")
-    if recorded is None:
-        pytest.skip("no recorded data beside this checkout")
+    recorded = demanded("gates")
     text = (recorded / "nvidia-smi/h100_590_query_gpu_idle.csv").read_text()
     header = next(csv.reader(io.StringIO(text), skipinitialspace=True))
     units = {name.split(" [")[0]: name for name in header}

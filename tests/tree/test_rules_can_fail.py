@@ -15,7 +15,6 @@ from ansible_collections.gpufleet.baremetal.tests.tree.test_tree import RULES
 
 LICENCE = listing.HEADER + "\n"
 ADDRESS = ".".join(("10", "77", "0", "11"))
-DATA = f"{recorded.DEFAULT.parent.name}/{recorded.DEFAULT.name}"
 MODULE = '''#!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 DOCUMENTATION = """
@@ -47,7 +46,7 @@ CASES = (
         "join",
         {"roles/virtual_rack/tasks/main.yml": "path: /var/lib/gpufleet-rack"},
     ),
-    (listing.private_places, {"docs/a.md": f"see ../{DATA}"}, "docs/a.md", {"tests/recorded.py": f"'{DATA}'"}),
+    (listing.private_places, {"docs/a.md": f"see {recorded.CHECKOUT}"}, "docs/a.md", {"docs/a.md": "see ../b.md"}),
     (listing.without_header, {"plugins/a.py": "import os\n"}, "plugins/a.py", {"plugins/a.py": LICENCE}),
     (listing.yaml_without_start, {"a.yml": "x: 1\n"}, "a.yml", {"a.yml": "---\nx: 1\n"}),
     (

@@ -16,14 +16,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info impor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.link import Answer, Link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Unsupported
-from recorded import recorded_dir
+from recorded import ABSENT, recorded_dir
 from suite.skips import not_applicable
 
 from .conftest import Ctx
 
-TREES = recorded_dir("redfish")
+TREES = recorded_dir("redfish", "*.tar.xz")
 FILES = sorted(TREES.glob("*.tar.xz")) if TREES else []
-pytestmark = pytest.mark.skipif(not FILES, reason="needs the recorded trees")
+pytestmark = pytest.mark.skipif(not FILES, reason=ABSENT)
 
 #: The machine's own system in each tree; several: somebody must say which; None: there is none.
 SYSTEMS: dict[str, Any] = {

@@ -15,16 +15,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from recorded import recorded_dir
+from recorded import ABSENT, recorded_dir
 
-FOLDER = recorded_dir("gates")
+FOLDER = recorded_dir("gates", "SOURCES.csv")
 
 
 def samples(tool: str) -> list[dict[str, str]]:
     if FOLDER is None:
         return []
     with open(FOLDER / "SOURCES.csv", encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if row["tool"] == tool or row["file"].startswith(f"{tool}/")]
+        rows = [row for row in csv.DictReader(file) if row["tool"] == tool or row["file"].startswith(f"{tool}/")]
+    assert rows, f"SOURCES.csv lists nothing of {tool}"
+    return rows
 
 
 def ids(row: dict[str, str]) -> str:
@@ -41,7 +43,7 @@ def judged_by_dcgm(row: dict[str, str], folder: Path, rc: int) -> dict[str, Any]
     return dict(dcgm_gate(params, Context()).data)
 
 
-@pytest.mark.skipif(FOLDER is None, reason="no recorded data beside this checkout")
+@pytest.mark.skipif(FOLDER is None, reason=ABSENT)
 @pytest.mark.parametrize("rc", [0, 205])
 @pytest.mark.parametrize("row", samples("dcgm-diag"), ids=ids)
 def test_dcgm_diag(row: dict[str, str], rc: int, tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_dcgm_diag(row: dict[str, str], rc: int, tmp_path: Path) -> None:
         assert result["remedy"] == "remediate_config"
 
 
-@pytest.mark.skipif(FOLDER is None, reason="no recorded data beside this checkout")
+@pytest.mark.skipif(FOLDER is None, reason=ABSENT)
 @pytest.mark.parametrize("row", samples("kmsg"), ids=ids)
 def test_kernel_log(row: dict[str, str], tmp_path: Path) -> None:
     assert FOLDER is not None
@@ -74,7 +76,7 @@ def test_kernel_log(row: dict[str, str], tmp_path: Path) -> None:
         assert {finding["id"] for finding in whole["findings"]} == {"log.kmsg"}
 
 
-@pytest.mark.skipif(FOLDER is None, reason="no recorded data beside this checkout")
+@pytest.mark.skipif(FOLDER is None, reason=ABSENT)
 def test_the_five_messages_of_one_gsp_timeout_are_one_fault(tmp_path: Path) -> None:
     assert FOLDER is not None
     log = (FOLDER / "kmsg" / "dmesg_xid119_gsp_timeout.log").read_text(encoding="utf-8")

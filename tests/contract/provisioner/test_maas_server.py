@@ -19,7 +19,7 @@ from maas_server import statuses
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
 from maas_server.store import Machine
-from recorded import recorded_dir
+from recorded import demanded
 
 KEY = "consumer:token:s3cret"
 TENANT = "tenant:token:other"
@@ -79,10 +79,7 @@ def test_a_server_that_was_closed_leaves_no_thread(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def recorded() -> Path:
-    folder = recorded_dir("maas")
-    if folder is None:
-        pytest.skip("no recorded answers of a MAAS beside this checkout")
-    return folder
+    return demanded("maas")
 
 
 def _kind(value: Any) -> str:

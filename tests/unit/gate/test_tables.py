@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +15,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import lines as klog_lines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import REMEDIES
-from recorded import recorded_dir
+from recorded import demanded
 
 
 def _csv(name: str) -> list[dict[str, str]]:
-    folder = recorded_dir("gates")
-    if folder is None:
-        pytest.skip("no recorded data beside this checkout")
-    with open(Path(folder) / name, encoding="utf-8", newline="") as file:
+    with open(demanded("gates", name) / name, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 

@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded import recorded_dir
+from recorded import demanded
 
 FLAG_SETS = st.sets(st.sampled_from(sorted(FLAGS)), max_size=5)
 #: One line of text, as Reason and Comment may hold.
@@ -255,10 +255,7 @@ def test_each_error_has_a_remedy() -> None:
 
 
 def _recorded(release: str, name: str) -> str:
-    folder = recorded_dir(f"provisioners/{release}")
-    if folder is None or not (folder / name).is_file():
-        pytest.skip("needs the recorded outputs (GPUFLEET_RECORDED_DATA)")
-    return (folder / name).read_text(encoding="utf-8")
+    return (demanded(f"provisioners/{release}", name) / name).read_text(encoding="utf-8")
 
 
 def test_scontrol_of_26_05() -> None:
