@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-# `from recorded import recorded_dir` works under pytest and under ansible-test alike.
+# `from recorded import demanded` works under pytest and under ansible-test alike.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from suite import handed_on, progress, properties, skips
+from suite import handed_on, progress, properties, services, skips
 
 # Before a test file is read: what it says in a decorator is settled then.
 handed_on.take()
@@ -25,16 +25,11 @@ MARKERS = {
     "rack": "needs the built-in rack, running (make rack-up)",
     "slow": "takes more than a few seconds; left out of make test-fast",
     "unproven": "written, and not yet seen to pass on the rack; run by make e2e-unproven alone",
+    services.MANY_RUNS: "runs a driver many times: slow where each of its calls starts a program",
     "needs_root": "needs root: namespaces, mounts or low ports",
 }
-# What starts other people's programs (Slurm, Ironic, a BMC emulator, a database server), by fixture or by parameter.
-# One of these tests takes a second or more, so they are no part of what runs before each commit.
-REAL_SERVICES = {"cluster", "slurm", "slurm_site", "ironic_site", "postgresql"}
-REAL_PARAMETERS = {"emulator", "ipmi_sim", "ironic", "postgresql"}
 # Files whose tests run ansible-playbook for each verb, by both doors or through a jump host
 WHOLE_RUNS = {"test_doors.py", "test_playbook.py", "test_jump_host.py", "test_election.py"}
-# A driver whose every call starts a program, in the file that counts each call of many runs
-MANY_CALLS = ("test_contract_faults.py", "imagectl")
 TESTS = Path(__file__).resolve().parent
 # One worker for all tests of a file: what its session fixtures start is started once, and a tree is read once.
 TOGETHER = {TESTS / "contract", TESTS / "tree"}
@@ -56,18 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if os.geteuid() != 0 and item.get_closest_marker("needs_root"):
             item.add_marker(without_root)
-        if starts_services(item):
+        if item.path.name in WHOLE_RUNS or services.started_by(item):
             item.add_marker("slow")
         if TOGETHER & set(item.path.parents):
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
-def starts_services(item: pytest.Item) -> bool:
-    values = getattr(getattr(item, "callspec", None), "params", {}).values()
-    parameters = {value for value in values if isinstance(value, str)}
-    if item.path.name in WHOLE_RUNS or (item.path.name == MANY_CALLS[0] and MANY_CALLS[1] in parameters):
-        return True
-    return bool(REAL_SERVICES & set(getattr(item, "fixturenames", ())) or REAL_PARAMETERS & parameters)
 
 
 @pytest.fixture(autouse=True)

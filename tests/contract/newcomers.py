@@ -13,17 +13,17 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.tests.contract import adapters as adapters_of
 from ansible_collections.gpufleet.baremetal.tests.tree import layout, names
 
 ROOT = Path(__file__).resolve().parents[2]
 UNWRITTEN = "UNWRITTEN: "
-#: The scheduler of nodes that belong to none does nothing that could be wrong.
-NOTHING_TO_BREAK = {("scheduler", "none")}
 RULES = (
     names.half_drivers,
     names.power_that_is_not_told,
@@ -41,12 +41,25 @@ def drivers(root: Path = ROOT) -> list[tuple[str, str]]:
 def missing(port: str, driver: str, root: Path = ROOT) -> list[str]:
     """A line for each thing that this driver still lacks."""
     lines = [line for path in files(port, driver, root) for line in unwritten(path, root)]
-    if not any(has_adapter(port, driver, root)):
+    if driver not in reached(port, root):
         lines.append(f"tests/contract/{port}/site_{driver}.py: no adapter, so the suite cannot reach this driver")
     package = f"{layout.UTILS}/_{port}/{driver}/"
-    if (port, driver) not in NOTHING_TO_BREAK and package not in kept_mutations(root):
+    if not does_nothing(root / package) and package not in kept_mutations(root):
         lines.append(f"tests/mutants/{port}.yml: no broken line of {package} is kept, see CONTRIBUTING.md")
     return lines + [line for line in complaints(root) if concerns(line, port, driver)]
+
+
+@functools.cache
+def reached(port: str, root: Path) -> set[str]:
+    """The drivers of this port for which its suite has an adapter."""
+    option = next(one.option for one in names.lists(root) if one.port == f"_{port}")
+    return adapters_of.reached(port, option, root)
+
+
+def does_nothing(package: Path) -> bool:
+    """Does a driver say of itself that there is no system behind it, so that nothing of it could be wrong?"""
+    said = re.compile(r"^    KEEPS_NODES = False$", re.MULTILINE)
+    return any(said.search(path.read_text(encoding="utf-8")) for path in package.glob("*.py"))
 
 
 @functools.cache
@@ -75,14 +88,6 @@ def files(port: str, driver: str, root: Path) -> list[Path]:
         *(root / folder / f"{driver}_gate.py" for folder in ("plugins/modules", "plugins/action") if port == "gate"),
     ]
     return [path for path in places if path.is_file()]
-
-
-def has_adapter(port: str, driver: str, root: Path) -> Iterator[bool]:
-    """Does any file of the port's suite, or what serves it, know this driver?"""
-    signs = (f"._{port}.{driver}.", f'"{driver}"')
-    for path in sorted((root / "tests" / "contract" / port).rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        yield path.stem == f"site_{driver}" or any(sign in text for sign in signs)
 
 
 def unwritten(path: Path, root: Path) -> Iterator[str]:

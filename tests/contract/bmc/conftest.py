@@ -131,6 +131,7 @@ class RedfishRig(HttpRig):
 
 class EmulatorRig(HttpRig):
     blind = True
+    real = True
 
     def __init__(self, bmc: emulator.Emulator, authority: Authority) -> None:
         self.bmc = bmc
@@ -176,6 +177,7 @@ class EmulatorRig(HttpRig):
 
 class IpmiRig(Rig):
     blind = True
+    real = True
 
     def __init__(self, sim: ipmi_server.IpmiSim) -> None:
         self.sim = sim

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 from contract.faults import Faults
 from suite.skips import not_applicable
@@ -16,6 +16,8 @@ class Rig(ABC):
     """A BMC of the suite, whose machine is off. ``blind``: it is known not to show a one-time override."""
 
     blind = False
+    #: Starts other people's programs.
+    real: ClassVar[bool] = False
     #: The options by which it is reached.
     params: dict[str, Any]
     _faults: Optional[Faults] = None

@@ -19,9 +19,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifelin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from contract.ledger.leased import HOSTS
 from postgresql import Server, obstacle, running
+from suite import services
 
 
 @pytest.fixture(scope="session")
+@services.real
 def postgresql() -> Iterator[Server]:
     pytest.importorskip("psycopg")
     if obstacle():
@@ -30,7 +32,7 @@ def postgresql() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a ledger that nobody has opened yet will lie."""
     if request.param == "sqlite":

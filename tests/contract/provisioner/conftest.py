@@ -15,58 +15,39 @@ import pytest
 # Files of this folder, which is no package: its name would stand for all folders of this name.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import ironic_server
 import service_sites
 import sites
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
 from command_line import site as command_line_site
 from contract import newcomers
+from suite import services
 from task_queue import site as task_queue_site
 
+#: Part of the collection: a module by itself, or a playbook's run, knows no others. A newcomer comes with its file.
+SHIPPED = (service_sites.MaasSite, service_sites.IronicSite, *newcomers.adapters("provisioner", sites.Site))
+SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *SHIPPED)
 
-@pytest.fixture(scope="session")
-def ironic_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service_sites.IronicSite]:
-    reason = ironic_server.missing()
-    if reason:
-        pytest.skip(reason)
-    server = ironic_server.IronicServer(tmp_path_factory.mktemp("ironic"))
-    try:
-        server.start()
-        yield service_sites.IronicSite(server)
-    finally:
-        server.stop()
+
+def params(found: tuple[Any, ...]) -> list[Any]:
+    return [pytest.param(one, id=one.name) for one in found]
 
 
 @pytest.fixture(scope="session")
-def maas_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service_sites.MaasSite]:
-    site = service_sites.MaasSite(tmp_path_factory.mktemp("maas"))
-    yield site
-    site.close()
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Each site once, when the first test asks for it."""
+    made: dict[type, sites.Site] = {}
+    broken: dict[type, Exception] = {}
 
-
-@pytest.fixture(scope="session")
-def imagectl_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    yield command_line_site.CommandLineSite(tmp_path_factory.mktemp("imagectl"))
-
-
-@pytest.fixture(scope="session")
-def taskqueue_site() -> Iterator[Any]:
-    site = task_queue_site.TaskQueueSite()
-    yield site
-    site.close()
-
-
-NEWCOMERS = [pytest.param(made, id=made.name) for made in newcomers.adapters("provisioner", sites.Site)]
-
-
-@pytest.fixture(scope="session")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Sites of drivers that have a file of their own here, ``site_NAME.py``."""
-    made: dict[type, Any] = {}
-
-    def find(kind: Any) -> Any:
+    def find(kind: type[sites.Site]) -> sites.Site:
+        if kind in broken:
+            raise broken[kind]
         if kind not in made:
-            made[kind] = kind(tmp_path_factory.mktemp(kind.name))
+            try:
+                made[kind] = kind(tmp_path_factory.mktemp(kind.name))
+            except Exception as problem:
+                # To be waited for once, and not by each test.
+                broken[kind] = problem
+                raise
         return made[kind]
 
     yield find
@@ -74,34 +55,40 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         one.close()
 
 
-#: Those behind a proxy.
-SERVICES = ("maas", "taskqueue", pytest.param("ironic", marks=pytest.mark.slow))
+@pytest.fixture(scope="session")
+@services.real
+def ironic_site(started: Any) -> Any:
+    return started(service_sites.IronicSite)
 
 
-def _in_good_health(request: pytest.FixtureRequest) -> Iterator[Any]:
-    if isinstance(request.param, str):
-        chosen = request.getfixturevalue(f"{request.param}_site")
-    else:
-        chosen = request.getfixturevalue("newcomer")(request.param)
-    with chosen.in_good_health():
+@pytest.fixture(scope="session")
+def maas_site(started: Any) -> Any:
+    return started(service_sites.MaasSite)
+
+
+@pytest.fixture(scope="session")
+def imagectl_site(started: Any) -> Any:
+    return started(command_line_site.CommandLineSite)
+
+
+@pytest.fixture(params=params(SITES))
+def site(request: pytest.FixtureRequest, started: Any) -> Iterator[Any]:
+    """Every provisioner that there is a driver for, in turn."""
+    with started(request.param).in_good_health() as chosen:
         yield chosen
 
 
-@pytest.fixture(params=["imagectl", *SERVICES, *NEWCOMERS])
-def site(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Every provisioner that there is a driver for, in turn; a new one comes with its file."""
-    yield from _in_good_health(request)
+@pytest.fixture(params=params(tuple(one for one in SITES if one.own_tls)))
+def service(request: pytest.FixtureRequest, started: Any) -> Iterator[Any]:
+    """Those whose drivers speak TLS themselves."""
+    with started(request.param).in_good_health() as chosen:
+        yield chosen
 
 
-@pytest.fixture(params=SERVICES)
-def service(request: pytest.FixtureRequest) -> Iterator[Any]:
-    yield from _in_good_health(request)
-
-
-@pytest.fixture(params=["maas", pytest.param("ironic", marks=pytest.mark.slow), *NEWCOMERS])
-def shipped(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Those that are part of the collection: a module by itself, or a playbook's run, knows no others."""
-    yield from _in_good_health(request)
+@pytest.fixture(params=params(SHIPPED))
+def shipped(request: pytest.FixtureRequest, started: Any) -> Iterator[Any]:
+    with started(request.param).in_good_health() as chosen:
+        yield chosen
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import ironic_server
+import pytest
 from calls import lead
 from contract.faults import HttpFaults
 from contract.proxy import Proxy
-from ironic_server import PASSWORD, USER, IronicServer
+from ironic_server import PASSWORD, USER
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
 from maas_server.statuses import NAMES
@@ -25,28 +27,45 @@ from sites import BMC_PASSWORD, SHA, Site
 
 
 class ServiceSite(Site):
-    """Behind a proxy."""
+    """Behind a proxy; its driver is a client of HTTP."""
 
-    def __init__(self, url: str) -> None:
+    own_tls = True
+
+    def behind_proxy(self, url: str) -> None:
         self.proxy = Proxy(url)
         self.faults = HttpFaults(self.proxy)
 
     def nowhere(self) -> dict[str, Any]:
         return {"provisioner_url": "http://127.0.0.1:9/MAAS"}
 
+    def close(self) -> None:
+        self.proxy.close()
+
 
 class IronicSite(ServiceSite):
     name = "ironic"
+    real = True
     secrets = (PASSWORD, BMC_PASSWORD)
     extras = {"driver": "fake-hardware", "deploy_interface": "fake"}
     destructive_words = ("target=provide", "target=active", "target=deleted")
     watcher_writes = True
 
-    def __init__(self, server: IronicServer) -> None:
-        super().__init__(server.url)
-        self._server = server
-        self._url = server.url
+    def __init__(self, folder: Path) -> None:
+        if ironic_server.missing():
+            pytest.skip(ironic_server.missing())
+        self._server = ironic_server.IronicServer(folder)
+        try:
+            self._server.start()
+        except BaseException:
+            self._server.stop()
+            raise
+        self._url = self._server.url
+        self.behind_proxy(self._url)
         self.marks = (self.hold_by_somebody, self.owned_by_somebody, self.protect)
+
+    def close(self) -> None:
+        super().close()
+        self._server.stop()
 
     def connection(self) -> dict[str, Any]:
         login = {"provisioner_username": USER, "provisioner_password": PASSWORD}
@@ -151,7 +170,7 @@ class MaasSite(ServiceSite):
         )
         self.server = MaasServer(config)
         self.server.start()
-        super().__init__(self.server.url)
+        self.behind_proxy(self.server.url)
         self.marks = (self.hold_by_somebody, self.owned_by_somebody, self.protect)
 
     def connection(self) -> dict[str, Any]:
@@ -207,4 +226,5 @@ class MaasSite(ServiceSite):
         return sum("op=deploy" in one.query for one in self.proxy.writes)
 
     def close(self) -> None:
+        super().close()
         self.server.close()

@@ -13,7 +13,8 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from pathlib import Path
+from typing import Any, ClassVar, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
@@ -29,6 +30,13 @@ class Site:
 
     #: The driver's name.
     name: str
+    #: Starts other people's programs.
+    real: ClassVar[bool] = False
+    #: Each call of its driver starts a program: tests of many runs take their time.
+    many_calls: ClassVar[bool] = False
+    #: Its driver speaks TLS itself and reads ``provisioner_ca_path``: the tests put TLS of their own before
+    #: ``provisioner_url``, which is plain HTTP.
+    own_tls: ClassVar[bool] = False
     faults: Faults
     secrets: tuple[str, ...] = (BMC_PASSWORD,)
     #: The option ``driver`` of each task.
@@ -46,6 +54,10 @@ class Site:
     #: A driver that is no part of the collection, and the options that it reads.
     own_driver: Optional[type[Driver]] = None
     own_options: tuple[str, ...] = ("provisioner_url",)
+
+    def __init__(self, folder: Path) -> None:
+        """Start it, with what it keeps in this folder."""
+        raise NotImplementedError
 
     @contextlib.contextmanager
     def in_good_health(self) -> Iterator[Site]:

@@ -27,6 +27,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from calls import Killed, Line, await_all, deployed, lead, ready, watch_all
 from sites import BMC_PASSWORD
 
+pytestmark = pytest.mark.many_runs
+
 # -- what goes wrong ---------------------------------------------------------------------------------------------
 
 
@@ -300,3 +302,8 @@ def test_whether_a_machine_must_be_booted_by_others_is_declared(site: Any) -> No
 def test_who_owns_no_power_stands_in_the_list_of_names(site: Any) -> None:
     """The BMC's verbs read it there: they import no driver."""
     assert (site.name in names.POWERLESS) == (not site.driver.owns_power) and site.name in names.DRIVERS
+
+
+def test_who_reads_a_ca_is_declared_to_speak_tls_itself(site: Any) -> None:
+    """So that the tests of TLS take it, which a site that says nothing would be spared."""
+    assert site.own_tls == ("provisioner_ca_path" in names.DRIVERS[site.name])

@@ -29,7 +29,7 @@ def ca(tmp_path: Path) -> trustme.CA:
 def secure(service: Any, ca: trustme.CA) -> Iterator[Proxy]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.issue_cert("127.0.0.1").configure_cert(context)
-    proxy = Proxy(service.proxy.url, context)
+    proxy = Proxy(service.connection()["provisioner_url"], context)
     yield proxy
     proxy.close()
 

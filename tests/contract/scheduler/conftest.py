@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from contract import newcomers
 from contract.scheduler import schedulers, slurm_cluster
+from suite import services
 
 SITES = (*schedulers.SITES, *newcomers.adapters("scheduler", schedulers.Site))
 
 
 @pytest.fixture(scope="session")
+@services.real
 def cluster() -> Iterator[Any]:
     reason = slurm_cluster.missing()
     if reason:
@@ -75,5 +77,6 @@ def other(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
+@services.real
 def slurm_site(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return schedulers.SlurmSite(request, tmp_path)

@@ -256,4 +256,4 @@ SITES: tuple[type[Site], ...] = (SlurmSite, VersionedSite, NoSite)
 
 
 def params(sites: tuple[type[Site], ...]) -> list[Any]:
-    return [pytest.param(site, id=site.driver.NAME, marks=[pytest.mark.slow] if site.real else []) for site in sites]
+    return [pytest.param(site, id=site.driver.NAME) for site in sites]

@@ -151,3 +151,29 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
     assert whole.told("scheduler") == ["scheduler acme: nothing is missing"]
     done = whole.run("-m", "pytest", "-q", "tests/contract/scheduler/test_contract.py", "-k", "acme")
     assert done.returncode == 0 and "passed" in done.stdout, done.stdout[-3000:]
+
+
+ADAPTERS = {
+    "a comment": '# "acme" is what this will be\n',
+    "a text in a test": 'NAMES = {"acme"}\n',
+    "an import": f"from {UTILS.replace('/', '.')}._provisioner.acme.driver import AcmeDriver\nUSED = AcmeDriver\n",
+    "a class of another kind": 'class AcmeSite:\n    name = "acme"\n\n\nSITES = [AcmeSite]\n',
+    "a site that no suite takes up": 'from sites import Site\n\n\nclass AcmeSite(Site):\n    name = "acme"\n',
+}
+NO_ADAPTER = "tests/contract/provisioner/site_acme.py: no adapter, so the suite cannot reach this driver"
+
+
+@pytest.mark.parametrize("text", ADAPTERS.values(), ids=list(ADAPTERS))
+def test_t5_a_mention_of_a_driver_is_no_adapter(begun: Copy, text: str) -> None:
+    folder = begun.root / "tests" / "contract" / "provisioner"
+    begin = (folder / "site_acme.py").read_text(encoding="utf-8")
+    (folder / "site_acme.py").unlink()
+    (folder / "sites_of_acme.py").write_text(text, encoding="utf-8")
+    try:
+        assert NO_ADAPTER in begun.told("provisioner")
+        with open(folder / "sites_of_acme.py", "a", encoding="utf-8") as file:
+            file.write('from sites import Site\n\n\nclass Own(Site):\n    name = "acme"\n\n\nTAKEN = (Own,)\n')
+        assert NO_ADAPTER not in begun.told("provisioner"), "a site that is taken up is one"
+    finally:
+        (folder / "sites_of_acme.py").unlink()
+        (folder / "site_acme.py").write_text(begin, encoding="utf-8")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -17,10 +18,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from contract import newcomers
 from suite import handed_on
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-SILENT = '''
+SILENT = """
 import pytest
 
 @pytest.mark.skipif(True, reason="needs slurmctld")
@@ -32,30 +34,36 @@ def test_inside(): pytest.skip("no PostgreSQL server here")
 def service(): pytest.skip("needs ipmi_sim")
 
 def test_in_a_fixture(service): pass
-'''
-SPOKEN = '''
+"""
+SPOKEN = """
 import pytest
+from recorded import ABSENT
 from suite.skips import not_applicable
 
 def test_no_such_case(): not_applicable("this one always obeys")
 
-@pytest.mark.skipif(True, reason="no recorded data beside this checkout")
-def test_recorded(): pass
+def test_recorded(): pytest.skip(ABSENT)
 
 @pytest.mark.xfail
 def test_known(): assert False
-'''
-MODULE = '''
+"""
+RECORDED = """
+from recorded import demanded
+def test_absent(): demanded("maas")
+def test_empty(): demanded("gates")
+def test_others(): demanded("redfish", "*.tar.xz")
+"""
+MODULE = """
 import pytest
 pytest.importorskip("no_such_library")
 def test_never_seen(): pass
-'''
-HANGS = '''
+"""
+HANGS = """
 import time
 def test_good(): pass
 def test_bad(): assert 1 == 2, "one is not two"
 def test_hangs(): time.sleep(60)
-'''
+"""
 
 
 @pytest.fixture
@@ -104,6 +112,39 @@ def test_t4_what_says_nothing_here_may_be_skipped_in_ci(suite):
     done = suite(SPOKEN)
     assert done.returncode == 0, done.stdout
     assert "2 skipped, 1 xfailed" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_t4_who_names_a_folder_of_recorded_outputs_is_told_that_they_are_not_there(suite, tmp_path, ci):
+    for folder in ("gates", "redfish"):  # one is not there, one is empty, one has other files
+        (tmp_path / folder).mkdir()
+    (tmp_path / "redfish" / "notes.txt").write_text("", encoding="utf-8")
+    done = suite(RECORDED, ci=ci, GPUFLEET_RECORDED_DATA=str(tmp_path))
+    assert done.returncode == 1 and "3 failed" in done.stdout and "skipped" not in done.stdout, done.stdout
+    assert f"GPUFLEET_RECORDED_DATA is {tmp_path}, and there is no redfish/*.tar.xz in it" in done.stdout
+
+
+def test_recorded_outputs_are_found_beside_a_checkout(tmp_path):
+    """In whatever folder; one that has a kind too few is something else."""
+    (tmp_path / "checkout" / "tests").mkdir(parents=True)
+    shutil.copy(CHECKOUT / "tests" / "recorded.py", tmp_path / "checkout" / "tests")
+    for folder in ("a/data/maas", "b/data/gates", "b/data/maas", "b/data/redfish"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "one").touch()
+    asked = "import recorded; print(recorded.recorded_dir('maas'), recorded.recorded_dir('schedulers'))"
+    settings = {name: value for name, value in os.environ.items() if name != "GPUFLEET_RECORDED_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=tmp_path / "checkout" / "tests",
+        env=settings, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(tmp_path / "b" / "data" / "maas"), "None"]
+
+
+@pytest.mark.slow
+def test_t4_no_other_skip_passes_for_one_of_recorded_outputs(suite):
+    text = 'import pytest\ndef test_it(): pytest.skip("the recorded trees are not unpacked")\n'
+    assert "skipped in CI: the recorded trees" in suite(text).stdout
 
 
 @pytest.mark.slow
@@ -223,3 +264,58 @@ def test_t4_without_shellcheck_the_linter_is_red_in_ci(tmp_path):
         )  # fmt: skip
         assert (done.returncode == 0) == good, done.stderr
         assert "shellcheck is not installed: not run" in done.stdout
+
+
+def suites_own_files():
+    tests = CHECKOUT / "tests"
+    yield from (tests / "conftest.py", *sorted((tests / "suite").glob("*.py")))
+    yield from sorted((tests / "contract").glob("*.py"))
+    yield from sorted((tests / "contract").glob("*/test_contract*.py"))
+    yield from (tests / "contract" / "bmc" / name for name in ("rigs.py", "test_port.py"))
+
+
+def test_t5_the_suite_knows_no_driver_by_its_name():
+    """What a driver or its site cannot do it declares. A gate's case, which stands beside its tests, is its adapter."""
+    known = {name for _port, name in newcomers.drivers()} | {"imagectl", "taskqueue", "versioned"}
+    # The name of a scheduler's driver that is no scheduler, and of much else.
+    known -= {"none"}
+    for path in suites_own_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in known, f"{path.relative_to(CHECKOUT)}:{node.lineno}: {node.value}"
+
+
+@pytest.mark.parametrize(
+    ("site", "slow"),
+    [
+        ("class Site: real = True", True),
+        ("class Site: many_calls = True", True),
+        ("class Site: real = many_calls = False", False),
+        ("Site = 7", False),  # numbers have a ``real`` of their own
+    ],
+)
+def test_t5_a_site_says_itself_that_its_tests_are_slow(suite, site, slow):
+    text = f"""
+import pytest
+{site}
+@pytest.fixture(params=[Site])
+def site(request): pass
+@pytest.mark.many_runs
+def test_it(site): pass
+"""
+    assert ("1 passed" in suite(text, "-m", "slow").stdout) == slow
+
+
+def test_t5_a_fixture_says_itself_that_it_starts_programs(suite):
+    text = """
+import pytest
+from suite import services
+@pytest.fixture
+@services.real
+def database(): pass
+@pytest.fixture
+def url(database): pass
+def test_far(url): pass
+def test_other(): pass
+"""
+    assert "1 passed, 1 deselected" in suite(text, "-m", "slow").stdout

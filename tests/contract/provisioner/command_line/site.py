@@ -29,6 +29,7 @@ WAYS = {
 
 class CommandLineSite(Site):
     name = "imagectl"
+    many_calls = True
     own_driver = driver.CommandLineDriver
     destructive_words = ("--image", "--no-image")
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from calls import lead
@@ -23,9 +24,9 @@ class TaskQueueSite(ServiceSite):
     secrets = (server.TOKEN, BMC_PASSWORD)
     destructive_words = ("discover", "install", "clear")
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self.queue = server.Queue()
-        super().__init__(self.queue.url)
+        self.behind_proxy(self.queue.url)
         self.marks = (self.locked_by_somebody, self.owned_by_somebody)
 
     def close(self) -> None:

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which tests start other people's programs (Slurm, Ironic, a BMC emulator, a database server), and are slow by that.
+
+One of these takes a second or more, so they are no part of what runs before each commit. A fixture that starts one is
+marked with :func:`real`; a site of a contract suite, which stands as a parameter, says it itself (``real``, and
+``many_calls`` where each call starts a program).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, TypeVar
+
+import pytest
+
+#: Fixtures that start other people's programs.
+FIXTURES: set[str] = set()
+#: Of a test that runs a driver many times and counts each of its calls.
+MANY_RUNS = "many_runs"
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def real(fixture: Made) -> Made:
+    """Below ``pytest.fixture``: this one starts other people's programs."""
+    FIXTURES.add(fixture.__name__)
+    return fixture
+
+
+def started_by(item: pytest.Item) -> bool:
+    """Does this test start one, by its fixtures or by the sites that it is run with?"""
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    sites = [one for one in values if isinstance(one, type)]
+    many_runs = item.get_closest_marker(MANY_RUNS) is not None
+    says = {word for word in ("real", "many_calls") if any(getattr(site, word, False) is True for site in sites)}
+    by_site = "real" in says or (many_runs and "many_calls" in says)
+    return by_site or bool(FIXTURES & set(getattr(item, "fixturenames", ())))
