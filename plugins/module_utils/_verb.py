@@ -149,7 +149,7 @@ class Context:
         done: Callable[[T], bool],
         *,
         timeout: float,
-        interval: float,
+        interval: float | Callable[[], float],
         wanted: str,
         seen: Callable[[T], str] = str,
         do: str = "",

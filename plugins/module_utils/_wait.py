@@ -27,7 +27,7 @@ def wait_until(
     done: Callable[[T], bool],
     *,
     timeout: float,
-    interval: float,
+    interval: float | Callable[[], float],
     wanted: str,
     seen: Callable[[T], str] = str,
     beat: Callable[[], None] | None = None,
@@ -39,7 +39,8 @@ def wait_until(
 
     :param read: one look at the world; it is called at least once, also with a timeout of 0.
     :param timeout: seconds from now.
-    :param interval: seconds between two reads; spread by up to a tenth, so that a fleet does not poll in step.
+    :param interval: seconds between two reads, or what is asked for them before each pause; spread by up to a tenth,
+        so that a fleet does not poll in step.
     :param wanted: what is waited for, in words, for the message.
     :param seen: renders the last value for the message.
     :param beat: called before each read: raises when the run is orphaned or has lost its lease.
@@ -61,7 +62,8 @@ def wait_until(
                 seen=seen(value),
                 do=do or "look at the node's console and at the peer's own log, then run again",
             )
-        pause(min(left, interval * random.uniform(0.9, 1.1)))
+        seconds = interval() if callable(interval) else interval
+        pause(min(left, seconds * random.uniform(0.9, 1.1)))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from contract.faults import GARBAGE, OUTAGE, REFUSAL, Call, Faults
 OPEN_RESPONSE, RAKP1, RAKP2, RAKP4 = 0x11, 0x12, 0x13, 0x15
 _STATUS = 17  # of an answer while a session begins: after the header of 16 bytes, and the message tag
 _UNAUTHORISED_NAME = 0x0D
+_UNKNOWN_SESSION = 0x02
 NOISE = b"\x06\x00\xff\x07" + bytes(40)
 
 
@@ -32,7 +33,8 @@ class UdpRelay(Faults):
 
     ``stale``: a payload type whose first answer is kept back until its request is made once more, and then comes before
     the answer to that one. ``delay``: seconds by which each answer is late. ``lost``: payload types whose answers never
-    come.
+    come. ``dropped``: how many logins the BMC drops at once, at their last
+    step.
     """
 
     unusable = (OUTAGE, GARBAGE)
@@ -68,6 +70,8 @@ class UdpRelay(Faults):
         self._kept = b""
         self.delay = 0.0
         self.lost: frozenset[int] = frozenset()
+        self.dropped = 0.0
+        self._begun: list[float] = []
 
     @property
     def calls(self) -> list[Call]:
@@ -79,6 +83,11 @@ class UdpRelay(Faults):
     def logins(self) -> int:
         """How many logins came as far as a user's name."""
         return sum(payload_type(one) == RAKP1 for one in self._packets)
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds between two logins that came as far as a user's name."""
+        return [later - earlier for earlier, later in zip(self._begun, self._begun[1:])]
 
     def close(self) -> None:
         self._over.set()
@@ -104,6 +113,8 @@ class UdpRelay(Faults):
 
     def _out(self, packet: bytes) -> None:
         self._packets.append(packet)
+        if payload_type(packet) == RAKP1:
+            self._begun.append(time.monotonic())
         if self._way in (OUTAGE, GARBAGE) and self._left > 0:
             self._left -= 1
             if self._way == GARBAGE:
@@ -121,6 +132,9 @@ class UdpRelay(Faults):
             return
         if self._way == REFUSAL and kind == RAKP2:
             packet = packet[:_STATUS] + bytes([_UNAUTHORISED_NAME]) + packet[_STATUS + 1 :]
+        if self.dropped > 0 and kind == RAKP4:
+            self.dropped -= 1
+            packet = packet[:_STATUS] + bytes([_UNKNOWN_SESSION]) + packet[_STATUS + 1 :]
         if kind == self.stale and not self._kept:
             self._kept = packet
         elif self.delay:

@@ -180,6 +180,24 @@ def test_b7_a_login_has_an_end(sim: IpmiSim, relay: UdpRelay, kind: int) -> None
     assert time.monotonic() - begin < 20
 
 
+def test_b7_a_session_that_the_bmc_drops_is_begun_again(sim: IpmiSim, relay: UdpRelay) -> None:
+    relay.dropped = 1
+    assert through(relay, sim) == c.OFF
+    assert relay.dropped == 0
+
+
+def test_b7_a_bmc_that_drops_every_session_is_left_alone_longer_each_time(
+    sim: IpmiSim, relay: UdpRelay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers at once, and each beginning takes one of its few sessions."""
+    monkeypatch.setattr(ipmi_link, "_PAUSE_SECONDS", 0.1)
+    relay.dropped = float("inf")
+    with pytest.raises(Unreachable, match="given up the login.*the last of 5 logins that were begun"):
+        through(relay, sim)
+    assert relay.logins == 5
+    assert all(gap >= 0.09 * 2**turn for turn, gap in enumerate(relay.gaps)), relay.gaps
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",

@@ -41,6 +41,15 @@ def test_a_value_that_comes_late_is_found() -> None:
     assert all(1.8 <= pause <= 2.2 for pause in clock.pauses)
 
 
+def test_b7_a_pause_may_grow() -> None:
+    clock, values, grown = Clock(), iter(["Off", "Off", "Off", "On"]), iter([1.0, 10.0, 20.0])
+    wait_until(
+        lambda: next(values), lambda v: v == "On", timeout=60, interval=lambda: next(grown), wanted="On", clock=clock,
+        pause=clock.pause,
+    )  # fmt: skip
+    assert [round(pause, -1) if pause > 2 else 1 for pause in clock.pauses] == [1, 10, 20]
+
+
 def test_the_deadline_names_what_was_wanted_and_seen() -> None:
     clock = Clock()
     with pytest.raises(DeadlineExceeded) as caught:

@@ -59,6 +59,10 @@ _NEVER = 1e6
 _TURN_SECONDS = 0.1
 #: Each new beginning within one login waits so much longer for its answers: slow BMCs need it.
 _SLOWER_SECONDS = 0.75
+#: How often a login is begun before it is given up. A BMC that drops its half-open sessions answers at once, and each
+#: beginning takes one of the few that it has: after each it is left alone, the first time so long, then twice as long.
+_BEGINNINGS = 5
+_PAUSE_SECONDS = 0.5
 #: Limits of the protocol (IPMI 2.0, 22.27 and 22.30); a longer Redfish password does not work here.
 USER_LIMIT = 16
 PASSWORD_LIMIT = 20
@@ -76,6 +80,8 @@ _LOGIN: tuple[tuple[str, type[FleetError], str], ...] = (
     ("failed to initialize", Unreachable, "the BMC does not answer"),
     ("no longer connected", Unreachable, "the BMC does not answer"),
 )
+#: Status of RAKP 2 and 4 (IPMI 2.0, table 13-15): the BMC does not know the session number that it gave out.
+_DROPPED = 2
 #: Completion codes (IPMI 2.0, table 5-2).
 _BUSY = frozenset({0xC0, 0xC3, 0xCE, 0xD2})
 _UNSUPPORTED = frozenset({0xC1, 0xC2, 0xD6})
@@ -111,6 +117,11 @@ class _Session(_PyghmiSession):
         self.localsid = int.from_bytes(os.urandom(4), "little") & 0x7FFFFF00 | 0x10
         self.timeout += _SLOWER_SECONDS * self._beginnings
         self._beginnings += 1
+
+    def _got_rakp4(self, data: Any) -> Any:
+        if data[1] == _DROPPED:
+            self.logontries = 0  # else pyghmi begins again itself, and at once
+        return super()._got_rakp4(data)
 
 
 class IpmiLink:
@@ -196,13 +207,30 @@ class IpmiLink:
         if self._session is not None and not getattr(self._session, "broken", False):
             return self._session
         end = time.monotonic() + self._limit(PATIENCE)
-        while True:
+        failed: list[FleetError] = []
+
+        def begin() -> Any:
+            if failed and time.monotonic() >= end:
+                raise _given_up(failed)
             try:
-                self._session = self._logged_in(max(0.0, end - time.monotonic()))
-                return self._session
+                return self._logged_in(max(0.0, end - time.monotonic()))
             except Unreachable as exc:
-                if time.monotonic() >= end or isinstance(exc.__cause__, OSError):
-                    raise
+                failed.append(exc)
+                if len(failed) == _BEGINNINGS or isinstance(exc.__cause__, OSError):
+                    raise _given_up(failed) from exc.__cause__
+            return None
+
+        try:
+            self._session = self._wait(
+                begin,
+                lambda session: session is not None,
+                timeout=end - time.monotonic(),
+                interval=lambda: _PAUSE_SECONDS * 2.0 ** (len(failed) - 1),
+                wanted="a session with the BMC",
+            )
+        except DeadlineExceeded as exc:
+            raise _given_up(failed) from exc
+        return self._session
 
     def _logged_in(self, limit: float) -> Any:
         username, password = self._login
@@ -265,6 +293,14 @@ class IpmiLink:
     def close(self) -> None:
         session, self._session = self._session, None
         _end(session)
+
+
+def _given_up(failed: list[FleetError]) -> FleetError:
+    """What the last beginning ended with, and how many there were."""
+    last = failed[-1]
+    if len(failed) > 1:
+        last.seen = f"{last.seen}, the last of {len(failed)} logins that were begun"
+    return last
 
 
 def _end(session: Any) -> None:
