@@ -1,9 +1,10 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The connection to a Redfish service: sushy's connector with our own rules. PRIVATE to the collection.
+"""The connection to a Redfish service, with the face of sushy's connector and our own rules. PRIVATE to the collection.
 
-What differs from sushy 5.14's own, and why:
+sushy's objects work on it. It is no subclass: to import sushy costs a run 0.15 s of CPU, and what of it is used
+(words.py) is needed by a request that failed alone. What differs from the connector of sushy 5.14, and why:
 
 * It speaks through urllib3 at once. The session of requests that sushy puts before it costs as much again as the
   request itself, and reads the environment: ``REQUESTS_CA_BUNDLE`` would override what verifies the BMC, ``.netrc``
@@ -20,6 +21,7 @@ What differs from sushy 5.14's own, and why:
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import ssl
 import time
@@ -36,15 +38,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     MissingLibrary,
 )
 
-SushyConnector: Any = object
 try:
-    import urllib3
-    from sushy.connector import Connector as SushyConnector  # type: ignore[no-redef]
+    import urllib3  # which sushy itself needs
     from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 except ImportError as exc:
     LIBRARY_PROBLEM: str | None = str(exc)
 else:
-    LIBRARY_PROBLEM = None
+    # Looked for, not loaded: that it is missing shall be told at the first run, and not by the first failure.
+    LIBRARY_PROBLEM = None if importlib.util.find_spec("sushy") else "No module named 'sushy'"
 
 CONNECT_SECONDS = 10.0
 #: Recorded BMCs need up to 23 s for one resource.
@@ -122,8 +123,8 @@ class Answer:
         return json.loads(self.content)
 
 
-class Link(SushyConnector):
-    """A sushy connector: sushy's objects work on it, and so does our driver.
+class Link:
+    """What sushy's objects take for their connector, and our driver works on.
 
     :param wait: ``Context.wait``: the only way to sleep.
     :param deadline: in the clock of ``time.monotonic``; nothing is retried past it.
@@ -141,9 +142,7 @@ class Link(SushyConnector):
     ) -> None:
         if LIBRARY_PROBLEM is not None:
             raise MissingLibrary("sushy", why="Redfish is spoken through it", cause=LIBRARY_PROBLEM)
-        # Not sushy's own beginning: it makes the session that is done without here.
         self._url = url
-        self._auth = None
         self._wait = wait
         self._deadline = deadline
         self._used = 0.0
@@ -165,8 +164,11 @@ class Link(SushyConnector):
             "OData-Version": "4.0",
         }
 
-    def set_http_basic_auth(self, username: str, password: str) -> None:
+    def set_auth(self, auth: Any) -> None:
         """For sushy's objects: the login is given already."""
+
+    def set_http_basic_auth(self, username: str, password: str) -> None:
+        """As :meth:`set_auth`."""
 
     def close(self) -> None:
         self._pool.close()
@@ -175,20 +177,9 @@ class Link(SushyConnector):
     def url(self) -> str:
         return str(self._url)
 
-    def _op(
-        self,
-        method: str,
-        path: str = "",
-        data: Any = None,
-        headers: Any = None,
-        blocking: bool = False,
-        timeout: float | None = None,
-        **more: Any,
-    ) -> Any:
-        """What sushy calls for get, post, patch, put and delete."""
-        if method == "GET":
-            return self._read(path, dict(headers or {}))
-        return self.send(method, path, data, dict(headers or {}))
+    def get(self, path: str = "", data: Any = None, headers: Mapping[str, str] | None = None, **more: Any) -> Any:
+        """One read, which is repeated while the BMC cannot answer."""
+        return self._read(path, dict(headers or {}))
 
     def send(self, method: str, path: str, data: Any, headers: dict[str, str] | None = None) -> Any:
         """One write, sent once.

@@ -5,7 +5,8 @@
 
 iLO answers a refusal with ids and arguments alone; the words stand in registries, DMTF's Base (sushy brings it along)
 and the BMC's own. They are looked up when a request has failed for good, and never on the way of one that works: the
-collection of registries, one file of it and the registry itself are four requests, and iLO's registry 150 kB.
+collection of registries, one file of it and the registry itself are four requests, and iLO's registry 150 kB. Nor is
+sushy imported before: it is half of what all our imports cost.
 """
 
 from __future__ import annotations
@@ -16,15 +17,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError
-
-try:
-    from sushy.exceptions import SushyError
-    from sushy.resources.base import JsonPackagedFileReader
-    from sushy.resources.registry import message_registry, message_registry_file
-except ImportError:
-    HAVE_SUSHY = False
-else:
-    HAVE_SUSHY = True
 
 #: The newest that sushy brings along. Ids of newer versions keep their meaning within a major version.
 _BASE = "Base.1.4.0.json"
@@ -44,7 +36,7 @@ class Words:
         # A BMC that refuses the login would count each look-up as one more failed login.
         unspoken = () if isinstance(problem, AuthFailed) else problem.details.get("messages") or ()
         for item in unspoken:
-            said = self._said(str(item["id"]), item["args"]) if HAVE_SUSHY else ""
+            said = self._said(str(item["id"]), item["args"])
             if said:
                 plain = answers.plain(item["id"], item["args"])
                 problem.seen = problem.seen.replace(plain, f"{said} [{plain}]")
@@ -53,14 +45,11 @@ class Words:
         name = message_id.rpartition(".")[0]
         try:
             registry = self._registry(name.partition(".")[0])
-            if registry is None:
-                return ""
-            wanted = SimpleNamespace(
-                message_id=message_id, message_args=arguments, message=None, severity=None, resolution=None
-            )
-            found = message_registry.parse_message({name: registry}, wanted)
-        except (FleetError, SushyError, AttributeError, KeyError, TypeError, ValueError, OSError):
-            return ""  # a registry that cannot be read must not hide the refusal
+            found = None if registry is None else _in_words(name, registry, message_id, arguments)
+        except Exception:  # sushy's or ours: a registry that cannot be read must not hide the refusal
+            return ""
+        if found is None:
+            return ""
         parts = (found.message, found.resolution)
         return " ".join(str(part) for part in parts if part and part not in ("unknown", "None", "None."))
 
@@ -72,6 +61,8 @@ class Words:
 
     def _own(self, prefix: str) -> Any:
         """The registry that the BMC itself keeps; sushy's collection would fetch all of them."""
+        from sushy.resources.registry import message_registry_file
+
         uri = select.link(self._root(), "Registries")
         files = message_registry_file.MessageRegistryFileCollection(self._link, uri) if uri else None
         for path in files.members_identities if files else ():
@@ -83,5 +74,16 @@ class Words:
 
 
 def _base(link: Any) -> Any:
-    reader = JsonPackagedFileReader("sushy.standard_registries")
-    return message_registry.MessageRegistry(link, _BASE, reader=reader)
+    from sushy.resources.base import JsonPackagedFileReader
+    from sushy.resources.registry.message_registry import MessageRegistry
+
+    return MessageRegistry(link, _BASE, reader=JsonPackagedFileReader("sushy.standard_registries"))
+
+
+def _in_words(name: str, registry: Any, message_id: str, arguments: list[Any]) -> Any:
+    from sushy.resources.registry.message_registry import parse_message
+
+    wanted = SimpleNamespace(
+        message_id=message_id, message_args=arguments, message=None, severity=None, resolution=None
+    )
+    return parse_message({name: registry}, wanted)
