@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,99 @@ def test_c5_a_claim_ends_with_its_run(tmp_path: Path) -> None:
     claim.take(tmp_path, [])
     claim.release(tmp_path)
     assert not file.exists()
+
+
+#: Its name makes a run of Ansible of it: it takes the claim and calls the program that empties the rack.
+RUN = """
+import subprocess, sys
+services, rack = sys.argv[1:]
+subprocess.run([sys.executable, f"{services}/claim.py", "take", "--rack", rack], check=True)
+empty = subprocess.Popen([sys.executable, f"{services}/empty.py", "--rack", rack, "--rackctl", "/nonexistent"])
+print(empty.pid, flush=True)
+empty.wait()
+"""
+
+
+class SlowIronic(http.server.BaseHTTPRequestHandler):
+    """In good health, and long in telling its nodes."""
+
+    asked, go_on = threading.Event(), threading.Event()
+
+    def do_GET(self) -> None:
+        if "/nodes" in self.path:
+            self.asked.set()
+            self.go_on.wait(60)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"nodes": []}')
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Not on the screen."""
+
+
+@pytest.fixture
+def emptied(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run that empties a rack in this folder, and waits for its Ironic."""
+    (tmp_path / "password").write_text("secret")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowIronic) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1/drivers"
+        health = {"http": url, "user": "admin", "password_file": str(tmp_path / "password")}
+        sleeper = {"argv": ["/bin/sleep", "300"], "log": str(tmp_path / "log")}
+        services = [{"name": "ironic", **sleeper, "health": health}]
+        (tmp_path / "services.json").write_text(json.dumps({"services": services}))
+        supervise.start_all(tmp_path / "run", tmp_path / "services.json")
+        # This one is started by what empties the rack, and outlives it.
+        services.append({"name": "other", **sleeper, "health": {"argv": ["/bin/true"]}})
+        (tmp_path / "services.json").write_text(json.dumps({"services": services}))
+        (tmp_path / "ansible-run").write_text(RUN)
+        argv = [sys.executable, str(tmp_path / "ansible-run"), str(Path(claim.__file__).parent), str(tmp_path)]
+        run = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            yield run
+        finally:
+            SlowIronic.go_on.set()
+            run.kill()
+            run.communicate()
+            supervise.stop_all(tmp_path / "run")
+            server.shutdown()
+
+
+def test_c5_what_empties_a_rack_goes_on_after_its_run_was_killed_and_nobody_joins_it(
+    emptied: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    assert emptied.stdout and SlowIronic.asked.wait(30)
+    pid = int(emptied.stdout.readline())
+    with pytest.raises(claim.Claimed, match=f"process {emptied.pid}: "):
+        claim.take(tmp_path, [])
+    emptied.kill()
+    emptied.wait(10)
+    assert supervise.start_time(pid), "it goes on"
+    with pytest.raises(claim.Claimed, match=rf"still works on .*: process {pid}: .*empty\.py.*Wait for its end"):
+        claim.take(tmp_path, [])
+    with pytest.raises(claim.Claimed, match=f"process {pid}: "), claim.working(tmp_path):
+        pass
+    claim.release(tmp_path)  # a release of somebody else's does not help
+    with pytest.raises(claim.Claimed):
+        claim.take(tmp_path, [])
+    SlowIronic.go_on.set()
+    assert supervise.wait_for_death(pid, 30_000)
+    assert len(supervise.remembered(tmp_path / "run")) == 2, "a service that it started lives on, and holds nothing"
+    claim.take(tmp_path, [])
+    claim.release(tmp_path)
+
+
+def test_c5_nothing_empties_a_rack_on_which_another_run_works(tmp_path: Path) -> None:
+    other = subprocess.Popen(["sleep", "60"])
+    told = {"pid": other.pid, "start_time": supervise.start_time(other.pid), "boot_id": supervise.boot_id()}
+    (tmp_path / "claim").mkdir()
+    (tmp_path / "claim" / claim.HOLDER).write_text(json.dumps({**told, "since": time.time()}))
+    program = Path(claim.__file__).with_name("empty.py")
+    argv = [sys.executable, str(program), "--rack", str(tmp_path), "--rackctl", "/nonexistent"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    other.kill()
+    other.wait(10)
+    assert done.returncode == 1 and f"process {other.pid}: sleep 60" in done.stderr
 
 
 def test_c5_a_claim_is_not_given_where_a_port_is_taken(bound: tuple[str, socket.socket], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@
     claim.py release --rack DIR
 
 The claim belongs to the run of Ansible that this program was called by, and ends with it: a claim whose holder is gone
-is no claim.
+is no claim. A program that goes on where its run is killed holds a lock of its own (:func:`working`), and to its end.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ports import command_of, taken
 from supervise import boot_id, process_stat, start_time
 
 HOLDER = "holder.json"
+WORKER = "worker"
 
 
 class Claimed(Exception):
@@ -71,16 +72,58 @@ def living_holder(file: Path) -> dict[str, Any]:
     return holder if alive else {}
 
 
+def refuse_another(rack: Path, file: Path, run: int) -> None:
+    """
+    :raises Claimed: where another run than this holds the claim.
+    """
+    other = living_holder(file)
+    if other and other["pid"] != run:
+        raise in_the_way(rack, f"Another run works on the rack in {rack}", other["since"], other["pid"])
+
+
+def in_the_way(rack: Path, what: str, since: float, pid: int) -> Claimed:
+    clock = time.strftime("%H:%M:%S", time.localtime(since))
+    return Claimed(f"{what} since {clock}: process {pid}: {command_of(pid)}. Wait for its end.")
+
+
+def worker_lock(rack: Path) -> int:
+    """The descriptor that holds the lock of whoever works on the rack by itself.
+
+    :raises Claimed: where somebody else has it, such as a program whose run was killed.
+    """
+    handle = os.open(rack / "claim" / WORKER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with os.fdopen(handle, encoding="ascii") as file:
+            pid = int(file.read() or 0)
+            since = os.fstat(file.fileno()).st_mtime
+        raise in_the_way(rack, f"A run that has ended still works on the rack in {rack}", since, pid) from None
+    return handle
+
+
+@contextmanager
+def working(rack: Path) -> Iterator[None]:
+    """For as long as this process works on the rack, whatever becomes of the run that called it.
+
+    :raises Claimed: where another run holds the claim, or another program works on.
+    """
+    with holder_file(rack) as file:
+        refuse_another(rack, file, this_run())
+        handle = worker_lock(rack)
+        os.truncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode("ascii"))
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
 def take(rack: Path, wanted: list[dict[str, Any]]) -> None:
     run = this_run()
     with holder_file(rack) as file:
-        other = living_holder(file)
-        if other and other["pid"] != run:
-            since = time.strftime("%H:%M:%S", time.localtime(other["since"]))
-            raise Claimed(
-                f"Another run works on the rack in {rack} since {since}: process {other['pid']}:"
-                f" {command_of(other['pid'])}. Wait for its end."
-            )
+        refuse_another(rack, file, run)
+        os.close(worker_lock(rack))
         told = {"pid": run, "start_time": start_time(run), "boot_id": boot_id(), "since": time.time()}
         file.write_text(json.dumps(told), encoding="utf-8")
     trouble = [line for line in (taken(port, own_sessions(rack)) for port in wanted) if line]

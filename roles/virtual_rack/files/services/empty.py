@@ -7,7 +7,7 @@
 
 Ironic forgets its nodes and goes on running; Slurm's controller and the MAAS stand-in start anew on empty folders; the
 machines are off, mended and wiped; the ledger is set aside; the services' logs begin anew, and with them what is
-counted in them.
+counted in them. As long as this works nobody else takes the rack, also where the run that called it has been killed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from claim import Claimed, working
 from forget import remove, set_ledger_aside
 from keep_logs import begin_anew
 from supervise import Service, ServiceError, load, start_all
@@ -145,8 +146,10 @@ def main() -> int:
     parser.add_argument("--rackctl", type=Path, required=True)
     asked = parser.parse_args()
     try:
-        print(json.dumps(empty(asked.rack, asked.rackctl)))
-    except (ServiceError, OSError) as error:
+        with working(asked.rack):
+            told = empty(asked.rack, asked.rackctl)
+        print(json.dumps(told))
+    except (Claimed, ServiceError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
