@@ -56,7 +56,7 @@ def ids(ledger: Ledger) -> dict[str, str]:
 
 @pytest.fixture
 def run() -> Iterator[Callable[[], Holder]]:
-    """Makes runs: real processes that live until the test ends."""
+    """Makes runs: real processes that live until the test ends, or until it kills them."""
     started: list[subprocess.Popen[bytes]] = []
 
     def begin() -> Holder:

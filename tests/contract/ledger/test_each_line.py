@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,12 +19,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 NAMES = ("n1", "n2", "n3")
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    with Ledger(url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,30 +35,8 @@ SECRET = "hunter2-of-the-bmc"
 
 
 @pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    with Ledger(url) as opened:
-        yield opened
-
-
-@pytest.fixture
 def node(ledger: Ledger) -> str:
     return ledger.identify("gpu001", aliases=[("serial", "GF0001")])
-
-
-@pytest.fixture
-def run() -> Iterator[Callable[[], Holder]]:
-    """Makes runs: real processes that live until the test ends, or until it kills them."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin() -> Holder:
-        process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-        started.append(process)
-        return this_run(process.pid)
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.communicate()
 
 
 def kill(holder: Holder) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,12 +19,6 @@ from postgresql import Server
 FORK = multiprocessing.get_context("fork")
 SERIAL = ("serial", "GF0001")
 MAC = ("mac", "52:54:00:00:00:01")
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    with Ledger(url) as opened:
-        yield opened
 
 
 # -- append-only -------------------------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,9 +46,8 @@ def deploy(before: str, after: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def controller(tmp_path: Path) -> Iterator[Controller]:
-    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
-        yield Controller(ledger)
+def controller(ledger: Ledger) -> Controller:
+    return Controller(ledger)
 
 
 def test_t1_a_node_that_was_never_imaged_is_judged_by_its_whole_boot(controller: Controller) -> None:

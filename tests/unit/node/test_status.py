@@ -6,11 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
@@ -18,12 +15,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 STOPPED = ("note", "stopped", {"reason": "the BMC is silent"})
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as opened:
-        yield opened
 
 
 def told(ledger: Ledger, *events: tuple[str, str, dict[str, Any]], run: str = "r1", asks: str = "r2") -> dict[str, Any]:

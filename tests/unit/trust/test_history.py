@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,12 +20,6 @@ FAIL = ("verdict", "dcgm_gate", {"verdict": "fail"})
 
 def ordered(state: str) -> tuple[str, str, dict[str, Any]]:
     return ("intent", "provisioner_node", {"options": {"state": state}})
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as opened:
-        yield opened
 
 
 def known(ledger: Ledger, *events: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
