@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence, job
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
@@ -27,12 +28,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     Sheet,
     Tool,
     answer,
-    as_verdict,
     digest,
-    inconclusive,
-    now_utc,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 GATE = "dcgm_gate"
@@ -51,50 +49,41 @@ def stresses(params: Mapping[str, Any]) -> bool:
 
 def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
     """Run the diagnostic and say what it proves."""
-    started = now_utc()
-    try:
-        wanted = wanted_of(params.get("profile"))
-    except ConfigError as exc:
-        return answer(inconclusive(GATE, str(exc), id="profile", remedy="remediate_config", started=started))
-    session = _Session(params, ctx, wanted)
+    return begin(GATE, params, lambda begun: _look(params, ctx, begun))
+
+
+def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
+    session = _Session(params, ctx, begun.wanted)
     detached, loads = bool(params.get("detached")), stresses(params)
     if (loads or detached) and not ctx.may_write(session.announced(), destructive=loads):
-        text = "not run in check mode: it would load the GPUs, or go on by itself"
-        verdict = inconclusive(GATE, text, id="check_mode", started=started, profile=wanted.reference())
+        verdict = begun.unmeasured("not run in check mode: it would load the GPUs, or go on by itself", "check_mode")
         return answer({**verdict, "argv": session.argv()})
     if detached:
-        return _started(params, session, started, wanted)
-    verdict, more = _measured(session, ctx, started, wanted)
+        return _started(params, session, begun)
+    verdict, more = _measured(session, ctx, begun)
     return answer(verdict, **more)
 
 
-def _measured(session: _Session, ctx: Context, started: str, wanted: Wanted) -> tuple[dict[str, Any], dict[str, Any]]:
+def _measured(session: _Session, ctx: Context, begun: Begun) -> tuple[dict[str, Any], dict[str, Any]]:
     """The verdict, and what the result tells beside it."""
     sheet = session.measure()
-    verdict = as_verdict(
-        GATE,
-        sheet,
-        tool=Tool("dcgmi", options.dotted(session.version) or session.seen.version, session.argv()),
-        started=started,
-        evidence=digest(*(part for one in session.runs for part in one.parts())),
-        profile=wanted.reference(),
-    )
+    tool = Tool("dcgmi", options.dotted(session.version) or session.seen.version, session.argv())
+    verdict = begun.verdict(sheet, tool, digest(*(part for one in session.runs for part in one.parts())))
     gpus = [{"gpu": number, **gpu} for number, gpu in sorted(session.seen.gpus.items())]
     return verdict, {"gpus": gpus, "evidence_path": session.save(ctx)}
 
 
-def _started(params: Mapping[str, Any], session: _Session, started: str, wanted: Wanted) -> Result:
+def _started(params: Mapping[str, Any], session: _Session, begun: Begun) -> Result:
     """The same diagnostic in a process of its own; nothing is known of its verdict yet."""
 
     def work() -> dict[str, Any]:
         try:
-            verdict, _more = _measured(session, Context(), started, wanted)
+            verdict, _more = _measured(session, Context(), begun)
         except BaseException as exc:  # a job that breaks says so, or its silence would be taken for a kill
-            text = f"the gate broke: {type(exc).__name__}: {str(exc)[:300]}"
-            verdict = inconclusive(GATE, text, id="crashed", started=started, profile=wanted.reference())
+            verdict = begun.unmeasured(f"the gate broke: {type(exc).__name__}: {str(exc)[:300]}", "crashed")
         return verdict
 
-    found = job.start(GATE, params, work, limit=session.limit, profile=wanted.reference())
+    found = job.start(GATE, params, work, limit=session.limit, profile=begun.wanted.reference())
     places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
     return Result(changed=False, data={**found, **places})
 

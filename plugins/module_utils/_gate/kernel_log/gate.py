@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import read as reader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
@@ -28,13 +29,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     Sheet,
     Tool,
     answer,
-    as_verdict,
     digest,
-    inconclusive,
     iso,
-    now_utc,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 GATE = "kernel_log_gate"
@@ -43,16 +40,15 @@ NODE = "node"
 
 def kernel_log_gate(params: Mapping[str, Any], ctx: Context) -> Result:
     """Read the log and say what it proves."""
-    started = now_utc()
-    try:
-        wanted = wanted_of(params.get("profile"))
-    except ConfigError as exc:
-        return answer(inconclusive(GATE, str(exc), id="profile", remedy="remediate_config", started=started))
+    return begin(GATE, params, lambda begun: _look(params, ctx, begun))
+
+
+def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     try:
         clock = reader.read_clock(params)
         asked = reader.window_start(str(params.get("since") or "boot"), clock)
     except ConfigError as exc:
-        return answer(inconclusive(GATE, str(exc), id="window", started=started, profile=wanted.reference()))
+        return answer(begun.unmeasured(str(exc), "window"))
     start = max(0.0, asked)  # of an earlier boot the kernel has no log, only the records of its crashes
     logs = _read(params, start, clock)
     chosen = logs[-1]
@@ -63,14 +59,8 @@ def kernel_log_gate(params: Mapping[str, Any], ctx: Context) -> Result:
     judge(sheet, [one for log in logs for one in _found(log, start, clock, names)], names)
     _window(sheet, logs, start, clock)
     _crashes(sheet, str(params.get("pstore_path") or ""), clock.booted + asked)
-    verdict = as_verdict(
-        GATE,
-        sheet,
-        tool=Tool(chosen.source, "", [log.place for log in logs]),
-        started=started,
-        evidence=digest(*(part for log in logs for part in (log.source.encode(), log.raw))),
-        profile=wanted.reference(),
-    )
+    tool = Tool(chosen.source, "", [log.place for log in logs])
+    verdict = begun.verdict(sheet, tool, digest(*(part for log in logs for part in (log.source.encode(), log.raw))))
     return answer(verdict, window=_described(chosen, start, clock), evidence_path=_save(params, ctx, logs))
 
 
