@@ -56,6 +56,21 @@ options:
           - What is found is data, and never a template. A secret cannot be picked.
         type: dict
         version_added: "0.1.0"
+      control_variables:
+        description:
+          - Of V(ironic) and V(maas), host variables C(gpufleet_*) that are taken from what a tenant may write there,
+            each from an entry of its own name. That is C(extra), then C(properties), of an Ironic node, and a MAAS
+            machine's workload annotations. Without this option none is taken.
+          - C(gpufleet_node_id), C(gpufleet_sku), C(gpufleet_failure_domain), C(gpufleet_tenant), C(gpufleet_scheduler)
+            and C(gpufleet_scheduler_node) can be named; of V(ironic) also C(gpufleet_bmc_system_id),
+            C(gpufleet_boot_mac) where several ports may boot, C(gpufleet_serial), which C(serial_number), C(serial) and
+            C(system_serial) fill as well, and C(gpufleet_system_uuid), which C(system_uuid) fills as well.
+          - What is found is checked like the cell of a list, and a wrong one is an error that names the machine. Name
+            only what nobody but the operators can write there.
+        type: list
+        elements: str
+        default: []
+        version_added: "0.1.0"
       path:
         description: Of V(csv), the file, relative to the configuration file.
         type: path
@@ -339,7 +354,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Like any inventory's cache: asked for by the option, refused by --flush-cache, ended by its timeout."""
         if not self.get_option("cache"):
             return list(read())
-        public = {key: value for key, value in options.items() if key not in SECRETS}
+        # Answers of before control variables were asked for by name are no answer to this.
+        public = {"": 2, **{key: value for key, value in options.items() if key not in SECRETS}}
         digest = hashlib.sha256(json.dumps(public, sort_keys=True, default=str).encode()).hexdigest()[:16]
         key = f"{self.get_cache_key(path)}_{digest}"
         if cache:

@@ -55,6 +55,8 @@ _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 class Fields:
     """The option ``fields`` of one source, compiled."""
 
+    OPTION = "fields"
+
     def __init__(self, given: Any, where: str) -> None:
         """:raises ConfigError: for an expression that is none, or a variable that no source may fill."""
         self._where = where
@@ -68,7 +70,7 @@ class Fields:
         return bool(self._compiled)
 
     def _error(self, name: str, what: str, *, place: str = "") -> ConfigError:
-        return ConfigError(f"fields{f', {name}' if name else ''}: {what}", node=place or self._where)
+        return ConfigError(f"{self.OPTION}{f', {name}' if name else ''}: {what}", node=place or self._where)
 
     def _compile(self, name: str, expression: Any) -> Any:
         if name not in CHECKED and (name.startswith(_RESERVED) or not _OWN_NAME.match(name)):
@@ -99,7 +101,7 @@ class Fields:
 
         :raises ConfigError: for what the variable cannot be, with the place of the record.
         """
-        picked = {name: value for name, value in picked.items() if not _is_nothing(name, value)}
+        picked = {name: value for name, value in picked.items() if not is_nothing(name, value)}
         for name, value in picked.items():
             if value not in (None, ""):
                 record.variables[name] = self._checked(name, value, record.where) if name in CHECKED else value
@@ -124,7 +126,8 @@ class Fields:
         return cells.value(CHECKED[name], text)
 
 
-def _is_nothing(name: str, value: Any) -> bool:
+def is_nothing(name: str, value: Any) -> bool:
+    """Is it what a board says that has no such thing?"""
     if name not in _MAY_BE_NOTHING or not isinstance(value, str):
         return False
     try:

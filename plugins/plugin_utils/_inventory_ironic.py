@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_control import Control
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
@@ -28,13 +29,9 @@ BMCS: dict[str, tuple[str, str, str, str, str]] = {
     "ilo": ("redfish", "ilo_address", "client_port", "", "ilo_username"),
     "ipmi": ("ipmi", "ipmi_address", "ipmi_port", "", "ipmi_username"),
 }
-#: Host variables that a site may keep in a node's extra. Never a secret, never a URL of ours.
-FROM_EXTRA = ("node_id", "serial", "sku", "failure_domain", "tenant", "scheduler", "scheduler_node", "bmc_system_id")
-#: Where sites and tools keep the chassis serial.
-_SERIALS = ("gpufleet_serial", "serial_number", "serial", "system_serial")
 
 
-def read_ironic(options: Mapping[str, Any], *, where: str, fields: Fields) -> list[Record]:
+def read_ironic(options: Mapping[str, Any], *, where: str, fields: Fields, control: Control) -> list[Record]:
     """All nodes, in two lists.
 
     :raises FleetError: whatever keeps it from being complete.
@@ -63,26 +60,20 @@ def read_ironic(options: Mapping[str, Any], *, where: str, fields: Fields) -> li
     found = []
     for node in nodes:
         own = by_node.get(str(node["uuid"]), [])
-        found.append(fields.fill(_record(node, own, where), fields.pick({**node, "ports": own})))
+        record_of = control.take(_record(node, own, where), node.get("extra"), node.get("properties"))
+        found.append(fields.fill(record_of, fields.pick({**node, "ports": own})))
     return found
 
 
 def _record(node: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], where: str) -> Record:
-    extra = node.get("extra") or {}
-    properties = node.get("properties") or {}
-    serial = next((text for key in _SERIALS for text in [record.serial(str(extra.get(key) or ""))] if text), "")
     boot = record.macs(port["address"] for port in ports if port.get("pxe_enabled"))
     addresses = record.macs(port["address"] for port in ports)
-    system_uuid = _uuid(extra.get("gpufleet_system_uuid") or extra.get("system_uuid") or properties.get("system_uuid"))
     name = str(node.get("name") or "")
-    variables: dict[str, Any] = {f"gpufleet_{key}": extra.get(f"gpufleet_{key}") for key in FROM_EXTRA}
-    variables.update(
-        gpufleet_serial=serial,
-        gpufleet_system_uuid=system_uuid,
+    variables: dict[str, Any] = dict(
         gpufleet_provisioner="ironic",
         gpufleet_provisioner_id=str(node["uuid"]),
         # Where several cards may boot, the site says which: there is no first among ports.
-        gpufleet_boot_mac=boot[0] if len(boot) == 1 else extra.get("gpufleet_boot_mac"),
+        gpufleet_boot_mac=boot[0] if len(boot) == 1 else None,
         **_bmc(str(node.get("driver") or ""), node.get("driver_info") or {}),
         ironic_name=name,
         ironic_provision_state=node.get("provision_state"),
@@ -92,13 +83,11 @@ def _record(node: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], where: 
         ironic_conductor_group=node.get("conductor_group"),
         ironic_owner=node.get("owner"),
         ironic_driver=node.get("driver"),
-        ironic_properties=dict(properties),
+        ironic_properties=dict(node.get("properties") or {}),
     )
     return Record(
         where=f"{where}, node {name or node['uuid']}" + (f" ({node['uuid']})" if name else ""),
         name=name,
-        serial=serial,
-        system_uuid=system_uuid,
         macs=sorted(set(addresses)),
         variables=variables,
     )
@@ -118,10 +107,3 @@ def _bmc(driver: str, info: Mapping[str, Any]) -> dict[str, Any]:
         "gpufleet_bmc_system_id": info.get(system) if system else None,
         "gpufleet_bmc_username": info.get(user),
     }
-
-
-def _uuid(value: Any) -> str:
-    try:
-        return record.uuid(str(value)) if value else ""
-    except ValueError:
-        return ""

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_control import Control
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
@@ -35,11 +36,9 @@ FILTERS = frozenset(
 )  # fmt: skip
 #: MAAS's power driver: our protocol.
 BMCS = {"redfish": "redfish", "ipmi": "ipmi"}
-#: Annotations that fill host variables. MAAS keeps them on a deployed machine only, so nothing may depend on them.
-FROM_ANNOTATIONS = ("node_id", "sku", "failure_domain", "tenant", "scheduler", "scheduler_node")
 
 
-def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields) -> list[Record]:
+def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields, control: Control) -> list[Record]:
     """All machines that the filters let through.
 
     :raises FleetError: whatever keeps it from being complete.
@@ -64,7 +63,7 @@ def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields) -> list
     try:
         power = _power(api) if options.get("bmc") else {}
         found = _blocks(api, list(power), filters, cut) if power else cut(api.machines(_query(filters)))
-        return [fields.fill(_record(machine, power, where), machine["picked"]) for machine in found]
+        return [fields.fill(_controlled(machine, power, where, control), machine["picked"]) for machine in found]
     finally:
         api.close()
 
@@ -125,15 +124,20 @@ def _is_machine(machine: Any, where: str) -> bool:
     return machine.get("node_type") in (0, None)
 
 
+def _controlled(
+    machine: Mapping[str, Any], power: Mapping[str, Mapping[str, str]], where: str, control: Control
+) -> Record:
+    # MAAS keeps annotations on a deployed machine only, so nothing may depend on them.
+    return control.take(_record(machine, power, where), machine.get("workload_annotations"))
+
+
 def _record(machine: Mapping[str, Any], power: Mapping[str, Mapping[str, str]], where: str) -> Record:
     system_id, hostname = str(machine["system_id"]), str(machine.get("hostname") or "")
     hardware = machine.get("hardware_info") or {}
     serial = record.serial(str(hardware.get("system_serial") or ""))
     boot = record.macs([(machine.get("boot_interface") or {}).get("mac_address") or ""])
-    annotations = machine.get("workload_annotations") or {}
-    variables: dict[str, Any] = {f"gpufleet_{key}": annotations.get(f"gpufleet_{key}") for key in FROM_ANNOTATIONS}
     system_uuid = _uuid(machine.get("hardware_uuid"))
-    variables.update(
+    variables: dict[str, Any] = dict(
         gpufleet_serial=serial,
         gpufleet_system_uuid=system_uuid,
         gpufleet_provisioner="maas",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_control import IRONIC_NAMES, NAMES, Control
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_ironic import read_ironic
@@ -31,6 +32,16 @@ def _csv(options: Mapping[str, Any], where: str) -> list[Record]:
         password_template=str(options.get("password_lookup") or ""),
         fields=Fields(options.get("fields"), where),
     )
+
+
+def _ironic(options: Mapping[str, Any], where: str) -> list[Record]:
+    control = Control(options.get("control_variables"), IRONIC_NAMES, where)
+    return read_ironic(options, where=where, fields=Fields(options.get("fields"), where), control=control)
+
+
+def _maas(options: Mapping[str, Any], where: str) -> list[Record]:
+    control = Control(options.get("control_variables"), NAMES, where)
+    return read_maas(options, where=where, fields=Fields(options.get("fields"), where), control=control)
 
 
 @dataclass(frozen=True)
@@ -52,13 +63,13 @@ KINDS: dict[str, Kind] = {
         remote=False,
     ),
     "ironic": Kind(
-        lambda options, where: read_ironic(options, where=where, fields=Fields(options.get("fields"), where)),
-        frozenset({"url", "username", "password", "ca_path", "cloud", "query"}),
+        _ironic,
+        frozenset({"url", "username", "password", "ca_path", "cloud", "query", "control_variables"}),
         {name: f"ironic_{name}" for name in ("url", "username", "password", "ca_path", "cloud")},
     ),
     "maas": Kind(
-        lambda options, where: read_maas(options, where=where, fields=Fields(options.get("fields"), where)),
-        frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout"}),
+        _maas,
+        frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout", "control_variables"}),
         {name: f"maas_{name}" for name in ("url", "api_key", "ca_path")},
     ),
 }

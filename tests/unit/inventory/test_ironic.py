@@ -18,7 +18,8 @@ CSV = {"type": "csv", "path": "servers.csv"}
 def ironic_source(server: Any, **more: Any) -> dict[str, Any]:
     return {
         "type": "ironic", "url": server.url, "username": "admin",
-        "password": "{{ lookup('ansible.builtin.env', 'IRONIC_PASSWORD') }}", **more,
+        "password": "{{ lookup('ansible.builtin.env', 'IRONIC_PASSWORD') }}",
+        "control_variables": ["gpufleet_serial", "gpufleet_sku"], **more,
     }  # fmt: skip
 
 
