@@ -32,6 +32,8 @@ import sys
 import traceback
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import tail
+
 
 class FleetError(Exception):
     """What went wrong, where, what was wanted, what was seen, and what to do next.
@@ -186,5 +188,5 @@ def unexpected(exc: BaseException, *, node: str = "", address: str = "") -> Flee
         node=node,
         address=address,
         do="this is a defect of the collection or of the peer; please report it with the traceback in 'error'",
-        details={"traceback": "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))[-4000:]},
+        details={"traceback": tail("".join(traceback.format_exception(type(exc), exc, exc.__traceback__)), 4000)},
     )

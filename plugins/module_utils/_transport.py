@@ -19,16 +19,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 
 #: Told by what stands before the service, or by a service that is going up or down.
 GATEWAY = frozenset({502, 503, 504})
-_LENGTH = 500
-
-
-def short(value: Any, length: int = _LENGTH) -> str:
-    """A peer's words on one line, and not too many of them."""
-    text = " ".join(str(value).split())
-    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def said(status: int, words: Any) -> str:

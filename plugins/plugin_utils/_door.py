@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     unexpected,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
@@ -195,6 +196,7 @@ class VerbAction(ActionBase):
         params: dict[str, Any] = checked.validated_parameters
         secret = [name for name, option in self.SPEC.items() if option.get("no_log") and params.get(name)]
         self._secrets = known_secrets(params, secret)
+        keep_secret(*self._secrets)
         return params
 
     def host_var(self, name: str, host: str = "") -> Any:

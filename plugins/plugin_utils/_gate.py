@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     answer,
@@ -71,7 +72,7 @@ class GateAction(VerbAction):
             raise
         except BaseException as exc:  # Ansible's own time limit is no Exception
             lost = isinstance(exc, AnsibleConnectionFailure)
-            text = f"the {'connection to the node died' if lost else 'gate did not end'}: {str(exc)[:300]}"
+            text = f"the {'connection to the node died' if lost else 'gate did not end'}: {cut(exc, 300)}"
             self._append_verdict(self._without(text, "unreachable" if lost else "aborted", "retest", params))
             raise
         return result if self._is_answer(params, result) else self._crashed(params, result)
@@ -83,7 +84,7 @@ class GateAction(VerbAction):
     def _crashed(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """The module said something else than a verdict: it was killed, or could not even start."""
         said = str(result.get("msg") or result.get("module_stderr") or "it printed no result")
-        own = self._without(f"the gate's module gave no verdict: {said[:300]}", "crashed", "retest", params)
+        own = self._without(f"the gate's module gave no verdict: {cut(said, 300)}", "crashed", "retest", params)
         concluded = self._concluded(params, own)
         if "error" in result:  # an option is wrong: that is no verdict to be waved through
             concluded.update(failed=True, error=result["error"])

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import (
     ADDRESSES,
@@ -39,7 +40,7 @@ _NO_NUMBERS = frozenset(
 
 def problem(name: str, text: str, password_template: str = "") -> str:
     """What is wrong with it, the first thing only. What should be the place of a secret is never shown."""
-    shown = "its content" if name == PASSWORD else repr(text[:60])
+    shown = "its content" if name == PASSWORD else repr(cut(text, 60))
     damaged = "that a spreadsheet made of it; format the column as text and type it again"
     if any(unicodedata.category(char) in _UNSEEN for char in text):
         return "holds a control character or a line break, or a mark that nobody sees"

@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible.vars.reserved import get_reserved_names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as identity
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, SECRET_WORDS
@@ -118,7 +119,7 @@ class Fields:
 
     def _checked(self, name: str, value: Any, place: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise self._error(name, f"a text is wanted, and {str(value)[:60]!r} is none", place=place)
+            raise self._error(name, f"a text is wanted, and {cut(value, 60)!r} is none", place=place)
         text = str(value).strip()
         trouble = cells.problem(CHECKED[name], text)
         if trouble:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _excerpt as excerpt
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -120,7 +121,7 @@ def _cut(machine: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
 
 def _is_machine(machine: Any, where: str) -> bool:
     if not isinstance(machine, dict) or not machine.get("system_id"):
-        raise BadAnswer("a machine without system_id", node=where, seen=str(machine)[:200])
+        raise BadAnswer("a machine without system_id", node=where, seen=excerpt.cut(machine, 200))
     return machine.get("node_type") in (0, None)
 
 

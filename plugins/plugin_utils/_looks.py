@@ -24,6 +24,7 @@ from ansible import constants as C
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, tail
 
 #: Each is a process of ssh while it lasts; the machine that runs the play has other work, too.
 _THREADS = 16
@@ -98,10 +99,10 @@ class Looks:
         try:
             rc, out, err = connection.exec_command(self._wrapped(connection, command), in_data=None, sudoable=True)
         except Exception as exc:  # whatever a connection plugin raises, the node did not answer
-            put((host, ("", str(exc)[:300] or type(exc).__name__)))
+            put((host, ("", cut(exc, 300) or type(exc).__name__)))
             return
         text = out.decode("utf-8", "replace").replace("\r\n", "\n")
-        problem = "" if rc == 0 else f"rc {rc}: {err.decode('utf-8', 'replace').strip()[-300:]}"
+        problem = "" if rc == 0 else f"rc {rc}: {tail(err.strip(), 300)}"
         put((host, (text, problem)))
 
     def _wrapped(self, connection: Any, command: str) -> str:

@@ -182,3 +182,20 @@ def ports_that_meet(root: Path) -> list[str]:
             if full_name.startswith(PACKAGE) and not full_name.startswith(f"{PACKAGE}.module_utils"):
                 complaints.append(f"{name}:{line}: imports {full_name}, which lies above it")
     return complaints
+
+
+#: A shorter piece is of a list, a number or a digest. What is longer may be a text, and a text may hold a secret.
+_LONG = 40
+
+
+def cut_by_hand(root: Path) -> list[str]:
+    """A text is shortened in _excerpt.py, where secrets are masked before the cut."""
+    complaints = []
+    for name, tree in parsed(root, "plugins"):
+        for node in nodes(tree):
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+                ends = [end for end in (node.slice.lower, node.slice.upper) if end is not None]
+                bare = [end.operand if isinstance(end, ast.UnaryOp) else end for end in ends]
+                if any(isinstance(end, ast.Constant) and int(str(end.value)) >= _LONG for end in bare):
+                    complaints.append(f"{name}:{node.lineno}: a text is cut here, and not in _excerpt.py")
+    return complaints

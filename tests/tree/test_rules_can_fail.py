@@ -94,6 +94,18 @@ CASES = (
         {"plugins/a.py": "try:\n    x = 1\nexcept OSError:\n    pass\n"},
     ),
     (
+        code.cut_by_hand,
+        {"plugins/action/a.py": "seen = text[:200]\n"},
+        "a.py:1",
+        {"plugins/action/a.py": "seen = cut(text, 200)\nname = digest[:24]\nlast = found[-1:]\nrest = found[one:]\n"},
+    ),
+    (
+        code.cut_by_hand,
+        {"plugins/action/a.py": "x = 1\nseen = text[-300:]\n"},
+        "a.py:2",
+        {"plugins/action/a.py": "seen = tail(text, 300)\n"},
+    ),
+    (
         code.not_for_old_python,
         {"plugins/module_utils/a.py": "match x:\n    case 1:\n        pass\n"},
         "a.py:3",

@@ -31,6 +31,7 @@ RULES = (
     code.bare_excepts,
     code.not_for_old_python,
     code.ports_that_meet,
+    code.cut_by_hand,
     layout.flat_drivers,
     layout.arrows_up,
     layout.drivers_that_meet,

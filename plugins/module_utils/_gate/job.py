@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Callable, NoReturn, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc
 
 SCHEMA = 1
@@ -239,7 +240,7 @@ def _alive(body: Callable[[Callable[[bytes], None]], None], writer: int) -> NoRe
         body(say)
     except BaseException as exc:  # there is nobody left to raise it to
         if not told:
-            say(f"{type(exc).__name__}: {exc}".encode()[:4000])
+            say(cut(f"{type(exc).__name__}: {exc}", 1000).encode())
     finally:
         os._exit(0)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import json_digest
 
 try:
@@ -137,7 +138,7 @@ def check(data: Any, schema: Path) -> None:
 
 def _words(error: Any) -> str:
     place = ".".join(str(part) for part in error.absolute_path) or "profile"
-    return f"{place}: {error.message[:200]}"
+    return f"{place}: {cut(error.message, 200)}"
 
 
 def _line(node: Any, path: Iterable[Any]) -> int:

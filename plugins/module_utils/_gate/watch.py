@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     PASS,
@@ -137,7 +138,7 @@ class _Watch:
             self._problem[host] = problem or "its answer was cut short"
             silent = now - self._heard[host]
             if silent >= self._grace or now - self._begun >= limit:
-                told = f"the node did not answer for {silent:.0f} s while its gate ran: {self._problem[host][:200]}"
+                told = f"the node did not answer for {silent:.0f} s while its gate ran: {cut(self._problem[host], 200)}"
                 self._conclude(host, told, "unreachable")
             return
         self._heard[host] = now

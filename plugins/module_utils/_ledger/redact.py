@@ -119,7 +119,7 @@ def _in_base64(user: str, password: str) -> str:
 
 
 def mask(text: str, secrets: frozenset[str]) -> str:
-    """The text without the known secrets, also as a URL or as JSON would spell them."""
+    """The text without the known secrets, also as a URL, JSON or Python would spell them."""
     for form in _spellings(secrets):
         text = text.replace(form, MASK)
     return text
@@ -127,10 +127,16 @@ def mask(text: str, secrets: frozenset[str]) -> str:
 
 @lru_cache(maxsize=8)
 def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
-    spelled = {form for secret in secrets if secret for form in (secret, quote(secret, safe=""), _in_json(secret))}
+    forms = (str, lambda secret: quote(secret, safe=""), _in_json, _in_python)
+    spelled = {form(secret) for secret in secrets if secret for form in forms}
     # The longest first: a secret that begins like another one would leave its end behind.
     return tuple(sorted(spelled, key=len, reverse=True))
 
 
 def _in_json(secret: str) -> str:
     return json.dumps(secret)[1:-1]
+
+
+def _in_python(secret: str) -> str:
+    """As it stands in a record that was made text."""
+    return repr(secret)[1:-1]

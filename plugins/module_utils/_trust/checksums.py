@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 
 # "<hex>  name", "<hex> *name" (binary) and the BSD form of "sha256sum --tag".
 _GNU = re.compile(r"(?P<digest>[0-9a-fA-F]{64}) [ *](?P<name>[^/\\\x00-\x1f\x7f]+)")
@@ -55,7 +56,7 @@ def _entry(line: str, number: int) -> tuple[str, str]:
         raise BadAnswer(
             f"line {number} of the file of checksums cannot be read",
             wanted="64 hexadecimal digits, two blanks and a file name without a path",
-            seen=line[:120],
+            seen=cut(line, 120),
         )
     return name, match.group("digest").lower()
 

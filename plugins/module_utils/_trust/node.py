@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import read_manifest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import node_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import (
@@ -119,7 +120,7 @@ def run_tool(argv: Sequence[str], timeout: float) -> str:
     text = answer.stdout.decode("utf-8", "replace")
     if answer.returncode != 0:
         told = (text + answer.stderr.decode("utf-8", "replace")).strip()
-        raise BadAnswer(f"{argv[0]} ended with {answer.returncode}: {told[:200]}")
+        raise BadAnswer(f"{argv[0]} ended with {answer.returncode}: {cut(told, 200)}")
     return text
 
 
@@ -134,12 +135,14 @@ def _driver(read: _Reader) -> str:
     if text:
         match = _NVRM.search(text)
         if match is None:
-            raise BadAnswer(f"{read.params['driver_version_path']} cannot be read", seen=text[:120])
+            raise BadAnswer(f"{read.params['driver_version_path']} cannot be read", seen=cut(text, 120))
         loaded = match.group(1)
     lines = read.run([read.params["nvidia_smi"], "--query-gpu=driver_version", "--format=csv,noheader"]).split("\n")
     found = {line.strip() for line in lines if line.strip()}
     if len(found) != 1 or not all(_SMI_VERSION.fullmatch(line) for line in found):
-        raise BadAnswer("nvidia-smi does not name one driver version", seen=", ".join(sorted(found))[:120] or "nothing")
+        raise BadAnswer(
+            "nvidia-smi does not name one driver version", seen=cut(", ".join(sorted(found)), 120) or "nothing"
+        )
     answered = found.pop()
     if loaded and loaded != answered:
         return f"{loaded} loaded, {answered} in user space"

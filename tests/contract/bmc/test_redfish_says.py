@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, Refused, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    Refused,
+    Unsupported,
+)
+from fake_bmc.redfish_server import PASSWORD
 
 from .conftest import Ctx
 from .test_redfish import Make, boot, change
@@ -99,6 +105,16 @@ def test_a_refused_login_looks_up_no_words(fake: Make) -> None:
     with pytest.raises(AuthFailed, match="password changed"):
         change(rig, "on")
     assert not [path for path in rig.bmc.paths if "Registries" in path]
+
+
+@pytest.mark.parametrize("before", range(200 - len(PASSWORD), 200, 3))
+def test_of_an_echoed_password_no_beginning_is_told(fake: Make, before: int) -> None:
+    """The BMC's answer is told by its first 200 characters."""
+    rig = fake("plain")
+    rig.bmc.faults["raw"] = {"/redfish/v1/": b"_" * before + PASSWORD.encode() + b" is no login"}
+    with pytest.raises(BadAnswer) as caught:
+        change(rig, "on")
+    assert "____" in str(caught.value) and PASSWORD[:3] not in str(caught.value)
 
 
 @pytest.mark.parametrize("state,start,says", [

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
     Unsupported,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 
 _PyghmiSession: Any = object
 try:
@@ -146,6 +147,7 @@ class IpmiLink:
                     wanted=f"at most {limit} bytes",
                     do=f"use a BMC user for IPMI with a {name} that fits, or bmc_protocol redfish",
                 )
+        keep_secret(password)
         # As bytes: pyghmi encodes text, and then never finds again what it had filed under it.
         self._login = (username.encode("utf-8"), password.encode("utf-8"))
         self._session: Any = None

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unsupported,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer
 
 BMC = Peer(
@@ -97,8 +98,7 @@ def document(response: Any, where: str) -> dict[str, Any]:
 
 def excerpt(response: Any) -> str:
     """The beginning of an answer, fit for one line."""
-    text = bytes(response.content[:_EXCERPT]).decode("utf-8", "replace")
-    return f"HTTP {response.status_code} {' '.join(text.split()) or '(empty)'}"
+    return f"HTTP {response.status_code} {short(bytes(response.content), _EXCERPT) or '(empty)'}"
 
 
 def messages(body: Any) -> Iterator[dict[str, Any]]:

@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     MissingLibrary,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret, short
 
 try:
     import urllib3  # which sushy itself needs
@@ -157,6 +158,7 @@ class Link:
         else:
             self._pool = urllib3.HTTPConnectionPool(parts.hostname or "", parts.port, timeout=timeout, retries=False)
         login = base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
+        keep_secret(password, login)
         self._usual = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",  # compressed answers carry weak ETags; see sushy
@@ -308,7 +310,7 @@ def _untrusting(exc: BaseException) -> bool:
 
 def _cause(exc: BaseException) -> str:
     text = str(exc)
-    return f"{type(exc).__name__}: {text.rpartition('): ')[2] or text}"[:300]
+    return short(f"{type(exc).__name__}: {text.rpartition('): ')[2] or text}", 300)
 
 
 def _unreachable(exc: BaseException, where: str) -> FleetError:

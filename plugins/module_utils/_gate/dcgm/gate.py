@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence, job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
@@ -80,7 +81,7 @@ def _started(params: Mapping[str, Any], session: _Session, begun: Begun) -> Resu
         try:
             verdict, _more = _measured(session, Context(), begun)
         except BaseException as exc:  # a job that breaks says so, or its silence would be taken for a kill
-            verdict = begun.unmeasured(f"the gate broke: {type(exc).__name__}: {str(exc)[:300]}", "crashed")
+            verdict = begun.unmeasured(f"the gate broke: {type(exc).__name__}: {cut(exc, 300)}", "crashed")
         return verdict
 
     found = job.start(GATE, params, work, limit=session.limit, profile=begun.wanted.reference())

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import NODE, Cell, Diagnosis, Fault
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import look_up
@@ -142,7 +143,7 @@ def _cell(sheet: Sheet, cell: Cell, names: set[str], version: str) -> None:
     if verdict == PASS and cell.faults:
         verdict = INCONCLUSIVE
     _explain(sheet, cell, verdict, version)
-    said = "; ".join(fault.text for fault in cell.faults)[:300]
+    said = cut("; ".join(fault.text for fault in cell.faults), 300)
     measured = f"{cell.word or 'no status'}: {said}" if said else (cell.word or "no status")
     entity = NODE if deployment else cell.entity
     sheet.record(Check(f"dcgm.{cell.test}", entity, verdict, measured, PASS, "", "dcgmi diag"))
@@ -157,7 +158,7 @@ def _explain(sheet: Sheet, cell: Cell, verdict: str, version: str) -> None:
     for fault in cell.faults:
         row = look_up(fault.error_id, severity=fault.severity, version=version, text=fault.text)
         if fault.error_id is None:
-            text = f"{where}{row.words} in the test {cell.test}: {fault.text[:200]}"
+            text = f"{where}{row.words} in the test {cell.test}: {cut(fault.text, 200)}"
             sheet.find(f"dcgm.{cell.test}", cell.entity, text, row.remedy)
         else:
             text = f"{where}{row.words} (DCGM {fault.error_id})"
@@ -188,9 +189,11 @@ def _summary(sheet: Sheet, cell: Cell, names: set[str], seen: Diagnosis) -> None
 
 def _document(sheet: Sheet, seen: Diagnosis, ids: Iterable[int]) -> None:
     for text in seen.runtime_errors:
-        sheet.unsettled("runtime_error", NODE, f"DCGM could not run the diagnostic: {text[:300]}", "remediate_config")
+        sheet.unsettled(
+            "runtime_error", NODE, f"DCGM could not run the diagnostic: {cut(text, 300)}", "remediate_config"
+        )
     for number, text in enumerate(seen.problems):
-        sheet.unsettled(f"output.{number}" if number else "output", NODE, f"dcgmi: {text[:300]}")
+        sheet.unsettled(f"output.{number}" if number else "output", NODE, f"dcgmi: {cut(text, 300)}")
     for word in seen.overall:
         verdict = WORDS.get(word.strip().lower(), INCONCLUSIVE)
         sheet.record(Check("overall_result", NODE, verdict, word, PASS, "", "dcgmi diag"))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import MESSAGES, Incident, Names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
@@ -123,7 +124,7 @@ def _blame(sheet: Sheet, where: str, bursts: Sequence[Burst], names: Names) -> N
         others = sorted({one.number for one in members} - {number})
         text = f"{_gpu(where, names)}: {xids.look_up(number).words} (Xid {number})"
         if number == 154:
-            text = f"{_gpu(where, names)}: asks for recovery, {members[-1].text[:120]} (Xid 154)"
+            text = f"{_gpu(where, names)}: asks for recovery, {cut(members[-1].text, 120)} (Xid 154)"
         if others:
             text += f", with Xid {', '.join(map(str, others))}"
         if len(members) > 1:
@@ -180,7 +181,7 @@ def _sxids(sheet: Sheet, found: Sequence[Incident]) -> None:
         said = "fatal" if fatal else "not fatal"
         sheet.find(f"sxid:{one.number}", entity, f"{entity}: {row.words}{link}, {said} (SXid {one.number})", remedy)
         verdict = _VERDICTS.get(remedy, FAIL)
-        sheet.record(Check(f"sxid:{one.number}", entity, verdict, one.text[:80], "none", "", row.source))
+        sheet.record(Check(f"sxid:{one.number}", entity, verdict, cut(one.text, 80), "none", "", row.source))
         sheet.record(Check("sxid", NODE, verdict, one.number, 0, "", row.source))
 
 
@@ -189,4 +190,4 @@ def _message(sheet: Sheet, one: Incident, names: Names) -> None:
     entity = f"GPU {one.where}" if one.where else NODE
     prefix = f"{_gpu(one.where, names)}: " if one.where else ""
     sheet.find(f"message:{name}", entity, prefix + words, remedy)
-    sheet.record(Check("kernel", NODE, _VERDICTS.get(remedy, FAIL), one.text[:120], 0, "failures", source))
+    sheet.record(Check("kernel", NODE, _VERDICTS.get(remedy, FAIL), cut(one.text, 120), 0, "failures", source))

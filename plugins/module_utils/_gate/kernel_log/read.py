@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
     Line,
     iso_time,
@@ -192,7 +193,7 @@ def read_journal(program: str, clock: Clock, timeout: float) -> Log:
     done = run(argv, timeout=timeout, limit=SIZE_LIMIT)
     log.raw = done.stdout
     if done.ended != "exit" or done.rc != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()[:200]
+        said = cut(done.stderr.strip(), 200)
         how = f"ended with {done.rc}" if done.ended == "exit" else done.ended
         log.problems.append(f"{program}: {how}" + (f": {said}" if said else ""))
     for raw in done.text.splitlines():
@@ -207,7 +208,7 @@ def read_journal(program: str, clock: Clock, timeout: float) -> Log:
             log.problems.append("the journal shows another boot")
             break
         if "kernel messages" in line.text and line.text.startswith("Missed "):
-            log.problems.append(f"the journal lost records: {line.text[:80]}")
+            log.problems.append(f"the journal lost records: {cut(line.text, 80)}")
         log.lines.append(line)
     if log.lines and log.lines[0].mono is not None:
         log.whole_from = 0.0 if log.lines[0].mono <= _BOOT_BEGIN else log.lines[0].mono

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     MissingLibrary,
     Refused,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import MICROVERSION
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -74,6 +75,7 @@ class IronicApi:
                 node=self._ctx.node,
                 do="set gpufleet_provisioner_username and gpufleet_provisioner_password",
             )
+        keep_secret(str(password or ""))
         auth = http_basic.HTTPBasicAuth(endpoint, user, password) if user else noauth.NoAuth(endpoint)
         plain = requests.Session()
         plain.trust_env = False  # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing here

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OTHER,
     Driver,
@@ -94,7 +95,7 @@ class IronicReader(Driver):
 
     def state_of(self, raw: Any) -> NodeState:
         if not isinstance(raw, dict) or not raw.get("uuid") or "provision_state" not in raw:
-            raise BadAnswer("a node without uuid or provision_state", address=self.api.address, seen=str(raw)[:300])
+            raise BadAnswer("a node without uuid or provision_state", address=self.api.address, seen=cut(raw, 300))
         native = str(raw["provision_state"])
         image = (raw.get("extra") or {}).get(record.EXTRA_IMAGE)
         return NodeState(

@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     Refused,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -89,6 +90,7 @@ class MaasApi:
                 node=ctx.node,
                 do="copy it whole from the user's page in MAAS, or from `maas apikey`",
             )
+        keep_secret(self._key, *self._key.split(":"))
         self.address = str(params["provisioner_url"]).rstrip("/").removesuffix("/api/2.0")
         self._verify: Any = str(params["provisioner_ca_path"]) if params.get("provisioner_ca_path") else True
         self._timeout = timeout

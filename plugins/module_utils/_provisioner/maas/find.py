@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     FAILED,
@@ -143,7 +144,7 @@ class MaasReader(Driver):
 
     def _state(self, raw: Any) -> NodeState:
         if not isinstance(raw, dict) or not raw.get("system_id") or not isinstance(raw.get("status"), int):
-            raise BadAnswer("a machine without system_id or status", address=self.api.address, seen=str(raw)[:300])
+            raise BadAnswer("a machine without system_id or status", address=self.api.address, seen=cut(raw, 300))
         number = raw["status"]
         native, state = tables.NUMBERS.get(number, (f"status {number}", OTHER))
         hold = record.token_in(str(raw.get("description") or ""))
@@ -182,6 +183,6 @@ class MaasReader(Driver):
         if not self._me:
             user = self.api.get("users/", [("op", "whoami")])
             if not isinstance(user, dict) or not user.get("username"):
-                raise BadAnswer("MAAS does not say whose key this is", address=self.api.address, seen=str(user)[:200])
+                raise BadAnswer("MAAS does not say whose key this is", address=self.api.address, seen=cut(user, 200))
             self._me = str(user["username"])
         return self._me

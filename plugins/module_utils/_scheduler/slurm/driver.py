@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
@@ -106,7 +107,7 @@ class Slurm(Scheduler):
                 "scontrol said nothing about a node that it was asked for",
                 node=silent[0],
                 address=self.address,
-                seen=(done.stdout + done.stderr)[:300],
+                seen=cut(done.stdout + done.stderr, 300),
             )
         return {name: records[name] for name in block if name in records}
 
@@ -131,7 +132,7 @@ class Slurm(Scheduler):
             lines = [line.partition("=") for line in done.stdout.splitlines()]
             settings = {name.strip(): value.strip() for name, _equals, value in lines}
             if not {"SlurmUser", "PrivateData"} <= set(settings):
-                seen = done.stdout[:200]
+                seen = cut(done.stdout, 200)
                 raise BadAnswer("scontrol show config without SlurmUser", address=self.address, seen=seen)
             self._settings = settings
         return self._settings
@@ -221,7 +222,7 @@ class Slurm(Scheduler):
             ) from None
 
     def _error(self, done: subprocess.CompletedProcess[str], what: str) -> FleetError:
-        said = " ".join((done.stderr + " " + done.stdout).split())[:500]
+        said = short(done.stderr + " " + done.stdout)
         if done.returncode < 0:
             return Unreachable(
                 f"{what}: the command was ended by signal {-done.returncode} before it answered",

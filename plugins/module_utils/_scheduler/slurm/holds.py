@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Block, Hold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import expand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import (
@@ -55,7 +56,7 @@ def parse_reservations(text: str) -> Mapping[str, list[Reservation]]:
             continue
         fields = dict(_FIELD.findall(line))
         if not line.startswith("ReservationName=") or not {"Nodes", "Flags", "State"} <= set(fields):
-            raise BadAnswer("a line of scontrol show reservation that cannot be read", seen=line[:200])
+            raise BadAnswer("a line of scontrol show reservation that cannot be read", seen=cut(line, 200))
         if fields["State"] != "ACTIVE" or "MAINT" not in fields["Flags"].split(","):
             continue
         one = Reservation(fields["ReservationName"], fields.get("Users", ""), fields.get("StartTime", ""))

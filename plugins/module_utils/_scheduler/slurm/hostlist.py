@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 
 #: One node and nothing else. Slurm takes lists, ranges and the word ALL wherever it takes a name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
@@ -40,7 +41,7 @@ def expand(text: str) -> list[str]:
     for part in _parts(text.strip()):
         names.extend(_expand_one(part))
         if len(names) > _MOST:
-            raise BadAnswer("a host list of more nodes than any cluster has", seen=text[:200])
+            raise BadAnswer("a host list of more nodes than any cluster has", seen=cut(text, 200))
     return names
 
 
@@ -53,7 +54,7 @@ def _parts(text: str) -> Iterator[str]:
             yield text[start:place]
             start = place + 1
     if depth != 0:
-        raise BadAnswer("a host list with unbalanced brackets", seen=text[:200])
+        raise BadAnswer("a host list with unbalanced brackets", seen=cut(text, 200))
     if text[start:]:
         yield text[start:]
 
@@ -61,12 +62,12 @@ def _parts(text: str) -> Iterator[str]:
 def _expand_one(part: str) -> list[str]:
     pieces = _BRACKETS.split(part)
     if any("[" in piece or "]" in piece for piece in pieces[::2]):
-        raise BadAnswer("a host list that cannot be read", seen=part[:200])
+        raise BadAnswer("a host list that cannot be read", seen=cut(part, 200))
     names = [pieces[0]]
     for ranges, text in zip(pieces[1::2], pieces[2::2]):
         numbers = _numbers(ranges)
         if len(names) * len(numbers) > _MOST:
-            raise BadAnswer("a host list of more nodes than any cluster has", seen=part[:200])
+            raise BadAnswer("a host list of more nodes than any cluster has", seen=cut(part, 200))
         names = [f"{name}{number}{text}" for name in names for number in numbers]
     return names
 
@@ -76,7 +77,7 @@ def _numbers(ranges: str) -> list[str]:
     for item in ranges.split(","):
         first, dash, last = item.partition("-")
         if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) - int(first) > _MOST):
-            raise BadAnswer("a host list that cannot be read", seen=ranges[:200])
+            raise BadAnswer("a host list that cannot be read", seen=cut(ranges, 200))
         end = int(last) if dash else int(first)
         numbers.extend(str(number).zfill(len(first)) for number in range(int(first), end + 1))
     return numbers

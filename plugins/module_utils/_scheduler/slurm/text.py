@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Marks, Reservation
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import expand
@@ -47,7 +48,7 @@ class SlurmState:
             bare = word.rstrip("".join(SUFFIXES))
             words += [bare, *(SUFFIXES[mark] for mark in word[len(bare) :])]
         if not words or words[0] not in BASE_STATES or not all(words):
-            raise BadAnswer("a node state that no known Slurm has", seen=text[:100])
+            raise BadAnswer("a node state that no known Slurm has", seen=cut(text, 100))
         return cls(words[0], frozenset(words[1:]))
 
     @property
@@ -132,7 +133,7 @@ def parse_nodes(text: str) -> dict[str, Record]:
     for name, body in _RECORD.findall(text):
         state, booted = _STATE.search(body), _BOOTED.search(body)
         if not state or not booted:
-            raise BadAnswer("a node without State or BootTime", node=name, seen=body[:200])
+            raise BadAnswer("a node without State or BootTime", node=name, seen=cut(body, 200))
         reason = _REASON.search(body, booted.end())
         records[name] = Record(
             name=name,
@@ -168,7 +169,7 @@ def parse_jobs(text: str) -> Mapping[str, list[str]]:
         number, first, rest = line.strip().partition("|")
         state, second, nodes = rest.partition("|")
         if not first or not second or not number or not state:
-            raise BadAnswer("a line of squeue that cannot be read", seen=line[:200])
+            raise BadAnswer("a line of squeue that cannot be read", seen=cut(line, 200))
         if state.upper() == "PENDING":
             continue
         for node in expand(nodes):
