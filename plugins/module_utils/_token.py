@@ -21,6 +21,8 @@ _TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s+]+)(?:\+(?P<kind>[a-z]+))?:(?P<why>
 _WHY_LENGTH = 500
 #: The kind of hold that a token does not spell out: a run's own, for its work.
 USUAL = "work"
+#: A person's hold that was made through us: no run lifts it, whichever took it.
+KEEP = "keep"
 
 
 def has_form(reason: str) -> bool:

@@ -10,7 +10,6 @@ others wait for its answer and return the same.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import json
@@ -18,11 +17,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
@@ -209,14 +209,6 @@ def _elected(name: str, beat: Callable[[], None]) -> Iterator[_Seat]:
     path = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
     with open(path.with_suffix(".lock"), "w", encoding="ascii") as lock:
         wait_until(
-            lambda: _locked(lock), bool, timeout=float("inf"), interval=0.2, wanted="the answer for all", beat=beat
+            lambda: locked(lock), bool, timeout=float("inf"), interval=0.2, wanted="the answer for all", beat=beat
         )
         yield _Seat(path.with_suffix(".json"))
-
-
-def _locked(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

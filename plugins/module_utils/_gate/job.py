@@ -19,7 +19,6 @@ import json
 import os
 import re
 import select
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,6 +27,7 @@ from typing import Any, Callable, NoReturn, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import own_folder
 
 SCHEMA = 1
 #: A job's name becomes a file's name.
@@ -119,22 +119,7 @@ def _answer(folder: str, name: str) -> str:
 
 def _folder(path: str) -> str:
     """The folder of the jobs. Whoever else could write there could write a pass."""
-    with suppress(FileExistsError):
-        try:
-            os.mkdir(path, 0o700)
-        except FileNotFoundError as exc:
-            raise ConfigError("the folder for the jobs cannot be made", seen=path, do="make its parent") from exc
-        except PermissionError as exc:
-            raise ConfigError("the folder for the jobs cannot be made", seen=path, do="run as root: become") from exc
-    about = os.lstat(path)
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
-        raise ConfigError(
-            "the folder for the jobs is not ours alone",
-            wanted=f"{path}: a folder of user {os.geteuid()}, mode 0700",
-            seen=f"{stat.filemode(about.st_mode)}, user {about.st_uid}",
-            do="find out who made it, and remove it",
-        )
-    return path
+    return own_folder(path, "the jobs", denied="run as root: become", foreign="find out who made it, and remove it")
 
 
 @contextmanager

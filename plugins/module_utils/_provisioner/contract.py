@@ -15,10 +15,12 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``. The verbs then answer with
   ``Unsupported``, and the driver is never asked.
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``.
+* Commands on this machine go through ``command.run``: one that outlives its worker keeps the turn.
 * Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`. They never write.
 * Writing: :meth:`enrol`, :meth:`start` (or :meth:`start_many`), :meth:`annotate`, :meth:`hold`, :meth:`lift`. Each
   asks ``ctx.may_write`` before every single request, and sends nothing on False. Each is called with the right
-  machine proven, and where the driver is ``serial`` in its turn.
+  machine proven; where the driver is ``serial`` in its turn, under the node's lease, and with the node as it was
+  read and judged in that turn.
 * An effect is read, never believed: what was written is read back wherever an answer can lie.
 * Errors are those of ``_errors.py``: ``Unreachable`` and ``BadAnswer`` where nothing usable was heard (asked again by a
   wait), ``AuthFailed`` (told once, for all), ``Refused`` and ``ConfigError``. Never a secret in any of them.
@@ -150,6 +152,8 @@ class Driver(ABC):
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
+        #: Open files that every command of ours must have as well, so that they are not freed before it has ended.
+        self.kept_open: tuple[int, ...] = ()
 
     @property
     @abstractmethod

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
     NotOurs,
     Unsupported,
     WrongMachine,
@@ -24,7 +26,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import PREFIX, clean_run, has_form, run_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
+    KEEP,
+    PREFIX,
+    clean_run,
+    has_form,
+    kind_of,
+    run_of,
+)
 
 # -- can it --------------------------------------------------------------------------------------------------------
 
@@ -58,6 +67,8 @@ def not_ours(node: NodeState, wanted: Wanted) -> str:
     """
     if node.foreign:
         return node.foreign
+    if kind_of(node.hold) == KEEP:
+        return f"held by a person: a keep hold that was made through us, and that no run lifts: {node.hold}"
     if wanted.runs is None or not has_form(node.hold) or run_of(node.hold) in wanted.runs | {clean_run(wanted.run)}:
         return ""
     return f"held by another controller of this kind: {node.hold}"
@@ -126,10 +137,48 @@ def _same_serial(one: str, other: str) -> bool:
     return one.strip().casefold() == other.strip().casefold()
 
 
+# -- whose turn is it ----------------------------------------------------------------------------------------------
+
+
+def found(driver: Driver, wanted: Wanted) -> NodeState | None:
+    """The node, if it is there: the machine that is meant, and not somebody else's."""
+    node = driver.find(wanted)
+    if node is not None:
+        right_machine(driver, node, wanted, ask=False)
+        leave_foreign_alone(node, wanted)
+    return node
+
+
 @contextmanager
-def writing(driver: Driver, node: NodeState | None, wanted: Wanted) -> Iterator[None]:
-    """One write to one node: the right machine, and in its turn."""
+def recording(driver: Driver, node: NodeState | None, wanted: Wanted) -> Iterator[NodeState | None]:
+    """One write to one node, known or not: the right machine, and in its turn.
+
+    :return: the node as it is now. Whoever waited for the turn has it read and judged anew, and goes by that.
+    """
+    _is_right(driver, node, wanted)
+    with turn(driver, driver.ctx, [wanted.host]) as waited:
+        if waited:
+            node = found(driver, replace(wanted, provisioner_id=node.id) if node is not None else wanted)
+            _is_right(driver, node, wanted)
+        yield node
+
+
+@contextmanager
+def writing(driver: Driver, node: NodeState, wanted: Wanted) -> Iterator[NodeState]:
+    """:func:`recording` of a node that is there, and must still be."""
+    with recording(driver, node, wanted) as now:
+        if now is None:
+            raise Changed(
+                f"{driver.name} does not know the node any more",
+                node=wanted.host,
+                address=driver.address,
+                wanted=f"the node {node.name or node.id}, {node.native}",
+                seen="no such node, when the turn to write had come",
+                do="nothing was changed; find out who removed it, and run again",
+            )
+        yield now
+
+
+def _is_right(driver: Driver, node: NodeState | None, wanted: Wanted) -> None:
     if node is not None and node.id:
         right_machine(driver, node, wanted)
-    with turn(driver, driver.ctx):
-        yield

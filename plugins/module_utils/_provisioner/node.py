@@ -24,9 +24,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
     can,
-    leave_foreign_alone,
+    found,
     not_ours,
-    right_machine,
+    recording,
     writing,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
@@ -78,16 +78,13 @@ def _released(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
 
 
 def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
-    before = _known(driver, wanted)
-    after = before
-    token = (
-        before.hold
-        if before.maintenance and has_form(before.hold)
-        else wanted.token(str(params.get("why") or "maintenance"))
-    )
-    if token != before.hold or not before.maintenance:
-        with writing(driver, before, wanted):
-            driver.hold(before, token, wanted)
+    before = after = _known(driver, wanted)
+    token = _standing(before) or wanted.token(str(params.get("why") or "maintenance"))
+    if not _standing(before):
+        with writing(driver, before, wanted) as before:
+            token = _standing(before) or token
+            if not _standing(before):
+                driver.hold(before, token, wanted)
         after = _held(driver, before, wanted, token, ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
     result.events.append(Event("maintenance", "held", {"hold_token": token, "provisioner": driver.name}))
@@ -95,11 +92,11 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
 
 
 def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
-    before = _known(driver, wanted)
-    after = before
-    if before.maintenance or has_form(before.hold):
-        with writing(driver, before, wanted):
-            driver.lift(before, wanted)
+    before = after = _known(driver, wanted)
+    if _is_held(before):
+        with writing(driver, before, wanted) as before:
+            if _is_held(before):
+                driver.lift(before, wanted)
         after = _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
     result.events.append(Event("maintenance", "lifted", {"hold_token": before.hold, "provisioner": driver.name}))
@@ -119,30 +116,29 @@ _STATES: Mapping[str, Callable[[Driver, Wanted, Mapping[str, Any], Context], Res
 # -- parts -----------------------------------------------------------------------------------------------------
 
 
-def _found(driver: Driver, wanted: Wanted) -> NodeState | None:
-    """The node, if it is there: the machine that is meant, and not somebody else's."""
-    found = driver.find(wanted)
-    if found is not None:
-        right_machine(driver, found, wanted, ask=False)
-        leave_foreign_alone(found, wanted)
-    return found
+def _standing(node: NodeState) -> str:
+    """The token of the maintenance that stands; empty where there is none of this collection's."""
+    return node.hold if node.maintenance and has_form(node.hold) else ""
+
+
+def _is_held(node: NodeState) -> bool:
+    return node.maintenance or has_form(node.hold)
 
 
 def _known(driver: Driver, wanted: Wanted) -> NodeState:
-    found = _found(driver, wanted)
-    if found is None:
+    node = found(driver, wanted)
+    if node is None:
         raise Refused(
             f"{driver.name} does not know the node {wanted.key}",
             node=wanted.host,
             do="enrol it first: provisioner_node with state ready",
         )
-    return found
+    return node
 
 
 def _recorded(driver: Driver, wanted: Wanted) -> tuple[NodeState | None, NodeState, Changes]:
     """The node before, and with its record made right."""
-    before = _found(driver, wanted)
-    with writing(driver, before, wanted):
+    with recording(driver, found(driver, wanted), wanted) as before:
         after, changes = driver.enrol(wanted, before)
     return before, after, changes
 
@@ -150,12 +146,31 @@ def _recorded(driver: Driver, wanted: Wanted) -> tuple[NodeState | None, NodeSta
 def _annotated(driver: Driver, node: NodeState, wanted: Wanted) -> Changes:
     if not wanted.annotations:
         return Changes()
-    with writing(driver, node, wanted):
-        return driver.annotate(node, wanted)
+    with writing(driver, node, wanted) as now:
+        return driver.annotate(now, wanted)
 
 
 def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Context) -> tuple[NodeState, str]:
     """Begin the next step towards a goal, if there is one to begin."""
+    step = _next(driver, node, goal, wanted)
+    if step in NO_REQUEST:
+        return node, step
+    with writing(driver, node, wanted) as now:
+        step = step if now is node else _next(driver, now, goal, wanted)
+        if step in NO_REQUEST:  # somebody else began it while we waited for our turn
+            return now, step
+        driver.start(step, now, wanted)
+    if ctx.check_mode:
+        return driver.predicted(step, now), step
+    ctx.say(f"{now.native}: {step}")
+    return driver.reread(now, wanted), step
+
+
+def _next(driver: Driver, node: NodeState, goal: str, wanted: Wanted) -> str:
+    """The next step towards a goal.
+
+    :raises NotOurs: where only a person can go on. :raises Refused: where our own maintenance stands in the way.
+    """
     step = driver.next_step(node, goal, wanted)
     if step == STOP:
         raise NotOurs(
@@ -166,9 +181,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
             do=f"bring it out of {node.native} with {driver.name}'s own tools, then run again",
             details={"provision_state": node.native, "state": node.state},
         )
-    if step in NO_REQUEST - {BOOT}:
-        return node, step
-    if node.maintenance and has_form(node.hold) and not driver.left_over(node):
+    if step not in NO_REQUEST - {BOOT} and _standing(node) and not driver.left_over(node):
         raise Refused(
             "the node is in maintenance under our own token; the provisioner starts nothing meanwhile",
             node=wanted.host,
@@ -176,14 +189,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
             seen=node.hold,
             do="lift it first: provisioner_node with state serviceable",
         )
-    if step == BOOT:
-        return node, step
-    with writing(driver, node, wanted):
-        driver.start(step, node, wanted)
-    if ctx.check_mode:
-        return driver.predicted(step, node), step
-    ctx.say(f"{node.native}: {step}")
-    return driver.reread(node, wanted), step
+    return step
 
 
 def _held(driver: Driver, node: NodeState, wanted: Wanted, token: str, ctx: Context) -> NodeState:

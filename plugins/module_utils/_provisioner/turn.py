@@ -5,21 +5,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    ConfigError,
-    DeadlineExceeded,
-    Unreachable,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -33,27 +28,35 @@ class NoTurn(Unreachable):
 
 
 @contextmanager
-def turn(driver: Driver, ctx: Context) -> Iterator[None]:
+def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bool]:
     """Where the provisioner loses one of two writes that come at once, wait until nobody else writes.
 
     The lock is a file of this user on this machine: it holds between all workers of a run and between all runs of
-    this user here, and the kernel frees it when its holder dies. It does not hold against other users, other
-    controllers, or people who type the provisioner's own commands: a driver that is ``serial`` therefore reads back
-    what it wrote as well.
+    this user here. The kernel frees it when its holder has died and with it every command that it had begun in its
+    turn (:func:`~.command.run`). It does not hold against other users, other controllers, or people who type the
+    provisioner's own commands: a driver that is ``serial`` therefore reads back what it wrote as well.
+
+    :param hosts: whose leases are taken before the wait, so that no other run works on these nodes meanwhile.
+    :return: had it to be waited for? A person may have changed a node meanwhile: judge it again before the write.
     """
     if not driver.serial or ctx.check_mode:
-        yield
+        yield False
         return
+    ctx.lifeline.hold(hosts)
     with open(_lock_path(driver), "w", encoding="ascii") as lock:
         _wait_for(lock, driver, ctx)
-        yield
+        driver.kept_open = (lock.fileno(),)
+        try:
+            yield True
+        finally:
+            driver.kept_open = ()
 
 
 def _wait_for(lock: IO[str], driver: Driver, ctx: Context) -> None:
     """:raises NoTurn: and no :class:`DeadlineExceeded`, which a batch would take for the end of its own time."""
     try:
         ctx.wait(
-            lambda: _locked(lock),
+            lambda: locked(lock),
             bool,
             timeout=TIMEOUT,
             interval=INTERVAL,
@@ -75,22 +78,7 @@ def _lock_path(driver: Driver) -> Path:
 
 
 def _lock_folder() -> Path:
-    """A folder of this user alone: others must be able neither to take our locks nor to lead us elsewhere."""
     folder = Path(tempfile.gettempdir()) / f"gpufleet-provisioner-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ConfigError(
-            "the folder for locks is not this user's alone",
-            seen=f"{folder}, owner {found.st_uid}, mode {stat.S_IMODE(found.st_mode):o}",
-            do=f"remove {folder}, or set TMPDIR to a folder of your own",
-        )
+    elsewhere = "set TMPDIR to a folder of your own"
+    own_folder(str(folder), "locks", denied=elsewhere, foreign=f"remove {folder}, or {elsewhere}")
     return folder
-
-
-def _locked(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -151,7 +151,7 @@ class _Batch:
         self.give_up(self._ctx.lifeline.lost())
         if not self._open:
             return 0
-        found = self._seen()
+        found = self._seen(list(self._open.values()))
         if found is None:
             return len(self._open)
         self.polls += 1
@@ -160,7 +160,8 @@ class _Batch:
             self._on_its_own(host, self._look, wanted, found.get((self._ids or {}).get(host, "")))
         if self.polls == 1:
             self._foresee()
-        for step, nodes in self._due.items():
+        due, self._due = self._due, {}
+        for step, nodes in due.items():
             self._send(step, nodes)
         self._progress()
         return len(self._open)
@@ -171,12 +172,12 @@ class _Batch:
             if host in self.steps:
                 self._close(host, False, reason)
 
-    def _seen(self) -> dict[str, NodeState] | None:
-        """The nodes by their ids; None in an outage, which may pass."""
+    def _seen(self, nodes: Sequence[Wanted]) -> dict[str, NodeState] | None:
+        """These nodes by their ids; None in an outage, which may pass."""
         try:
             if self._ids is None:
                 self._ids = self._driver.resolve(list(self._open.values()))
-            found = self._driver.states([self._ids[host] for host in self._open if host in self._ids])
+            found = self._driver.states([self._ids[one.host] for one in nodes if one.host in self._ids])
         except _OUTAGE as exc:
             self._outage = exc
             self._ctx.say(f"no usable answer from {self._driver.name}, asking again: {exc.what}")
@@ -184,14 +185,16 @@ class _Batch:
         self._outage = None
         return found
 
-    def _on_its_own(self, host: str, do: Any, *args: Any) -> None:
-        """What goes wrong with one node is that node's verdict, unless it concerns all."""
+    def _on_its_own(self, host: str, do: Any, *args: Any) -> bool:
+        """Did it go well? What goes wrong with one node is that node's verdict, unless it concerns all."""
         try:
             do(*args)
         except OF_ALL:
             raise
         except FleetError as exc:
             self._went_wrong(host, exc)
+            return False
+        return True
 
     def _went_wrong(self, host: str, exc: FleetError) -> None:
         if isinstance(exc, _OUTAGE):
@@ -243,12 +246,13 @@ class _Batch:
         return False
 
     def _send(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> None:
-        nodes = [(node, wanted) for node, wanted in nodes if wanted.host in self._open]
+        nodes = self._leased([(node, wanted) for node, wanted in nodes if wanted.host in self._open])
         if not nodes:
             return
         try:
-            with turn(self._driver, self._ctx):
-                failed = self._driver.start_many(step, nodes)
+            with turn(self._driver, self._ctx) as waited:
+                nodes = self._judged_again(step, nodes) if waited else nodes
+                failed = self._driver.start_many(step, nodes) if nodes else {}
         except NoTurn as exc:
             failed = {wanted.host: exc for _node, wanted in nodes}
         for node, wanted in nodes:
@@ -260,6 +264,23 @@ class _Batch:
             self.steps[host].append(step)
             self._unsent.pop(host, None)
             self._ctx.say(f"{host}: {node.native}: {step}")
+
+    def _leased(self, nodes: Sequence[tuple[NodeState, Wanted]]) -> list[tuple[NodeState, Wanted]]:
+        """Those whose lease is ours before the wait for a turn: nobody else works on them until it comes."""
+        if not self._driver.serial:
+            return list(nodes)
+        hold = self._ctx.lifeline.hold
+        return [(node, wanted) for node, wanted in nodes if self._on_its_own(wanted.host, hold, (wanted.host,))]
+
+    def _judged_again(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> list[tuple[NodeState, Wanted]]:
+        """A person may have changed a node while others wrote: those of which this step is still the next."""
+        found = self._seen([wanted for _node, wanted in nodes])
+        if found is None:
+            return []
+        self._due = {}
+        for _node, wanted in nodes:
+            self._on_its_own(wanted.host, self._look, wanted, found.get((self._ids or {}).get(wanted.host, "")))
+        return self._due.pop(step, [])
 
     def _foresee(self) -> None:
         """The proof that a node is drained is fresh now, and may be minutes old when a later step needs it."""

@@ -44,6 +44,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 
@@ -52,7 +53,7 @@ ABSENT = "absent"
 STATES = ("idle", "allocated", "mixed", "draining", "drained", "down", "unknown", ABSENT)
 
 #: What a hold of ours is for: a run's own, a person's that was made through us, or a quarantine.
-WORK, KEEP, QUARANTINE = "work", "keep", "quarantine"
+WORK, KEEP, QUARANTINE = _token.USUAL, _token.KEEP, "quarantine"
 KINDS = (WORK, KEEP, QUARANTINE)
 
 

@@ -313,6 +313,10 @@ def test_t1_a_node_that_contradicts_the_inventory_is_another_machine(
         (at("new", hold=OTHER), {"r1"}, False),
         (at("new", foreign="locked"), {"r1"}, False),
         (at("new", hold=OTHER), None, True),
+        (at("new", hold="gpufleet:r1+keep:x"), {"r1"}, False),
+        (at("new", hold="gpufleet:r2+keep:x"), {"r2"}, False),
+        (at("new", hold="gpufleet:r1+keep:x"), None, False),
+        (at("new", hold="gpufleet:r1+quarantine:x"), {"r1"}, True),
     ],
 )
 def test_t1_a_node_is_left_to_whose_it_is(view: c.NodeState, runs: Any, ours: bool) -> None:

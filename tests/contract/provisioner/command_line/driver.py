@@ -9,9 +9,7 @@ It shows that the contract can say what such a provisioner is like, and that the
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -23,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
     WrongMachine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     BOOT,
     DEPLOYED,
@@ -73,13 +72,6 @@ STEPS = {
 }
 
 
-@dataclass(frozen=True)
-class _Answer:
-    code: int
-    out: str
-    err: str
-
-
 class CommandLineDriver(Driver):
     name = "imagectl"
     states_map = STATES
@@ -106,12 +98,8 @@ class CommandLineDriver(Driver):
 
     # -- the command -------------------------------------------------------------------------------------------
 
-    def _run(self, *argv: str) -> _Answer:
-        try:
-            done = subprocess.run([self._command, *argv], capture_output=True, text=True, timeout=60, check=False)
-        except OSError as exc:
-            raise Unreachable(f"the command does not start: {exc}", address=self.address) from exc
-        answer = _Answer(done.returncode, done.stdout, done.stderr.strip())
+    def _run(self, *argv: str) -> command.Answer:
+        answer = command.run(self, [self._command, *argv])
         if "permission denied" in answer.err:
             raise AuthFailed("the command may not be used", address=self.address, seen=answer.err)
         return answer

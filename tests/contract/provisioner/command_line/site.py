@@ -62,6 +62,16 @@ class CommandLineSite(Site):
         with self._changing(name) as node:
             node["tags"]["owner"] = "tenant-7"
 
+    def keep(self, name: str) -> None:
+        """A person holds it through us."""
+        with self._changing(name) as node:
+            node["tags"][driver.HOLD] = "gpufleet:r1+keep:Anna swaps a fan"
+
+    def remove(self, name: str) -> None:
+        content = tool.load(self._file)
+        del content["nodes"][name]
+        tool.save(self._file, content)
+
     def other_serial(self, name: str, serial: str) -> None:
         with self._changing(name) as node:
             node["tags"][driver.SERIAL] = serial

@@ -1,0 +1,222 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where one writes at a time: whose the node is while others write, what it has become then, and whose the turn is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
+    FleetError,
+    LeaseHeld,
+    NotOurs,
+    Unreachable,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command as commands
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from calls import Line, deployed, lead, ready, watch_all
+from command_line.driver import CommandLineDriver
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture
+def site(imagectl_site: Any) -> Iterator[Any]:
+    """The one that is serial."""
+    with imagectl_site.in_good_health():
+        yield imagectl_site
+
+
+@pytest.fixture(autouse=True)
+def _own_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(turns, "TIMEOUT", 0.3)
+
+
+class Waiting(Line):
+    """Its leases are taken, and then something happens while the turn is waited for."""
+
+    def __init__(self, meanwhile: Callable[[], Any] = lambda: None, theirs: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.held: list[str] = []
+        self._meanwhile: Optional[Callable[[], Any]] = meanwhile
+        self._theirs = theirs
+
+    def hold(self, nodes: Sequence[str]) -> None:
+        if set(nodes) & set(self._theirs):
+            raise LeaseHeld("another run works on this node", node=nodes[0])
+        self.held += nodes
+
+    def beat(self) -> None:
+        if self.held and self._meanwhile is not None:
+            happens, self._meanwhile = self._meanwhile, None
+            happens()
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
+        assert set(nodes) <= set(self.held), "a write without the lease that was to be taken first"
+        return super().before_write(what, destructive=destructive, nodes=nodes)
+
+
+def changes(site: Any, name: str) -> dict[str, tuple[Callable[[], Any], type[FleetError]]]:
+    """What can become of a node meanwhile, and what is then said."""
+    return {
+        "held": (lambda: site.hold_by_somebody(name), NotOurs),
+        "owned": (lambda: site.owned_by_somebody(name), NotOurs),
+        "kept": (lambda: site.keep(name), NotOurs),
+        "another machine": (lambda: site.other_serial(name, "S-other"), WrongMachine),
+        "gone": (lambda: site.remove(name), Changed),
+    }
+
+
+CHANGES = ("held", "owned", "kept", "another machine", "gone")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("state", ["deployed", "maintenance"])
+def test_what_became_of_a_node_while_others_wrote_is_judged_before_the_first_write(
+    site: Any, state: str, change: str
+) -> None:
+    options = ready(site)
+    happens, error = changes(site, options["name"])[change]
+    line = Waiting(happens)
+    with pytest.raises(error):
+        lead({**options, "image": site.image()}, state, line=line)
+    assert line.held == [options["name"]] and line.writes == []
+
+
+@pytest.mark.parametrize("change", ["held", "owned", "kept", "another machine"])
+def test_a_record_that_became_somebody_elses_meanwhile_is_left(site: Any, change: str) -> None:
+    options = ready(site)
+    happens, error = changes(site, options["name"])[change]
+    line = Waiting(happens)
+    with pytest.raises(error):
+        lead({**options, "boot_mac": "52:54:00:99:99:99", "known_runs": ["r1"]}, "enrolled", line=line)
+    assert line.held == [options["name"]] and line.writes == []
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_batch_leaves_a_node_that_was_changed_while_others_wrote(site: Any, change: str) -> None:
+    changed, other = ({**ready(site), "image": site.image()} for _n in range(2))
+    happens, _error = changes(site, changed["name"])[change]
+    line = Waiting(happens)
+    verdicts = watch_all(site, "deployed", changed, other, line=line)["verdicts"]
+    assert not verdicts[changed["name"]]["ok"] and verdicts[changed["name"]]["step"] == ""
+    assert verdicts[other["name"]]["step"] == "boot", verdicts
+    assert {host for _what, _hard, hosts in line.writes for host in hosts} == {other["name"]}
+
+
+def test_what_somebody_else_began_meanwhile_is_not_begun_again(site: Any) -> None:
+    options = {**ready(site), "image": site.image()}
+    line = Waiting(lambda: lead(options, "deployed"))
+    result = lead(options, "deployed", line=line)
+    assert line.writes == [] and result["step"] == "boot" and not result["changed"]
+    again = {**ready(site), "image": site.image()}
+    line = Waiting(lambda: lead(again, "deployed"))
+    assert watch_all(site, "deployed", again, line=line)["verdicts"][again["name"]]["step"] == "boot"
+    assert line.held == [again["name"]] and line.writes == []
+
+
+def test_a_maintenance_that_somebody_lifted_meanwhile_is_not_lifted_again(site: Any) -> None:
+    options = deployed(site)
+    lead(options, "maintenance", why="a fan")
+    line = Waiting(lambda: lead(options, "serviceable"))
+    assert not lead(options, "serviceable", line=line)["changed"] and line.writes == []
+
+
+def test_a_node_of_another_run_is_refused_before_the_turn_and_alone(site: Any) -> None:
+    theirs, ours = ({**ready(site), "image": site.image()} for _n in range(2))
+    line = Waiting(theirs=[theirs["name"]])
+    with pytest.raises(LeaseHeld):
+        lead(theirs, "deployed", line=line)
+    verdicts = watch_all(site, "deployed", theirs, ours, line=line)["verdicts"]
+    assert "another run works on this node" in verdicts[theirs["name"]]["reason"]
+    assert verdicts[ours["name"]]["step"] == "boot" and line.held == [ours["name"]]
+
+
+@pytest.mark.parametrize("state", ["serviceable", "maintenance", "deployed", "released"])
+def test_a_persons_keep_is_nobodys_run_s_also_not_of_the_run_that_took_it(site: Any, state: str) -> None:
+    options = {**ready(site), "image": site.image()}
+    site.keep(options["name"])
+    line = Line()
+    with pytest.raises(NotOurs, match="keep hold"):
+        lead(options, state, line=line, run_id="r1", known_runs=["r1"])
+    verdict = watch_all(site, "deployed", options, line=line, run_id="r1")["verdicts"][options["name"]]
+    assert not verdict["ok"] and "keep hold" in verdict["reason"] and line.writes == []
+
+
+# -- who writes ----------------------------------------------------------------------------------------------------
+
+WORKER = """
+import sys, tempfile
+sys.path[:0] = sys.argv[3:]
+tempfile.tempdir = sys.argv[2]
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from command_line.driver import CommandLineDriver
+driver = CommandLineDriver({"provisioner_url": sys.argv[1]}, Context())
+with turn(driver, driver.ctx):
+    driver._run("node", "set")
+"""
+#: Writes in a child of its own, as commands do that hand their work on.
+COMMAND = """#!/bin/sh
+cd "$(dirname "$0")"
+( echo $$ > begun; while [ ! -e end ]; do sleep 0.05; done ) &
+wait
+"""
+
+
+def test_a_command_that_outlives_its_worker_keeps_the_turn(tmp_path: Path) -> None:
+    """A worker that was killed writes no more, but what it had begun still does."""
+    command, begun, end = (tmp_path / name for name in ("command", "begun", "end"))
+    command.write_text(COMMAND)
+    command.chmod(0o755)
+    collections = [path for path in sys.path if (Path(path) / "ansible_collections").is_dir()]
+    argv = [sys.executable, "-c", WORKER, str(command), str(tmp_path), str(HERE), *collections]
+    with subprocess.Popen(argv) as worker:
+        try:
+            wait_until(begun.exists, bool, timeout=60, interval=0.05, wanted="the command begun")
+            worker.kill()
+            worker.wait()
+            driver = CommandLineDriver({"provisioner_url": str(command)}, Context())
+            with pytest.raises(turns.NoTurn), turns.turn(driver, driver.ctx):
+                raise AssertionError("two write at once")
+        finally:
+            end.touch()
+    wait_until(lambda: _turn_is_free(driver), bool, timeout=30, interval=0.05, wanted="the turn freed by its end")
+
+
+def _turn_is_free(driver: CommandLineDriver) -> bool:
+    try:
+        with turns.turn(driver, driver.ctx):
+            return True
+    except turns.NoTurn:
+        return False
+
+
+def test_a_command_has_nothing_of_ours_open_outside_a_turn(tmp_path: Path) -> None:
+    command = tmp_path / "command"
+    command.write_text("#!/bin/sh\nreadlink /proc/self/fd/*\n")
+    command.chmod(0o755)
+    driver = CommandLineDriver({"provisioner_url": str(command)}, Context())
+    with turns.turn(driver, driver.ctx):
+        assert ".lock" in driver._run("node").out
+    assert ".lock" not in driver._run("node").out
+
+
+def test_a_command_that_does_not_end_or_start_is_an_outage(tmp_path: Path) -> None:
+    driver = CommandLineDriver({"provisioner_url": str(tmp_path / "none")}, Context())
+    with pytest.raises(Unreachable, match="start"):
+        driver._run("node")
+    with pytest.raises(Unreachable, match="end"):
+        commands.run(driver, ["sleep", "30"], timeout=0.2)
+    assert commands.run(driver, ["sh", "-c", "echo a; echo b >&2; exit 3"]) == commands.Answer(3, "a\n", "b")
