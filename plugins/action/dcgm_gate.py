@@ -22,6 +22,8 @@ _BESIDE = ("event", "seconds", "reason")
 class ActionModule(GateAction):
     NAME = "dcgm_gate"
     SPEC = DCGM_GATE
+    TELLS = {"verdict": ("dcgm_gate",)}
+    BESIDE = ("evidence", "gpus", "evidence_path")
     RULES = {"mutually_exclusive": [("detached", "collect")]}
     verb = staticmethod(dcgm_gate)
 
@@ -58,15 +60,17 @@ class ActionModule(GateAction):
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["collect"]:
             return self._collected(params)
-        result = super()._shipped(params)
-        if "pid" in result:  # what was sent, not what the node says that it got
-            result["profile"] = {"sku": str(params["profile"]["sku"]), "digest": json_digest(params["profile"])}
-        return result
+        return super()._shipped(params)
 
     def _is_answer(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
-        if params["detached"] and not result.get("failed") and result.get("job") == params["job"]:
-            return True
-        return super()._is_answer(params, result)
+        return _started(params, result) or super()._is_answer(params, result)
+
+    def _answered(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        if not _started(params, result):
+            return super()._answered(params, result)
+        # What was sent, not what the node says that it got.
+        profile = {"sku": str(params["profile"]["sku"]), "digest": json_digest(params["profile"])}
+        return {**result, "profile": profile, "events": []}
 
     def _collected(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """This host's verdict as gate_wait wrote it into the ledger; nothing is asked of the node, nothing recorded."""
@@ -92,3 +96,8 @@ class ActionModule(GateAction):
             )
         found: dict[str, Any] = event["data"]
         return found
+
+
+def _started(params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Did the module start, or find again, the job that this task asked for?"""
+    return bool(params["detached"]) and not result.get("failed") and result.get("job") == params["job"]

@@ -40,6 +40,7 @@ _CLOCK_LOOKS = 3
 class ActionModule(VerbAction):
     NAME = "image_verify"
     SPEC = IMAGE_VERIFY
+    TELLS = {"verdict": ("image_artifact", "image_verify")}
     verb = staticmethod(image_verify)
 
     def writes(self, params: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ class ActionModule(VerbAction):
 
     NAME = "provisioner_node"
     SPEC = NODE_SPEC
+    TELLS = {"maintenance": ("held", "lifted")}
     verb = staticmethod(node)
 
     def destructive(self, params: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
@@ -18,6 +19,7 @@ class ActionModule(VerbAction):
 
     NAME = "scheduler_node"
     SPEC = NODE
+    TELLS = {"evidence": EVIDENCE, "hold": ("taken", "released")}
     verb = staticmethod(scheduler_node)
 
     def writes(self, params: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
@@ -21,6 +22,7 @@ class ActionModule(BatchAction):
     NAME = "scheduler_wait"
     NEEDS_IDENTITY = True
     SPEC = WAIT
+    TELLS = {"evidence": EVIDENCE}
     CONNECTION = of_each_host(names.OPTION, names.OPTIONS)
     HOST_VARS = {name: f"gpufleet_{name}" for name in (*CONNECTION, "scheduler_node")}
     verb = staticmethod(scheduler_wait)

@@ -71,6 +71,10 @@ class BatchAction(VerbAction):
             ids = {host: node_id for host, node_id in ids.items() if host not in refused}
         return ids
 
+    def hosts(self, params: Mapping[str, Any]) -> list[str]:
+        """The hosts of this call; one on which another run works is none of them."""
+        return [str(node.get("host") or "") for node in params["nodes"] if not node.get("refused")]
+
     def batch(self) -> list[str]:
         """The hosts of this batch that take part, in the play's order.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -49,6 +49,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
 display = Display()
@@ -79,6 +80,8 @@ class VerbAction(ActionBase):
     PAST_PROVISIONER: ClassVar[bool] = False
     #: True for verbs on a whole batch: a node that is lost on the way does not take the others with it.
     BATCH: ClassVar[bool] = False
+    #: The events that the module may tell of when it ran on another machine: names by kind. See _told.py.
+    TELLS: ClassVar[Mapping[str, Collection[str]]] = {}
     #: Whose progress a line tells of; the host's own without it.
     LABEL: ClassVar[str] = ""
     verb: Callable[[Mapping[str, Any], Context], Result]
@@ -173,6 +176,9 @@ class VerbAction(ActionBase):
                 task_vars=self._vars,
             )
         result.pop("invocation", None)
+        result = believed(result, tells=self.TELLS, hosts=self.hosts(params), node=self._host)
+        if self._discovered_interpreter_key:
+            result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
         if evidence:
             result["evidence"] = evidence
         return _located(result, self._host)
@@ -213,6 +219,10 @@ class VerbAction(ActionBase):
     def _reaches_node(self) -> bool:
         """Is this task's connection the node's own? Another one would tell of another machine's boot."""
         return not self._task.delegate_to and self._connection.transport != "local"
+
+    def hosts(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Whom this call is about, beside the task's own host."""
+        return ()
 
     def _where(self) -> str:
         return str(self._task.delegate_to or self._host)

@@ -11,12 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    MissingLibrary,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     answer,
     inconclusive,
@@ -41,6 +47,8 @@ class GateAction(VerbAction):
     """Base of the gates' actions."""
 
     NODE_SIDE = True
+    #: What a module's result has beside its verdict.
+    BESIDE: ClassVar[tuple[str, ...]] = ("evidence", "evidence_path")
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         self._started = now_utc()
@@ -68,6 +76,8 @@ class GateAction(VerbAction):
             return self._concluded(params, self._without(self._unfit, "profile", "remediate_config", params))
         try:
             result = super()._shipped(params)
+        except BadAnswer as exc:  # not what a module of ours says: what was measured there is unknown
+            return self._concluded(params, self._without(str(exc), "forged", "retest", params))
         except (FleetError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as exc:  # Ansible's own time limit is no Exception
@@ -75,11 +85,24 @@ class GateAction(VerbAction):
             text = f"the {'connection to the node died' if lost else 'gate did not end'}: {cut(exc, 300)}"
             self._append_verdict(self._without(text, "unreachable" if lost else "aborted", "retest", params))
             raise
-        return result if self._is_answer(params, result) else self._crashed(params, result)
+        return self._answered(params, result) if self._is_answer(params, result) else self._crashed(params, result)
 
     def _is_answer(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
         """Did the module say what a gate has to say?"""
-        return result.get("verdict") in ("pass", "fail", "inconclusive") and "events" in result
+        return result.get("verdict") in ("pass", "fail", "inconclusive")
+
+    def _answered(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """The module's verdict as this controller records it: checked, and its event built here."""
+        verdict = {key: result.get(key) for key in KEYS}
+        profile = {"digest": json_digest(params["profile"])}
+        problem = problem_of(verdict, gate=self.NAME, profile=profile)
+        if problem:
+            text = f"what the node answered is no verdict of this gate: {problem}"
+            return self._concluded(params, self._without(text, "forged", "retest", params))
+        beside = {key: result[key] for key in self.BESIDE if key in result}
+        ctx = Context(check_mode=bool(self._task.check_mode), diff=bool(self._task.diff))
+        ctx.asked = [str(what) for what in result.get("asked") or []]
+        return self._concluded(params, answer(verdict, **beside).as_dict(ctx))
 
     def _crashed(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """The module said something else than a verdict: it was killed, or could not even start."""

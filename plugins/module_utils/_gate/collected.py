@@ -86,6 +86,9 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     "profile": _mapping_of({"sku": _any_text, "digest": _any_text}),
 }
 
+#: What a verdict consists of.
+KEYS = tuple(_SHAPE)
+
 
 def problem_of(verdict: Any, *, gate: str, profile: Mapping[str, Any]) -> str:
     """What keeps this from being a verdict of this gate by this profile; empty where nothing does."""

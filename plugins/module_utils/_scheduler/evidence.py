@@ -16,6 +16,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 DRAINED, ABSENT, IN_SERVICE = "drained", "not_in_scheduler", "in_service"
 #: These two permit nothing, and void what stood before.
 FOREIGN_HOLD, NOT_DRAINED = "foreign_hold", "not_drained"
+#: All of them.
+EVIDENCE = (DRAINED, ABSENT, IN_SERVICE, FOREIGN_HOLD, NOT_DRAINED)
 
 
 def name_of(view: NodeView, claim: Claim) -> str:

@@ -255,3 +255,48 @@ def test_the_default_path_is_the_kernels_own(site: Site) -> None:
     assert result["verdict"] in ("pass", "fail", "inconclusive")
     assert result["window"]["source"] in ("kmsg", "journal")
     assert site.verdicts() == {"node": result["verdict"]}
+
+
+#: Answers of a machine whose root writes them himself, and the word with which each is turned away.
+PASSED = {"gate": "dcgm_gate", "verdict": "pass", "checks": [], "findings": [], "remedy": "none", "schema": 1}
+FORGED: dict[str, tuple[dict[str, Any], str]] = {
+    "a verdict of its neighbour": (
+        {**PASSED, "events": [{"kind": "verdict", "name": "dcgm_gate", "node": "gpu002", "data": PASSED}]},
+        "verdict dcgm_gate of gpu002",
+    ),
+    "proof that its neighbour is drained": (
+        {**PASSED, "events": [{"kind": "evidence", "name": "drained", "node": "gpu002", "data": {}}]},
+        "evidence drained",
+    ),
+    "proof that it is drained": (
+        {**PASSED, "events": [{"kind": "evidence", "name": "drained", "node": "", "data": {}}]},
+        "evidence drained",
+    ),
+    "another gate's verdict": (
+        {**PASSED, "events": [{"kind": "verdict", "name": "image_verify", "node": "", "data": {"verdict": "pass"}}]},
+        "verdict image_verify",
+    ),
+    "events that are none": ({**PASSED, "events": "all is well"}, "no list of events"),
+    "an event without data": ({**PASSED, "events": [{"kind": "verdict"}]}, "an event of another shape"),
+    "the word alone": ({"verdict": "pass", "events": []}, "not as it must be"),
+    "a pass without a cell": ({**PASSED, "events": []}, "not as it must be"),
+    "variables for the play": (
+        {**PASSED, "events": [], "ansible_facts": {"gpufleet_serial": "another"}, "add_host": {"host_name": "new"}},
+        "not as it must be",
+    ),
+}
+
+
+def test_v2_a_node_writes_nobody_elses_history_and_no_verdict_of_its_own_making(site: Site) -> None:
+    for number, (answer, _word) in enumerate(FORGED.values(), 1):
+        home = site.host(f"gpu{number:03}")
+        (home / "answer.json").write_text(json.dumps({**answer, "changed": False}), encoding="utf-8")
+        forger = made.program(home / "python", f"cat {home}/answer.json")
+        site.hosts[f"gpu{number:03}"].update(ansible_python_interpreter=forger, dcgmi="/nonexistent")
+    results = site.play(LOOK)
+    assert set(site.verdicts().values()) == {"inconclusive"} and len(site.events()) == len(FORGED)
+    assert site.events("evidence") == []
+    for number, (name, (_answer, word)) in enumerate(FORGED.items(), 1):
+        result = results[f"gpu{number:03}"]
+        assert result["failed"] and result["findings"][0]["id"] == "forged" and word in result["msg"], (name, result)
+        assert not {"ansible_facts", "add_host"} & set(result), name

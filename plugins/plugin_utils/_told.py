@@ -1,0 +1,65 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer of a module that ran on another machine: a stranger's word. PRIVATE to the collection.
+
+Whoever is root there writes it. He may lie about that machine; nobody else's history is his to write, and nothing in
+it steers the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+
+#: Keys with which a result steers Ansible (variables, hosts, groups, statistics) or tells of a permit.
+_STEER = ("ansible_facts", "add_host", "add_group", "ansible_stats", "evidence")
+_KEYS = {"kind", "name", "node", "data"}
+
+
+def believed(
+    answer: Mapping[str, Any], *, tells: Mapping[str, Collection[str]], hosts: Collection[str], node: str
+) -> dict[str, Any]:
+    """The answer without what steers, if its events are such as this verb tells of its own hosts.
+
+    :param tells: names of events by their kind.
+    :param hosts: whose events may be among them, beside the task's own host, which an event names by an empty string.
+    :raises BadAnswer: for any other event, before the first one is written.
+    """
+    result = {key: value for key, value in answer.items() if key not in _STEER and not key.startswith("_ansible_")}
+    result.update({key: answer[key] for key in ("_ansible_parsed",) if key in answer})
+    result["events"] = _events(answer.get("events"), tells, {"", node, *hosts}, node)
+    return result
+
+
+def _events(
+    told: Any, tells: Mapping[str, Collection[str]], hosts: Collection[str], node: str
+) -> list[dict[str, Any]]:
+    events = [] if told is None else told
+    wrongs = [_wrong(event, tells, hosts) for event in events] if isinstance(events, list) else ["no list of events"]
+    wrong = next(filter(None, wrongs), "")
+    if wrong:
+        raise BadAnswer(
+            "the module's answer tells of what is not its own, and none of it is recorded",
+            node=node,
+            wanted=_shown(tells),
+            seen=wrong,
+            do="look for who changes answers on the machine where the module ran",
+        )
+    return list(events)
+
+
+def _wrong(event: Any, tells: Mapping[str, Collection[str]], hosts: Collection[str]) -> str:
+    if not isinstance(event, Mapping) or set(event) != _KEYS or not isinstance(event["data"], Mapping):
+        return "an event of another shape"
+    if not all(isinstance(event[key], str) for key in ("kind", "name", "node")):
+        return "an event of another shape"
+    if event["name"] not in tells.get(event["kind"], ()):
+        return f"{event['kind']} {event['name']}"
+    return "" if event["node"] in hosts else f"{event['kind']} {event['name']} of {event['node']}"
+
+
+def _shown(tells: Mapping[str, Collection[str]]) -> str:
+    return ", ".join(f"{kind} {name}" for kind, names in tells.items() for name in sorted(names)) or "no event"
