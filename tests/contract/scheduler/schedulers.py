@@ -188,7 +188,9 @@ class SlurmSite(KeepingSite):
     def _register(self, name: str, megabytes: int) -> None:
         self.slurm.power_off(name)
         self.slurm.set_memory(name, megabytes)
-        self.slurm.boot(name, again=True)
+        # Of the same boot: what slurmctld takes for a boot after the node's last answer (its own clock less the uptime
+        # that slurmd told some time before) it takes out of service, and on a busy machine that time is a second.
+        self.slurm.boot(name)
 
 
 class VersionedSite(EvictingSite):
