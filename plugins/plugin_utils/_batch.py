@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ansible import constants as C
+from ansible.playbook.block import Block
+from ansible.playbook.task import Task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
@@ -82,8 +84,25 @@ class BatchAction(VerbAction):
         part for which those registered results are there and neither failed nor were skipped.
         """
         alive = list(self._vars.get("ansible_play_hosts") or [self._host])
+        self._known_to_somebody(alive)
         batch = set(self._vars.get("ansible_play_batch") or alive)
         return [host for host in alive if host in batch and all(_succeeded(one, host) for one in self._after(host))]
+
+    def _known_to_somebody(self, alive: Sequence[str]) -> None:
+        """A result that no task registers, misspelt for instance, must not look like one that no host came so far for.
+
+        :raises ConfigError: naming it.
+        """
+        for name in map(str, self._params.get("after") or []):
+            if any(self.host_var(name, host) is not None for host in alive) or name in _registered(self._task):
+                continue
+            raise ConfigError(
+                f"no task registers {name}, which the option after names",
+                node=self._host,
+                wanted="the name of a result that a task before this one registers",
+                seen=f"none of {len(alive)} hosts has {name}",
+                do="correct the name in the option after",
+            )
 
     def _after(self, host: str) -> list[Any]:
         """What this host has of the results that the option ``after`` names."""
@@ -156,6 +175,24 @@ class BatchAction(VerbAction):
         if not self.ids or self._task.check_mode:
             return nullcontext()
         return self._line.renewing(functools.partial(Ledger, self.ledger().url))
+
+
+def _registered(task: Task) -> set[str]:
+    """What the tasks around this one register, and those of the play that are known before it runs."""
+    around = []
+    above = task._parent
+    while above is not None:
+        around.append(above)
+        above = above._parent
+    play = next((block._play for block in around if isinstance(block, Block)), None)
+    found, left = set(), [*around, *(play.compile() if play is not None else [])]
+    while left:
+        one = left.pop()
+        if isinstance(one, Block):
+            left += [*one.block, *one.rescue, *one.always]
+        elif one.register:
+            found.add(str(one.register))
+    return found
 
 
 def _succeeded(result: Any, host: str) -> bool:

@@ -13,7 +13,7 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * Tables: ``states_map``, ``steps`` (a row for each of :data:`GOALS`; a native state without a cell is :data:`STOP`),
   ``leads_to`` and ``destructive``.
 * What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``. The verbs then answer with
-  ``Unsupported``, and the driver is never asked.
+  ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``.
 * Commands on this machine go through ``command.run``: one that outlives its worker keeps the turn.
 * Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`. They never write.
@@ -31,9 +31,9 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     MissingLibrary,
     NotOurs,
+    Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
@@ -120,6 +121,22 @@ class Changes:
     deferred: tuple[str, ...] = ()
 
 
+#: What a driver declares that it can -> the methods that it then owes.
+_OWED_WHERE: Mapping[str, tuple[str, ...]] = {"holds": ("hold", "lift"), "annotates": ("annotate",)}
+
+
+def _refusal(limit: str, method: str) -> Callable[..., NoReturn]:
+    def refuse(self: Driver, *_args: Any, **_options: Any) -> NoReturn:
+        raise Unsupported(
+            f"{self.name} cannot {method}",
+            address=self.address,
+            seen=f"its driver declares {limit} = False",
+            do="nothing was sent; leave it out",
+        )
+
+    return refuse
+
+
 class Driver(ABC):
     """One provisioner's API. Every write asks ``ctx.may_write`` first, and sends nothing on False."""
 
@@ -149,6 +166,14 @@ class Driver(ABC):
     annotates: bool = True
     #: Can it erase the disks with a release (the option erase)?
     erases: bool = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What a driver declares that it cannot is refused, without a line of its own."""
+        super().__init_subclass__(**options)
+        for limit, methods in _OWED_WHERE.items():
+            for method in methods if not getattr(cls, limit) else ():
+                if getattr(getattr(cls, method), "__isabstractmethod__", False):
+                    setattr(cls, method, _refusal(limit, method))
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx

@@ -124,6 +124,23 @@ def test_after_leaves_out_hosts_that_did_not_come_so_far(fleet: Fleet, nodes: di
     assert looks(nodes) == {"n1": 1, "n2": 0, "n3": 0, "n4": 0, "n5": 1}
 
 
+@pytest.mark.parametrize("registered", [True, False])
+def test_after_tells_a_name_that_no_task_registers_from_a_result_that_no_host_has(
+    fleet: Fleet, nodes: dict[str, Node], registered: bool
+) -> None:
+    """All of them failed before it and were rescued: nobody takes part. A misspelt name is an error."""
+    tasks = [
+        {
+            "block": [{"ansible.builtin.fail": {}}, {"ansible.builtin.debug": {"msg": ""}, "register": "step"}],
+            "rescue": [{"ansible.builtin.meta": "noop"}],
+        },
+        {**wait(after="step" if registered else "stepp"), "run_once": True, "ignore_errors": True},
+    ]  # fmt: skip
+    (answer,) = (one[-1] for one in fleet.play(*tasks).values() if "verdicts" in one[-1] or "error" in one[-1])
+    assert sum(looks(nodes).values()) == 0
+    assert answer["verdicts"] == {} if registered else "stepp" in answer["msg"]
+
+
 def test_j5_a_node_of_another_run_is_refused_alone(fleet: Fleet, nodes: dict[str, Node]) -> None:
     """Its lease is that run's, and stays so; the others are leased by this one while they are watched."""
     with Ledger(f"sqlite:///{fleet.folder}/ledger.sqlite") as ledger:

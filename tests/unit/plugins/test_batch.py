@@ -120,6 +120,14 @@ def test_t1_a_host_takes_part_that_came_so_far(tmp_path: Path, result: Any, take
     assert ("gpu002" in hosts(batch.asked[0])) is takes_part
 
 
+def test_a_result_that_nobody_registers_is_an_error_that_names_it(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, gpu001={"started": {"changed": False}})
+    found = batch.run(after=["started", "startet"])
+    assert found["failed"] and found["error"]["kind"] == "config" and "startet" in found["msg"]
+    assert not batch.asked and "started," not in found["msg"]
+    assert batch.run(after=["started"])["verdicts"]
+
+
 def test_t1_one_asks_and_the_others_get_its_answer(batch: Batch) -> None:
     found = [batch.run(host) for host in HOSTS]
     assert len(batch.asked) == 1

@@ -226,15 +226,6 @@ class TaskQueueDriver(Driver):
                 self._ask("POST", "/orders", {"action": step, "image": image, "nodes": notes})
         return failed
 
-    def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
-        raise AssertionError("declared as not possible, and asked for")
-
-    def hold(self, node: NodeState, token: str, wanted: Wanted) -> None:
-        raise AssertionError("declared as not possible, and asked for")
-
-    def lift(self, node: NodeState, wanted: Wanted) -> None:
-        raise AssertionError("declared as not possible, and asked for")
-
 
 def _named(wanted: Wanted) -> str:
     return wanted.image.named if wanted.image else ""

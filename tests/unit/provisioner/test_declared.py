@@ -1,0 +1,27 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a driver declares that it cannot: it defines no method for it, and refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+
+@pytest.mark.parametrize(
+    ("limit", "methods"), [("holds", ["hold", "lift"]), ("annotates", ["annotate"])], ids=["holds", "annotates"]
+)
+def test_what_a_driver_declares_that_it_cannot_it_neither_defines_nor_does(limit: str, methods: list[str]) -> None:
+    owed: dict[str, Any] = {name: lambda self, *args: None for name in Driver.__abstractmethods__ - set(methods)}
+    written = {**owed, "name": "plain", "address": "plain://"}
+    cannot = type("Cannot", (Driver,), {**written, limit: False})(Context())
+    for method in methods:
+        with pytest.raises(Unsupported, match=f"plain cannot {method}.*{limit} = False"):
+            getattr(cannot, method)("node", "gpufleet:r1:x", "wanted")
+    with pytest.raises(TypeError, match="abstract"):
+        type("Unfinished", (Driver,), written)(Context())
