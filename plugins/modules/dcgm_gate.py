@@ -64,6 +64,10 @@ options:
     description: The dcgmi program.
     type: str
     default: dcgmi
+  pci_path:
+    description: Where the kernel tells which device stands at a PCI address; looked at where dcgmi does not say it.
+    type: path
+    default: /sys/bus/pci/devices
   detached:
     description:
       - Starts the diagnostic in a process of its own on the node, and returns at once. What comes of it is a matter

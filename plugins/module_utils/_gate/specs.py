@@ -28,6 +28,7 @@ DCGM_GATE = spec(
     busy_timeout={"type": "int", "default": 60},
     localise_timeout={"type": "int", "default": 600},
     dcgmi={"type": "str", "default": "dcgmi"},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
     detached={"type": "bool", "default": False},
     job={"type": "str"},
     state_dir={"type": "path", "default": "/run/gpufleet"},

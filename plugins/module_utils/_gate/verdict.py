@@ -155,6 +155,10 @@ class Sheet:
         if all((known.id, known.entity) != (id, entity) for known in self.findings):
             self.findings.append(finding)
 
+    def found(self, id: str) -> bool:
+        """Is there a finding of this id, on whatever part?"""
+        return any(known.id == id for known in self.findings)
+
     def unsettled(self, id: str, entity: str, text: str, remedy: str = "retest") -> None:
         """Something that was in the way of measuring: a finding and an inconclusive cell."""
         self.find(id, entity, text, remedy)

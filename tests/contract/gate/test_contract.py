@@ -40,6 +40,7 @@ def dcgm(output: str, level: int = 2, **how: Any) -> Callable[[Path], Params]:
         "timeout": 2,
         "busy_timeout": 0,
         "profile": made.profile(),
+        "pci_path": made.pci(folder),
     }
 
 
@@ -80,7 +81,7 @@ DCGM = Case(
             "fail",
             "GPU 6: faulty memory (DCGM 52)",
         ),
-        "bad exit, good document": (dcgm(made.text(HEALTHY), rc=226), "fail", "although every test passed"),
+        "bad exit, good document": (dcgm(made.text(HEALTHY), rc=205), "fail", "although every test passed"),
         "exit 0, only level 1 was run": (dcgm(made.text(made.dcgm4(["software"]))), "inconclusive", "memory"),
         "root required": (dcgm("Error: root\n", rc=227), "inconclusive", "root is required"),
         "busy": (dcgm("", rc=217), "inconclusive", "another diagnostic is running"),
@@ -249,7 +250,7 @@ def test_a_perfect_document_of_another_level_is_not_enough(tmp_path: Path) -> No
 def test_options_by_version(tmp_path: Path, version: str, expected: str) -> None:
     output = made.text(made.dcgm3())
     assert run(DCGM, dcgm(output, version=version)(tmp_path))["verdict"] == "pass"
-    assert calls(tmp_path) == ["--version", expected]
+    assert calls(tmp_path) == ["--version", expected, "discovery -l"]
 
 
 def test_a_version_that_cannot_be_read_gets_no_options_and_must_show_everything(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def judged_by_dcgm(row: dict[str, str], folder: Path, rc: int) -> dict[str, Any]
     version = re.search(r"\d+\.\d+\.\d+", row["version"])
     tool = made.dcgmi(folder, output, rc=rc, version=version.group(0) if version else "2.4.7")
     params = {"dcgmi": tool, "level": level, "timeout": 20, "localise_timeout": 0, "profile": made.profile()}
+    params["pci_path"] = made.pci(folder)
     return dict(dcgm_gate(params, Context()).data)
 
 

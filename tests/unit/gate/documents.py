@@ -11,6 +11,8 @@ import stat
 from pathlib import Path
 from typing import Any, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import Found
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 GATE_FILES = CHECKOUT / "roles" / "gate" / "files"
 PROFILES = GATE_FILES / "profiles"
@@ -121,13 +123,42 @@ def dcgmi(
     """A dcgmi that prints this, and notes how it was called."""
     answer = folder / f"{name}.out"
     answer.write_text(output, encoding="utf-8")
+    (folder / f"{name}.found").write_text(discovery(), encoding="utf-8")
     return program(
         folder / name,
         f'echo "$*" >> {folder}/{name}.calls\n'
         f'if [ "$1" = --version ]; then echo; echo "dcgmi  version: {version}"; exit 0; fi\n'
-        f'if [ "$1" = discovery ]; then echo "8 GPUs found."; exit 0; fi\n'
+        f'if [ "$1" = discovery ]; then cat {folder}/{name}.found; exit 0; fi\n'
         f"{body}\ncat {answer}\nexit {rc}",
     )
+
+
+def discovery(gpus: int = 8) -> str:
+    """What ``dcgmi discovery -l`` prints."""
+    rule = "+--------+" + "-" * 70 + "+"
+    rows = [
+        f"| {at:<7}| {'Name: NVIDIA H100 80GB HBM3':<69}|\n"
+        f"|        | {f'PCI Bus ID: 00000000:{at + 10:02X}:00.0':<69}|\n"
+        f"|        | {f'Device UUID: GPU-00000000-0000-0000-0000-{at:012d}':<69}|\n{rule}\n"
+        for at in range(gpus)
+    ]
+    head = f"{gpus} GPU{'' if gpus == 1 else 's'} found.\n{rule}\n| GPU ID | {'Device Information':<69}|\n{rule}\n"
+    return head + "".join(rows) + "0 NvSwitches found.\n+-----------+\n| Switch ID |\n+-----------+\n+-----------+\n"
+
+
+def found(gpus: Optional[int], *, device: str = "2330") -> Found:
+    """So many GPUs, as discovery and sysfs tell them; None where nobody asked."""
+    return Found() if gpus is None else Found(gpus, dict.fromkeys(range(gpus), device))
+
+
+def pci(folder: Path, gpus: int = 8, *, device: str = "2330") -> str:
+    """A sysfs in which these GPUs stand where ``discovery`` says."""
+    for at in range(gpus):
+        place = folder / "pci" / f"0000:{at + 10:02x}:00.0"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "vendor").write_text("0x10de\n", encoding="ascii")
+        (place / "device").write_text(f"0x{device}\n", encoding="ascii")
+    return str(folder / "pci")
 
 
 def kmsg(*messages: str, start: float = 0.0, step: float = 1.0, seq: int = 0, level: int = 6) -> str:

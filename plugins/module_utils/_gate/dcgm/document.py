@@ -4,7 +4,9 @@
 """Reads what ``dcgmi diag -j`` printed, in every shape from 2.x to 4.x. PRIVATE to the collection.
 
 Nothing is judged here. What cannot be read is never repaired: it is a line in ``problems``, and a document with a
-problem never passes. Several documents on one output are all read; a cell that two of them show keeps both.
+problem never passes. One run was asked for, so one diagnosis is looked for, at the root of one document. What stands
+there besides, in another document or in ``iterations``, is read as well, for a fault is a fault wherever it stands; but
+it is a problem.
 
 Standard library only.
 """
@@ -12,6 +14,7 @@ Standard library only.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -26,6 +29,9 @@ ERROR_LIMIT = 32
 _ATTEMPTS = 500
 #: Above this a document nests deeper than any of DCGM's.
 _DEPTH = 60
+#: What no noise holds: the begin of an object, or a key.
+_OF_JSON = re.compile(r'\{\s*"|"\s*:')
+_PCI_DEVICE = re.compile(r"(?:0x)?([0-9a-f]{4})\Z")
 
 
 @dataclass(frozen=True)
@@ -60,12 +66,27 @@ class Diagnosis:
     overall: list[str] = field(default_factory=list)
     runtime_errors: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    #: GPUs that the document counts without numbering them (3.2.6 to 3.3).
-    listed: Optional[int] = None
+    diagnoses: int = 0
+    #: Device ids of GPUs that the document lists without numbering them (3.2.6 to 3.3).
+    listed: Optional[list[str]] = None
+    #: Tests that have been read, to see one that stands there twice.
+    tests: set[str] = field(default_factory=set)
+
+    def tested(self) -> set[int]:
+        """The GPUs that have results."""
+        return {int(cell.entity[4:]) for cell in self.cells if cell.entity.startswith("GPU ")}
 
     def gpu_ids(self) -> set[int]:
-        named = {int(cell.entity[4:]) for cell in self.cells if cell.entity.startswith("GPU ")}
-        return named | set(self.gpus)
+        return self.tested() | set(self.gpus)
+
+    def devices(self) -> dict[int, str]:
+        """The device ids that the document tells, by GPU; a list without numbers is in the order of the GPUs."""
+        told = {number: gpu["device_id"] for number, gpu in self.gpus.items() if gpu["device_id"]}
+        listed = self.listed or []
+        in_order = sorted(self.gpu_ids()) or list(range(len(listed)))
+        if len(in_order) < len(listed):  # some GPUs have no result: of which number they are, nobody says
+            in_order = list(range(len(listed)))
+        return {**dict(zip(in_order, listed)), **told}
 
     def truncated(self) -> bool:
         in_cells = sum(len(cell.faults) for cell in self.cells)
@@ -86,7 +107,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _documents(text: str, problems: list[str]) -> Iterator[dict[str, Any]]:
     """Every JSON object on the output that holds a diagnosis; what is between them is noise."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique)
-    place, attempts, roots = text.find("{"), 0, 0
+    place, attempts, roots, read_to = text.find("{"), 0, 0, 0
+    noise = []
     while place != -1 and attempts < _ATTEMPTS:
         attempts += 1
         try:
@@ -96,15 +118,22 @@ def _documents(text: str, problems: list[str]) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(value, dict) and _holds_root(value):
             roots += _count_roots(value)
+            noise.append(text[read_to:place])
+            read_to = place_after
             yield value
         place = text.find("{", place_after)
     promised = sum(text.count(f'"{root}"') for root in ROOTS)
-    if promised != roots:
+    if promised != roots or (roots and any(_is_torn(part) for part in (*noise, text[read_to:]))):
         problems.append("the output holds a diagnosis that is cut off or is no valid JSON")
     elif place != -1:
         problems.append("the output is mostly noise")
     elif not roots:
         problems.append("the output holds no diagnosis")
+
+
+def _is_torn(noise: str) -> bool:
+    """Is this what is left of a document that was cut? Words around one hold no keys, and close what they open."""
+    return bool(_OF_JSON.search(noise)) or any(noise.count(one) != noise.count(other) for one, other in ("{}", "[]"))
 
 
 def _holds_root(value: Mapping[str, Any]) -> bool:
@@ -129,11 +158,13 @@ def read(text: str) -> Diagnosis:
     for document in _documents(text, seen.problems):
         seen.documents += 1
         _walk(document, seen, 0)
+    if seen.documents > 1 or seen.diagnoses > 1:
+        seen.problems.append("the output holds several diagnoses, and one was asked for")
     return seen
 
 
 def _walk(value: Any, seen: Diagnosis, depth: int) -> None:
-    """Find the diagnoses: at the root of a document, or inside its iterations."""
+    """Find the diagnoses: at the root of a document; anywhere deeper is not where dcgmi puts the one asked for."""
     if depth > _DEPTH or not isinstance(value, (dict, list)):
         return
     if isinstance(value, list):
@@ -143,6 +174,9 @@ def _walk(value: Any, seen: Diagnosis, depth: int) -> None:
     _surroundings(value, seen)
     for key, item in value.items():
         if key in ROOTS:
+            if depth:
+                seen.problems.append("the diagnosis is wrapped in another document, or in iterations")
+            seen.diagnoses += 1
             seen.shape = 4 if key == ROOTS[0] else max(seen.shape, 3)
             _diagnosis(item, seen)
         else:
@@ -158,13 +192,15 @@ def _surroundings(value: Mapping[str, Any], seen: Diagnosis) -> None:
     for key in ("warning", "error"):
         if isinstance(value.get(key), str) and "iterations" in value:
             seen.problems.append(str(value[key]))
+    if "iterations" in value:
+        seen.problems.append("the output holds iterations, and one run was asked for")
     metadata = value.get("metadata")
     version = metadata.get("version") if isinstance(metadata, dict) else value.get("version")
     if isinstance(version, str):
         seen.version = version
     ids = value.get("GPU Device IDs")
     if isinstance(ids, list):
-        seen.listed = len(ids)
+        seen.listed = [_device(item) for item in ids]
     groups = value.get("entity_groups")
     for group in groups if isinstance(groups, list) else []:
         _entities(group, seen)
@@ -179,10 +215,15 @@ def _entities(group: Any, seen: Diagnosis) -> None:
         if number is None:
             seen.problems.append("a GPU is listed without its number")
             continue
-        seen.gpus[number] = {
-            "device_id": str(item.get("device_id", "")).lower(),
-            "serial": str(item.get("serial_num", "")),
-        }
+        if number in seen.gpus:
+            seen.problems.append(f"GPU {number} is listed twice")
+        seen.gpus[number] = {"device_id": _device(item.get("device_id")), "serial": str(item.get("serial_num", ""))}
+
+
+def _device(value: Any) -> str:
+    """A PCI device id as four small hexadecimal digits; empty where it is none."""
+    match = _PCI_DEVICE.match(value.strip().lower()) if isinstance(value, str) else None
+    return match.group(1) if match else ""
 
 
 def _diagnosis(root: Any, seen: Diagnosis) -> None:
@@ -198,26 +239,43 @@ def _diagnosis(root: Any, seen: Diagnosis) -> None:
         if not root.get("runtime_error"):
             seen.problems.append("the diagnosis has no tests")
         return
-    for category in categories:
+    # 3.x leaves holes: null where a test was not run.
+    for category in filter(_is_there, categories):
         tests = category.get("tests") if isinstance(category, dict) else None
-        for test in tests if isinstance(tests, list) else []:
-            # 3.x leaves holes: null where a test was not run.
+        if not isinstance(tests, list):
+            seen.problems.append("a category has no tests")
+            continue
+        for test in filter(_is_there, tests):
             if isinstance(test, dict):
                 _test(test, seen)
+            else:
+                seen.problems.append("a test is no object")
+
+
+def _is_there(item: Any) -> bool:
+    return item is not None
 
 
 def _test(test: Mapping[str, Any], seen: Diagnosis) -> None:
     name = canonical(str(test.get("name", "")))
+    if not name or name in seen.tests:
+        seen.problems.append(f"the test {name} stands there twice" if name else "a test has no name")
     if not name:
-        seen.problems.append("a test has no name")
         return
+    seen.tests.add(name)
     results = test.get("results")
     if results is not None and not isinstance(results, list):
         seen.problems.append(f"the results of {name} are no list")
         return
-    for result in results or []:
-        if isinstance(result, dict):
-            seen.cells.extend(_cells(name, result, seen))
+    for result in filter(_is_there, results or []):
+        if not isinstance(result, dict):
+            seen.problems.append(f"a result of {name} is no object")
+            continue
+        told = {cell.entity for cell in seen.cells if cell.test == name and cell.entity != NODE}
+        cells = _cells(name, result, seen)
+        for entity in sorted(told & {cell.entity for cell in cells}):
+            seen.problems.append(f"{entity} stands twice in the test {name}")
+        seen.cells.extend(cells)
     summary = test.get("test_summary")
     if isinstance(summary, dict):
         seen.summaries.append(Cell(name, NODE, _word(summary), _faults(summary)))

@@ -5,7 +5,8 @@
 
 One row an error id. The remedy is ours. DCGM's own severity is a hint and no more: it was changed for the same fault
 between releases (80 was ISOLATE until 4.5.3 and is RESET since), it calls a missing GPU a matter of configuration
-(20), and it asks for a reset where an X server runs (25). It decides only for an id that this table does not know.
+(20), and it asks for a reset where an X server runs (25). It decides for an id that this table does not know, and it
+can make a remedy heavier: what DCGM wants isolated is not merely measured again.
 
 Runs on nodes: standard library only.
 """
@@ -212,10 +213,34 @@ PHRASES: tuple[tuple[str, int], ...] = (
 )
 
 
+def _is_retried(row: Row) -> bool:
+    return row.remedy in ("none", "retest")
+
+
 def major(version: str) -> int:
     """The first number of a version; 0 where there is none."""
     head = version.split(".", 1)[0]
     return int(head) if head.isdigit() else 0
+
+
+#: Remedies for what is wrong with the machine's set-up, or with nothing but the measurement.
+_LIGHT = frozenset({"none", "retest", "remediate_config"})
+
+
+def is_hardware(error_id: Optional[int]) -> bool:
+    """Is this error one of the machine itself, by our table?"""
+    return error_id in ERRORS and ERRORS[error_id].remedy not in _LIGHT
+
+
+def isolates(error_id: Optional[int], *, severity: Optional[int], version: str) -> bool:
+    """Does DCGM want the GPU isolated for it? Not where our table knows that the set-up is at fault (122)."""
+    known = ERRORS.get(error_id) if error_id is not None else None
+    return _severity(severity, version) == "isolate" and (known is None or known.remedy != "remediate_config")
+
+
+def _severity(severity: Optional[int], version: str) -> str:
+    scale = _SEVERITY_2 if major(version) == 2 else _SEVERITY
+    return scale.get(severity if severity is not None else -1, "unknown")
 
 
 def look_up(error_id: Optional[int], *, severity: Optional[int] = None, version: str = "", text: str = "") -> Row:
@@ -225,8 +250,8 @@ def look_up(error_id: Optional[int], *, severity: Optional[int] = None, version:
         error_id = next((number for phrase, number in PHRASES if phrase in lowered), None)
         if error_id is None:
             return Row("a failure that DCGM gives no id", "field_diag", "own rule: what nobody knows is not retried")
+    name = _severity(severity, version)
     if error_id in ERRORS:
-        return ERRORS[error_id]
-    scale = _SEVERITY_2 if major(version) == 2 else _SEVERITY
-    name = scale.get(severity if severity is not None else -1, "unknown")
+        known = ERRORS[error_id]
+        return known._replace(remedy="field_diag", source=_H) if name == "isolate" and _is_retried(known) else known
     return Row(f"an error this release does not know (DCGM says {name})", _BY_SEVERITY[name], _H)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 OK = "ok"
 HARDWARE = "hardware"  # it ran, and found something
 SETUP = "setup"  # it could not run here
+REPORTED = "reported"  # it ended with an error, and only the document says whether a test failed
 BUSY = "busy"  # it could not run now
 KILLED = "killed"  # it was cut off
 UNKNOWN = "unknown"
@@ -49,7 +50,7 @@ EXITS: dict[int, Exit] = {
     217: Exit(BUSY, "another diagnostic is running", "retest"),
     222: Exit(BUSY, "the GPUs are in use", "retest"),
     223: Exit(SETUP, "a module of DCGM is not loaded", "remediate_config"),
-    226: Exit(HARDWARE, "the diagnostic found an error", "field_diag"),
+    226: Exit(REPORTED, "the diagnostic met an error", "remediate_config"),
     227: Exit(SETUP, "root is required", "remediate_config"),
     233: Exit(SETUP, "the GPUs are of different kinds", "remediate_config"),
     235: Exit(SETUP, "the host engine does not answer", "remediate_config"),

@@ -8,7 +8,6 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence, job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found, parse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
@@ -37,7 +37,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 GATE = "dcgm_gate"
 #: dcgmi itself, asked for its version or for its GPUs, answers at once or not at all.
 _QUICK_SECONDS = 30.0
-_GPUS_FOUND = re.compile(r"^\s*(\d+)\s+GPUs?\s+found", re.M)
 
 
 def stresses(params: Mapping[str, Any]) -> bool:
@@ -105,6 +104,7 @@ class _Session:
         self.version: Optional[options.Version] = None
         self.runs: list[Run] = []
         self.seen = Diagnosis()
+        self._found = NOT_ASKED
 
     def announced(self) -> str:
         return f"run {' '.join(self.argv())}"
@@ -131,8 +131,8 @@ class _Session:
         done = self._diagnose()
         self.seen = read(done.text)
         self.version = self.version or options.parse_version(self.seen.version)
-        counted = None if self.seen.gpu_ids() or self.seen.listed else self._count()
-        sheet = judge(self.seen, done, self._wanted, self._tests(), counted=counted)
+        self._found = self._discover()
+        sheet = judge(self.seen, done, self._wanted, self._tests(), found=self._found)
         if sheet.verdict == FAIL:
             sheet = self._once_more(sheet, done)
             self._localise(sheet)
@@ -163,10 +163,13 @@ class _Session:
         except DeadlineExceeded:
             return self.runs[-1]
 
-    def _count(self) -> Optional[int]:
-        """How many GPUs DCGM knows, for documents that number none (level 1 up to 3.x)."""
-        found = _GPUS_FOUND.search(self._run([self._dcgmi, "discovery", "-l"], timeout=_QUICK_SECONDS).text)
-        return int(found.group(1)) if found else None
+    def _discover(self) -> Found:
+        """Which GPUs DCGM knows, for documents that do not say which they are of (up to 3.2.5)."""
+        told = self.seen.devices()
+        if told and all(told.values()) and self.seen.gpu_ids() <= set(told):
+            return NOT_ASKED
+        asked = self._run([self._dcgmi, "discovery", "-l"], timeout=_QUICK_SECONDS)
+        return parse(asked.text, str(self._params.get("pci_path") or "/sys/bus/pci/devices"))
 
     def _once_more(self, sheet: Sheet, done: Run) -> Sheet:
         """nvbandwidth right after the diagnostic test sees its load and fails (DCGM#272): it is run again, alone."""
@@ -184,7 +187,7 @@ class _Session:
             problems=self.seen.problems + alone.problems,
             runtime_errors=self.seen.runtime_errors + alone.runtime_errors,
         )
-        second = judge(merged, again, self._wanted, self._tests())
+        second = judge(merged, again, self._wanted, self._tests(), found=self._found)
         if second.verdict != PASS:
             return sheet
         second.find(

@@ -13,12 +13,17 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import NODE, Cell, Diagnosis, Fault
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import look_up
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import (
+    is_hardware,
+    isolates,
+    look_up,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import DEPLOYMENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
@@ -56,60 +61,55 @@ _ENDED = {
 }
 
 
-def judge(
-    seen: Diagnosis, run: Run, wanted: Wanted, tests: Sequence[WantedTest], *, counted: Optional[int] = None
-) -> Sheet:
+def judge(seen: Diagnosis, run: Run, wanted: Wanted, tests: Sequence[WantedTest], *, found: Found = NOT_ASKED) -> Sheet:
     """Everything that one run of the diagnostic says.
 
-    :param counted: GPUs that DCGM itself counted elsewhere, for documents that number none.
+    :param found: the GPUs that DCGM counts elsewhere, for documents that do not say which GPUs they are of.
     """
     sheet = Sheet()
-    ids = _require(sheet, seen, wanted, tests)
+    ids = seen.gpu_ids() | set(found.devices)
+    if len(ids) < wanted.gpu_count:
+        ids = ids | set(range(wanted.gpu_count))
+    _require(sheet, seen, wanted, tests, ids)
     if seen.cells or seen.summaries:
-        _count(sheet, seen, wanted, counted)
-        _devices(sheet, seen, wanted)
+        _count(sheet, seen, wanted, found)
+        _devices(sheet, seen, wanted, found)
+        _not_run(sheet, seen, ids)
     names = {test.name for test in tests}
     for cell in seen.cells:
         _cell(sheet, cell, names, seen.version)
     for cell in seen.summaries:
         _summary(sheet, cell, names, seen)
-    _document(sheet, seen, ids)
+    _document(sheet, seen)
     _ending(sheet, run, sheet.verdict)
     return sheet
 
 
-def _require(sheet: Sheet, seen: Diagnosis, wanted: Wanted, tests: Sequence[WantedTest]) -> set[int]:
-    """State what must be there: the full grid of tests and entities, the count, a clean end."""
-    ids = seen.gpu_ids()
-    if len(ids) < wanted.gpu_count:
-        ids = ids | set(range(wanted.gpu_count))
-    sheet.require("exit_status", NODE, wanted=0, source=exits.EXITS[0].source)
-    sheet.require("gpu_count", NODE, wanted=wanted.gpu_count, source=wanted.gpu_count_source)
-    for test in tests:
-        if test.name == "software" and seen.shape == 3:
-            for part in DEPLOYMENT:
-                sheet.require(f"dcgm.{part}", NODE, source=test.source)
-        elif test.scope == "node":
-            sheet.require(f"dcgm.{test.name}", NODE, source=test.source)
-        else:
-            for number in sorted(ids):
-                sheet.require(f"dcgm.{test.name}", f"GPU {number}", source=test.source)
-        if seen.shape == 4:
-            sheet.require(f"dcgm.{test.name}.summary", NODE, source=test.source)
+def _require(sheet: Sheet, seen: Diagnosis, wanted: Wanted, tests: Sequence[WantedTest], gpus: Iterable[int]) -> None:
+    """State what must be there."""
+    for row in required(wanted, tests, gpus, seen.shape):
+        sheet.require(row.id, row.entity, wanted=row.wanted, source=row.source)
     if not tests:
         sheet.unsettled("tests", NODE, "the profile names no DCGM test for this level", "remediate_config")
-    return ids
 
 
-def _count(sheet: Sheet, seen: Diagnosis, wanted: Wanted, counted: Optional[int]) -> None:
-    ids = seen.gpu_ids()
-    numbers = [number for number in (len(ids) or None, seen.listed, counted) if number is not None]
-    count = min(numbers) if numbers else None
+def _count(sheet: Sheet, seen: Diagnosis, wanted: Wanted, found: Found) -> None:
+    """How many GPUs there are is said by lists of them; a GPU without results may be there all the same."""
+    lists = (len(seen.gpus) or None, len(seen.listed) if seen.listed else None, found.gpus)
+    numbers = [number for number in lists if number is not None]
+    tested = len(seen.tested())
+    if not numbers or tested > max(numbers):
+        numbers.append(tested)
+    count = min(numbers)
     verdict = PASS if count == wanted.gpu_count else INCONCLUSIVE
-    if count is None:
+    if not count:
         sheet.find("gpu_count", NODE, "DCGM does not say how many GPUs there are", "retest")
+    elif count < wanted.gpu_count and not any(lists):
+        text = f"{count} of {wanted.gpu_count} GPUs have results, and DCGM does not say whether the others are there"
+        sheet.find("gpu_count", NODE, text, "reset_gpu")
     elif count < wanted.gpu_count:
         verdict = FAIL
+        ids = seen.gpu_ids() | set(found.devices)
         lost = sorted(set(range(wanted.gpu_count)) - ids) if ids else []
         named = f": GPU {', '.join(map(str, lost))} is missing" if len(lost) == wanted.gpu_count - count else ""
         sheet.find("gpu_count", NODE, f"{count} of {wanted.gpu_count} GPUs{named}", "power_cycle")
@@ -117,31 +117,54 @@ def _count(sheet: Sheet, seen: Diagnosis, wanted: Wanted, counted: Optional[int]
         verdict = INCONCLUSIVE
         text = f"{max(numbers)} GPUs, and the profile {wanted.sku} knows {wanted.gpu_count}"
         sheet.find("gpu_count", NODE, text, "remediate_config")
-    sheet.record(Check("gpu_count", NODE, verdict, count, wanted.gpu_count, "", wanted.gpu_count_source))
+    sheet.record(Check("gpu_count", NODE, verdict, count or None, wanted.gpu_count, "", wanted.gpu_count_source))
 
 
-def _devices(sheet: Sheet, seen: Diagnosis, wanted: Wanted) -> None:
-    for number, gpu in sorted(seen.gpus.items()):
-        device, entity = gpu["device_id"][-4:], f"GPU {number}"
-        if not device:
-            continue
-        fits = device in wanted.device_ids
-        if not fits:
-            text = f"{entity}: device {device} is not a GPU of the profile {wanted.sku}"
-            sheet.find("device_id", entity, text, "remediate_config")
-        verdict = PASS if fits else INCONCLUSIVE
-        sheet.record(Check("device_id", entity, verdict, device, list(wanted.device_ids), "", "profile"))
+def _devices(sheet: Sheet, seen: Diagnosis, wanted: Wanted, found: Found) -> None:
+    """Which GPU each of them is, by the document and by the kernel; both must be of the profile."""
+    for source, devices in (("dcgmi diag", seen.devices()), ("sysfs", found.devices)):
+        for number, device in sorted(devices.items()):
+            if not device:
+                continue
+            entity, fits = f"GPU {number}", device in wanted.device_ids
+            if not fits:
+                text = f"{entity}: device {device} is not a GPU of the profile {wanted.sku}"
+                sheet.find("device_id", entity, text, "remediate_config")
+            verdict = PASS if fits else INCONCLUSIVE
+            sheet.record(Check("device_id", entity, verdict, device, list(wanted.device_ids), "", source))
+
+
+def _not_run(sheet: Sheet, seen: Diagnosis, gpus: Iterable[int]) -> None:
+    """A GPU that is there, and on which nothing was run while the others were tested: it does not take work."""
+    words = {number: {cell.word for cell in seen.cells if cell.entity == f"GPU {number}"} for number in gpus}
+    if not any(words.values()):
+        return  # a level that names no GPUs
+    for number, said in sorted(words.items()):
+        if not said - {"not run"} and not sheet.found("gpu_count"):
+            sheet.find("not_run", f"GPU {number}", f"GPU {number}: no test ran on it", "reset_gpu")
+
+
+def _weighed(cell: Cell, version: str) -> str:
+    """What one result says.
+
+    An error beside a pass is no pass: DCGM passes a memory test that could not allocate (#284). An error for which
+    DCGM itself wants the GPU isolated fails, and so does one of the hardware that made a test be skipped.
+    """
+    verdict = WORDS.get(cell.word, INCONCLUSIVE)
+    if any(isolates(fault.error_id, severity=fault.severity, version=version) for fault in cell.faults):
+        return FAIL
+    if cell.word in ABSENT and any(is_hardware(fault.error_id) for fault in cell.faults):
+        return FAIL
+    return INCONCLUSIVE if verdict == PASS and cell.faults else verdict
 
 
 def _cell(sheet: Sheet, cell: Cell, names: set[str], version: str) -> None:
-    """One result. An error beside a pass is no pass: DCGM passes a memory test that could not allocate (#284)."""
+    """One result. That of a test that was not asked for counts where it happened, or failed."""
     deployment = cell.test in DEPLOYMENT
     needed = cell.test in names or (deployment and "software" in names)
-    if not needed and cell.word in ABSENT:
+    verdict = _weighed(cell, version)
+    if not needed and cell.word in ABSENT and verdict != FAIL:
         return
-    verdict = WORDS.get(cell.word, INCONCLUSIVE)
-    if verdict == PASS and cell.faults:
-        verdict = INCONCLUSIVE
     _explain(sheet, cell, verdict, version)
     said = cut("; ".join(fault.text for fault in cell.faults), 300)
     measured = f"{cell.word or 'no status'}: {said}" if said else (cell.word or "no status")
@@ -173,13 +196,11 @@ def _explain(sheet: Sheet, cell: Cell, verdict: str, version: str) -> None:
 
 def _summary(sheet: Sheet, cell: Cell, names: set[str], seen: Diagnosis) -> None:
     """The summary of a test holds errors of entities that have no result of their own, such as NVSwitches."""
-    if cell.test not in names and cell.word in ABSENT:
+    verdict = _weighed(cell, seen.version)
+    if cell.test not in names and cell.word in ABSENT and verdict != FAIL:
         return
-    verdict = WORDS.get(cell.word, INCONCLUSIVE)
     told = {fault.error_id for other in seen.cells if other.test == cell.test for fault in other.faults}
     fresh: tuple[Fault, ...] = tuple(fault for fault in cell.faults if fault.error_id not in told)
-    if verdict == PASS and cell.faults:
-        verdict = INCONCLUSIVE
     explained = any(other.test == cell.test and other.word != "pass" for other in seen.cells)
     if fresh or not explained:
         _explain(sheet, Cell(cell.test, NODE, cell.word, fresh), verdict, seen.version)
@@ -187,7 +208,7 @@ def _summary(sheet: Sheet, cell: Cell, names: set[str], seen: Diagnosis) -> None
     sheet.record(Check(name, NODE, verdict, cell.word or "no status", PASS, "", "dcgmi diag"))
 
 
-def _document(sheet: Sheet, seen: Diagnosis, ids: Iterable[int]) -> None:
+def _document(sheet: Sheet, seen: Diagnosis) -> None:
     for text in seen.runtime_errors:
         sheet.unsettled(
             "runtime_error", NODE, f"DCGM could not run the diagnostic: {cut(text, 300)}", "remediate_config"
@@ -220,13 +241,11 @@ def _ending(sheet: Sheet, run: Run, document: str) -> None:
     if said.kind == exits.OK and document == FAIL:
         sheet.find("exit_conflict", NODE, "dcgmi ended with 0 although a test failed", "none")
     elif said.kind != exits.OK and complete:
-        verdict = INCONCLUSIVE if said.kind == exits.KILLED else FAIL
+        verdict = INCONCLUSIVE if said.kind in (exits.KILLED, exits.REPORTED) else FAIL
         text = f"dcgmi ended with {run.rc} ({said.words}) although every test passed"
         sheet.find("exit_conflict", NODE, text, said.remedy)
     elif said.kind != exits.OK:
-        # 226 only says that something failed somewhere: without a failing test in the document it proves nothing.
-        alone = said.kind == exits.HARDWARE and run.rc != 226
-        verdict = FAIL if alone or document == FAIL else INCONCLUSIVE
+        verdict = FAIL if said.kind == exits.HARDWARE or document == FAIL else INCONCLUSIVE
         if document != FAIL:
             sheet.find("exit_status", NODE, f"dcgmi ended with {run.rc}: {said.words}", said.remedy)
     sheet.record(Check("exit_status", NODE, verdict, run.rc, 0, "", said.source))
