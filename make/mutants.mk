@@ -4,5 +4,5 @@
 
 # Would a test notice? Part of no other target: it takes as long as all its tests, once for each broken line.
 .PHONY: mutants
-mutants: setup-link setup-$(MAIN) ## Break one line after another and see whether a fast test notices (ONLY=, JOBS=2, WRITE=1)
+mutants: setup-link setup-$(MAIN) ## Break one line after another and see whether a fast test notices (ONLY=, JOBS=3, WRITE=1)
 	@PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python make/mutants.py --jobs $(JOBS) --only "$(ONLY)" $(if $(WRITE),--write)

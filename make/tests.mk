@@ -5,16 +5,19 @@
 # Tests. What needs the rack is marked so; everything else runs anywhere, as anybody.
 PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_HOME=$(BUILD)/home-$*/.ansible \
 	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python -m pytest --junit-xml=build/junit/$@.xml
-JOBS ?= 2
+# One more than the two cores of a small machine: most tests wait for other programs part of their time.
+JOBS ?= 3
 
 .PHONY: test test-fast units molecule test-rack e2e e2e-unproven
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
 # time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
-FIRST := setup-system $(addprefix setup-,$(PAIRS)) setup-rack
-RACK_LANE := rack-up test-rack e2e rack-down molecule
-STEPS := lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
-	$(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) $(addprefix sanity-,$(PAIRS)) artifact importer
+# Each lane begins by installing what only it needs.
+FIRST := setup-system setup-$(MAIN)
+RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule
+STEPS := $(addprefix setup-,$(filter-out $(MAIN),$(PAIRS))) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs \
+	lint-changelog lint-licences $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) \
+	$(addprefix sanity-,$(PAIRS)) artifact importer
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
@@ -34,7 +37,7 @@ units-2.19 units-2.21: units-%: setup-%
 		tests/contract $(if $(filter $(MAIN),$*),tests/tree)
 
 # The unit tests, all of them, as ansible-test runs them: in the collection's own name space, with its settings of pytest
-ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-%
+ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-% setup-rack
 	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
 
 # On the rack, which must be up: make rack-up
