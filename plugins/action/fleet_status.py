@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
     SPEC,
     known_hosts,
@@ -31,7 +32,8 @@ class ActionModule(VerbAction):
         nodes = status(self.ledger(), ids, self.run_id)
         for host, problem in problems.items():
             nodes[host]["stopped"] = problem
-        lines = report(params["title"], nodes, width=display.columns)
+        # What a node or a provisioner said once stands in the rows of the ledger; older releases wrote it as it came.
+        lines = [shown(line, self._secrets) for line in report(params["title"], nodes, width=display.columns)]
         if params["report"]:
             display.display("\n" + "\n".join(lines) + "\n")
         return {"changed": False, "nodes": nodes, "lines": lines, "events": []}

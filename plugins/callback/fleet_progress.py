@@ -52,6 +52,7 @@ import typing as t
 
 from ansible import constants as C
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless, harmless_all
 
 if t.TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -180,14 +181,18 @@ class CallbackModule(CallbackBase):
         return int(self.get_option("width")) or shutil.get_terminal_size((NO_TERMINAL_WIDTH, 24)).columns
 
     def say(self, text: str, color: t.Optional[str] = None, indent: int = 0) -> None:
-        self._display.display(" " * indent + cut(text, self.width - indent), color=color)
+        self.show(" " * indent + cut(harmless(text), self.width - indent), color)
+
+    def show(self, text: str, color: t.Optional[str] = None) -> None:
+        """The one way to the screen: whatever a node or a peer wrote, the terminal acts on nothing of it."""
+        self._display.display(harmless(text), color=color)
 
     def watch(self) -> None:
         """Speaks while nothing happens. It writes past Display, whose lock a forked worker could inherit taken."""
         while not self.stopped.wait(TICK):
             line = self.waiting.line(time.monotonic())
             if line:
-                os.write(STDOUT, f"  {cut(line, self.width - 2)}\n".encode())
+                os.write(STDOUT, f"  {cut(harmless(line), self.width - 2)}\n".encode())
 
     # ---- plays, stages and tasks
 
@@ -244,7 +249,7 @@ class CallbackModule(CallbackBase):
                 self.last_stage[host] = self.stage.name
         if self._display.verbosity and result.task.action not in C._ACTION_DEBUG:
             text = f"{outcome}: [{self.host_label(result)}] {result.task.get_name()}"
-            self._display.display(f"{text} => {self._dump_results(result.result)}", color=COLORS[outcome])
+            self.show(f"{text} => {self._dump_results(result.result)}", COLORS[outcome])
 
     def show_warnings(self, result: CallbackTaskResult) -> None:
         """An exception's own display, with its source lines, is for those who ask for more than its message."""
@@ -264,7 +269,7 @@ class CallbackModule(CallbackBase):
         for item in result.get("results", [result]):
             shown = item.get("msg")
             for line in shown if isinstance(shown, list) else str(shown or "").splitlines():
-                self._display.display(f"  {line}")
+                self.show(f"  {line}")
 
     def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
         self.show_warnings(result)
@@ -284,15 +289,16 @@ class CallbackModule(CallbackBase):
         host = result.host.get_name()
         self.failures[host] = one_line(f"{result.task.name or result.task.action}: {message_of(result.result)}")
         # Whole, since nothing else shows it: only the table at the end cuts it short.
-        text = f"{host}  {outcome}: {self.failures[host]}"
+        text = harmless(f"{host}  {outcome}: {self.failures[host]}")
         for line in textwrap.wrap(text, self.width, initial_indent=" " * 4, subsequent_indent=" " * 8):
-            self._display.display(line, color=COLORS[outcome])
+            self.show(line, COLORS[outcome])
 
     def v2_on_file_diff(self, result: CallbackTaskResult) -> None:
         for item in result.result.get("results", [result.result]):
             if isinstance(item, dict) and item.get("diff") and item.get("changed"):
-                self._display.display(f"{result.host.get_name()}: {result.task.name}")
-                self._display.display(self._get_diff(item["diff"]))
+                self.show(f"{result.host.get_name()}: {result.task.name}")
+                # Ansible colours it itself, so it is made harmless before.
+                self._display.display(self._get_diff(harmless_all(item["diff"])))
 
     # ---- the end
 

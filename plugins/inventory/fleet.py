@@ -251,6 +251,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.template import trust_as_template
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import Machine, join
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sources import (
@@ -291,11 +292,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self._add(name, variables)
         except FleetError as exc:
             # The whole story is in the message; a chain of causes would tell it three times.
-            raise AnsibleParserError(f"{path}: {_OPTION.sub(_of_source, str(exc))}") from None
+            raise AnsibleParserError(_shown(f"{path}: {_OPTION.sub(_of_source, str(exc))}")) from None
         except AnsibleError:
             raise
         except Exception as exc:  # whatever a library throws must not look like an empty fleet
-            raise AnsibleParserError(f"{path}: {type(exc).__name__}: {exc}") from exc
+            # Without its cause, whose words would be shown as they came.
+            raise AnsibleParserError(_shown(f"{path}: {type(exc).__name__}: {exc}")) from None
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -310,7 +312,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         ]
         machines, left_out = join(read)
         if left_out:
-            self.display.v(f"{len(left_out)} row(s) match no machine of an earlier source, such as {left_out[0].where}")
+            told = f"{len(left_out)} row(s) match no machine of an earlier source, such as {left_out[0].where}"
+            self.display.v(_shown(told))
         hosts: dict[str, tuple[Machine, dict[str, Any]]] = {}
         for machine in machines:
             variables = machine.variables()
@@ -426,6 +429,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             for key in {**variables, **dict.fromkeys(composed)}:
                 if not isinstance(variables.get(key), Lookup) or key in composed:
                     self.inventory.set_variable(name, key, for_an_export(host.vars[key]))
+
+
+def _shown(text: str) -> str:
+    return shown(text, frozenset())
 
 
 def _of_source(found: re.Match[str]) -> str:

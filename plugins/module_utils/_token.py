@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import one_line
+
 #: What starts every hold of ours; anything else in its place is somebody else's.
 PREFIX = "gpufleet:"
 _TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s+]+)(?:\+(?P<kind>[a-z]+))?:(?P<why>.*)", re.S)
@@ -36,8 +38,7 @@ def clean_run(run: str) -> str:
 
 
 def _clean_why(why: str) -> str:
-    words = re.sub(r"[\x00-\x1f\x7f]+", " ", why).replace('"', "'").strip()
-    return words[:_WHY_LENGTH].rstrip()
+    return one_line(why).replace('"', "'")[:_WHY_LENGTH].rstrip()
 
 
 def make_token(run: str, why: str, kind: str = USUAL) -> str:

@@ -40,13 +40,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
-    discreet,
     known_secrets,
     known_there,
     redact,
+    shown,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
@@ -151,7 +152,7 @@ class VerbAction(ActionBase):
             diff=bool(self._task.diff),
             node=self._host,
             lifeline=self._line,
-            say=lambda line: display.display(f"{self.LABEL or self._host}: {line}"),
+            say=lambda line: display.display(shown(f"{self.LABEL or self._host}: {line}", self._secrets)),
             boot_probe=self._probe_boot if self._reaches_node() else None,
         )
         try:
@@ -354,14 +355,17 @@ def _small(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, Any]:
-    """Mask known secrets, and logins of any kind, wherever a peer echoed one. Keys stay: results are documented."""
+    """Mask known secrets and logins of any kind wherever a peer echoed one, and spell out what a terminal acts on.
+
+    No key is masked: results are documented.
+    """
 
     def clean(value: Any, known: frozenset[str]) -> Any:
         if isinstance(value, dict):
-            return {key: clean(item, known_there(str(key), item, known)) for key, item in value.items()}
+            return {harmless_all(key): clean(item, known_there(str(key), item, known)) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [clean(item, known) for item in value]
-        return discreet(value, known) if isinstance(value, str) else value
+        return shown(value, known) if isinstance(value, str) else value
 
     cleaned: dict[str, Any] = clean(result, secrets)
     return cleaned

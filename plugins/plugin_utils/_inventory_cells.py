@@ -9,12 +9,12 @@ The same checks hold for what a site takes out of a provisioner's own record: th
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import unseen
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import (
     ADDRESSES,
@@ -25,8 +25,6 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_colu
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secrets import password_lookup
 
 PASSWORD = "bmc_password_ref"
-#: Controls (C1 as well), marks of direction and of width zero, dividers of lines and paragraphs.
-_UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 _POWER_OF_TEN = re.compile(r"[+-]?\d+([.,]\d+)?E[+-]\d+\Z", re.I)
 #: As spreadsheets write them: 3-Jan, Mar-24, 01/03/2024. Real serials are not spelt so.
 _MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -42,7 +40,7 @@ def problem(name: str, text: str, password_template: str = "") -> str:
     """What is wrong with it, the first thing only. What should be the place of a secret is never shown."""
     shown = "its content" if name == PASSWORD else repr(cut(text, 60))
     damaged = "that a spreadsheet made of it; format the column as text and type it again"
-    if any(unicodedata.category(char) in _UNSEEN for char in text):
+    if any(unseen(char) for char in text):
         return "holds a control character or a line break, or a mark that nobody sees"
     if SHEET_ERROR.match(text):
         return f"{shown} is a spreadsheet's error, and no value"

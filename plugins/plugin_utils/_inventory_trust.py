@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible import context
 from ansible.template import trust_as_template
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless
 
 #: All of Jinja's opening marks begin with the first. After the second a text may choose marks of its own.
 _SIGNS_OF_A_TEMPLATE = ("{", "#jinja2")
@@ -30,11 +31,12 @@ class Lookup(str):
 def for_a_run(value: Any) -> Any:
     """The value as a run may see it: a lookup of ours as a template, and every other string as mere text.
 
-    Whatever trust a string may have picked up on its way here, out of a cache for instance, it loses.
+    Whatever trust a string may have picked up on its way here, out of a cache for instance, it loses. A control in it
+    is spelled out: any program may write a variable to a terminal.
     """
     if isinstance(value, Lookup):
         return trust_as_template(_bare(value))
-    return _each(value, _bare)
+    return _each(value, lambda text: harmless(_bare(text)))
 
 
 def for_an_export(value: Any) -> Any:
@@ -57,9 +59,13 @@ def _bare(text: str) -> str:
     return "".join((text, ""))
 
 
+def _named(key: Any) -> Any:
+    return harmless(_bare(key)) if isinstance(key, str) else key
+
+
 def _each(value: Any, change: Any) -> Any:
     if isinstance(value, dict):
-        return {_bare(key) if isinstance(key, str) else key: _each(item, change) for key, item in value.items()}
+        return {_named(key): _each(item, change) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_each(item, change) for item in value]
     return change(value) if isinstance(value, str) else value

@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless
+
 MASK = "********"
 
 #: Names whose values are never written anywhere. BIOS attributes hold password hashes
@@ -50,7 +52,7 @@ def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
     """A copy of a JSON-like value with secrets masked, by name, by URL form, and wherever a known one occurs."""
     if isinstance(value, dict):
         return {
-            mask(str(key), secrets): MASK
+            harmless(mask(str(key), secrets)): MASK
             if _SECRET_NAME.search(str(key)) and str(key) not in _HARMLESS and item not in (None, "", [], {})
             else redact(item, secrets=known_there(str(key), item, secrets))
             for key, item in value.items()
@@ -62,12 +64,17 @@ def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
     if isinstance(value, (int, float)):
         return MASK if str(value) in secrets else value
     # Whatever else there is would be written as text in the end.
-    return discreet(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), secrets)
+    return shown(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), secrets)
 
 
 def known_there(name: str, value: Any, secrets: frozenset[str]) -> frozenset[str]:
     """The secrets that are looked for under this name: none in what identifies something."""
     return frozenset() if _IDENTIFIER.search(name) and isinstance(value, (str, int)) else secrets
+
+
+def shown(text: str, secrets: frozenset[str]) -> str:
+    """The text as anybody may see it: :func:`discreet`, and with nothing in it that a terminal would act on."""
+    return harmless(discreet(text, secrets))
 
 
 def discreet(text: str, secrets: frozenset[str]) -> str:

@@ -180,9 +180,7 @@ def _verified_sums(params: Mapping[str, Any], image: Mapping[str, Any]) -> dict[
     return {"signer": found.primary, "user": found.user, "digests": checksums.parse(sums)}
 
 
-def _declared(
-    image: Mapping[str, Any], signed: Mapping[str, Any], judgement: Judgement, known: dict[str, Any]
-) -> str:
+def _declared(image: Mapping[str, Any], signed: Mapping[str, Any], judgement: Judgement, known: dict[str, Any]) -> str:
     """The artifact's signed digest, which must be the declared one where one is declared."""
     name = fetch.basename(image["url"])
     wanted: str = checksums.listed(signed["digests"], name, "the artifact")
@@ -249,9 +247,7 @@ def _size(image: Mapping[str, Any], read: Mapping[str, Any], judgement: Judgemen
         )
 
 
-def _hashed(
-    params: Mapping[str, Any], image: Mapping[str, Any], cache: RunCache, ctx: Context
-) -> dict[str, Any]:
+def _hashed(params: Mapping[str, Any], image: Mapping[str, Any], cache: RunCache, ctx: Context) -> dict[str, Any]:
     """Digest and size of the artifact, read once in a run as long as its server calls it unchanged."""
     with fetch.opened(
         image["url"], ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat

@@ -184,9 +184,7 @@ def _answer(
     data = {"passport": summary, "valid": True, "reasons": [], "envelope": dict(envelope)}
     events = [Event("passport", "issued", summary)] if new else []
     written = bool(params.get("path")) and _write(str(params["path"]), envelope, ctx)
-    return Result(
-        before=before, after={"digest": summary["digest"]}, changed=new or written, data=data, events=events
-    )
+    return Result(before=before, after={"digest": summary["digest"]}, changed=new or written, data=data, events=events)
 
 
 def _write(path: str, envelope: Mapping[str, Any], ctx: Context) -> bool:
@@ -242,9 +240,7 @@ def _still_good(
     return envelope if {event["id"] for event in evidence["verdicts"]} <= seen else None
 
 
-def _objections(
-    params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> list[str]:
+def _objections(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[str]:
     """Everything that stands against a passport, not only the first."""
     verdicts = {event["name"]: event for event in evidence["verdicts"]}
     policy = params["policy"]

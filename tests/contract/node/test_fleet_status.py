@@ -164,6 +164,20 @@ def _windows(words: list[str], size: int) -> list[list[str]]:
     return [words[at : at + size] for at in range(len(words) - size + 1)]
 
 
+def test_s3_a_row_that_an_older_release_wrote_writes_to_no_terminal(fleet: Fleet) -> None:
+    reason = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202e ok\rfailed"
+    with contextlib.closing(sqlite3.connect(fleet.ledger)) as ledger:
+        row = (
+            "INSERT INTO events (node_id, run_id, at, kind, name, data) VALUES (?, 'r9', 1, 'state', 'quarantined', ?)"
+        )
+        ledger.execute(row, (fleet.ids["quarantined"], json.dumps({"reason": reason, "remedy": reason})))
+        ledger.commit()
+    (result,) = fleet.play(status(report=True))
+    assert r"\x1b[2J" in result["nodes"]["quarantined"]["reason"] and r"\x1b[2J" in fleet.output
+    for text in (fleet.output, json.dumps(result, ensure_ascii=False)):
+        assert not [char for char in "\x1b\x07\x9b\u202e\r" if char in text]
+
+
 def test_check_mode_and_no_run_once_say_the_same(fleet: Fleet) -> None:
     before = fleet.count()
     plain = fleet.play(status())[0]["nodes"]

@@ -206,3 +206,40 @@ def test_s1_a_run_trusts_no_string_however_harmless(site: Any, tmp_path: Path) -
     asked = "{{ {'serial': gpufleet_serial, 'rack': csv_rack, 'where': where} | trusted }}"
     said = site.ask("all", "-m", "ansible.builtin.debug", "-a", f"msg={asked}", program="ansible").text
     assert '"msg": []' in said
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202e ok\rfailed"
+
+
+@pytest.fixture(params=["ironic", "maas"])
+def hostile(request: pytest.FixtureRequest, site: Any) -> Any:
+    """A source whose every text would take the terminal over."""
+    peer = request.getfixturevalue(request.param)
+    if request.param == "ironic":
+        names = ("resource_class", "conductor_group", "owner", "provision_state", "power_state")
+        fields = dict.fromkeys(names, HOSTILE)
+        peer.add("gpu001", "52:54:00:77:00:01", properties={HOSTILE: [HOSTILE]}, **fields)
+        site.configure({"type": "ironic", "url": peer.url, "username": "admin", "password": "s3cret-of-ironic"})
+    else:
+        peer.store.machines["abc1"] = Machine(
+            "abc1", "gpu001", macs=["52:54:00:77:01:01"], status=6, zone=HOSTILE, pool=HOSTILE, tags=[HOSTILE],
+            owner=HOSTILE, architecture=HOSTILE, osystem=HOSTILE, hardware={"system_vendor": HOSTILE},
+        )  # fmt: skip
+        site.env["GPUFLEET_MAAS_API_KEY"] = KEY
+        site.configure({"type": "maas", "url": peer.url})
+    return site
+
+
+@pytest.mark.parametrize("shown", [("--graph", "--vars"), ("--list",), ("--list", "--yaml"), ("--host", "gpu001")])
+def test_s3_no_text_of_a_source_writes_to_a_terminal(hostile: Any, shown: tuple[str, ...]) -> None:
+    text = hostile.ask(*shown).text
+    assert "x1b[2J" in text and not [char for char in "\x1b\x07\x9b\u202e\r" if char in text]
+    assert r"\u001b" not in text, "nor anything else that is handed on"
+
+
+def test_s3_a_complaint_about_a_source_writes_to_no_terminal(site: Any, ironic: Any) -> None:
+    site.configure({"type": "ironic", "url": ironic.url, "username": "admin", "password": "s3cret-of-ironic"})
+    ironic.add(f"gpu{HOSTILE}", "52:54:00:77:00:01")
+    ironic.add(f"gpu{HOSTILE}", "52:54:00:77:00:01")
+    text = site.ask(ok=False).text
+    assert r"\x1b[2J" in text and not [char for char in "\x1b\x07\x9b\u202e\r" if char in text]

@@ -32,6 +32,7 @@ class Door:
         verb: Verb,
         *,
         check_mode: bool = False,
+        diff: bool = False,
         base: type[VerbAction] = VerbAction,
         more: Mapping[str, Any] | None = None,
         args: Mapping[str, Any] | None = None,
@@ -49,7 +50,7 @@ class Door:
         content = {"NAME": name, "SPEC": spec(FLEET, BMC, more or {}), "verb": staticmethod(verb)}
         action = type("Action", (base,), content)
         loader = DataLoader()
-        task = Task.load({"name": "t", "action": "debug", "check_mode": check_mode}, loader=loader)
+        task = Task.load({"name": "t", "action": "debug", "check_mode": check_mode, "diff": diff}, loader=loader)
         task.args = dict(args or {})
         self.task = task
         context = PlayContext()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,48 @@ def test_t1_a_write_needs_a_machine_that_is_known_and_options_that_are(
     result = door.run()
     assert result["failed"] and told in result["msg"]
     assert door.events() == []
+
+
+HOSTILE = "\x1b[2J\x1b]52;c;cm0=\x07 \x9b31m \u202e ok\rfailed"
+
+
+def controls(params: Any, ctx: Context) -> Result:
+    """A peer that writes to the terminal of whoever looks."""
+    ctx.say(f"waits for {HOSTILE}")
+    ctx.may_write(f"POST /{HOSTILE}")
+    data = {"msg": HOSTILE, "list": [{HOSTILE: (HOSTILE,)}]}
+    return Result({"power": HOSTILE}, {"power": "off"}, data=data, events=[Event("note", "told", {HOSTILE: HOSTILE})])
+
+
+def complains(params: Any, ctx: Context) -> Result:
+    ctx.may_write("POST /power")
+    raise Refused(f"no power for {HOSTILE}", seen=HOSTILE, address=HOSTILE, details={HOSTILE: HOSTILE})
+
+
+def breaks_with_controls(params: Any, ctx: Context) -> Result:
+    ctx.may_write("POST /power")
+    raise KeyError(HOSTILE)
+
+
+@pytest.mark.parametrize("verb", [controls, complains, breaks_with_controls])
+def test_s3_what_a_terminal_acts_on_is_in_no_result_and_no_event(
+    tmp_path: Path, verb: Verb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    door = Door(tmp_path, verb, diff=True)
+    found = [door.run(), *(json.loads(event[2]) for event in door.events())]
+    written = [json.dumps(one, ensure_ascii=False) for one in found]
+    said = capsys.readouterr().out
+    assert len(written) > 1 and r"\\x1b[2J" in written[0]
+    assert r"\x1b[2J" in said or verb is not controls
+    for text in (*written, said):
+        assert r"\u00" not in text, "JSON would hide a control so"
+        assert not [char for char in "\x1b\x07\x9b\u202e\r" if char in text]
+
+
+def test_s3_a_secret_is_in_no_line_of_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def tells(params: Any, ctx: Context) -> Result:
+        ctx.say(f"the BMC says {params['bmc_password']}, see https://u:p4ssword@bmc/x")
+        return Result()
+
+    Door(tmp_path, tells).run()
+    assert "the BMC says ********, see https://********@bmc/x" in capsys.readouterr().out

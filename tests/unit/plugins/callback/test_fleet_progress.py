@@ -225,3 +225,39 @@ def test_t1_a_host_that_was_lost_counts_as_failed_and_says_why(progress, word, o
     [row] = [line for line in lines(progress) if line.strip().startswith("gpu002")]
     assert row.split()[1:5] == [outcome, "1", "0", "1"]
     assert any("no route to host" in line for line in lines(progress))
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202e ok\rfailed"
+
+
+@pytest.mark.parametrize("verbosity", [0, 1])
+def test_s3_the_terminal_acts_on_nothing_that_a_node_wrote(progress, verbosity, capfd):
+    """In no message, no name, no difference and no line of a wait; the colours are the display's own."""
+    progress._display.verbosity = verbosity
+    progress._handle_warnings_and_exception = lambda found: None
+    task, debug = role_task(name=HOSTILE), role_task(action="ansible.builtin.debug")
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_ok(result(f"gpu001{HOSTILE}", task, changed=True, stdout=HOSTILE))
+    progress.v2_runner_on_ok(result("gpu001", debug, msg=HOSTILE))
+    progress.v2_runner_on_ok(result("gpu001", debug, msg=[HOSTILE]))
+    progress.v2_runner_on_failed(result("gpu002", task, msg=HOSTILE))
+    progress.v2_runner_on_failed(result("gpu003", task, results=[{"msg": HOSTILE, "failed": True}]))
+    differs = [{"before": HOSTILE, "after": "x"}, {"prepared": HOSTILE}]
+    progress.v2_on_file_diff(result("gpu001", task, diff=differs, changed=True))
+    failed = {"ok": 0, "changed": 0, "failures": 1, "unreachable": 0}
+    progress.v2_playbook_on_stats(Stats(gpu002={**failed}, gpu003={**failed}))
+    text = "\n".join(lines(progress))
+    assert r"\x1b[2J" in text
+    assert not [char for char in "\x1b\x07\x9b\u202e\r" if char in text]
+
+
+def test_s3_nor_on_the_name_of_what_is_waited_for(progress, monkeypatch):
+    written = []
+    monkeypatch.setattr(fleet_progress.os, "write", lambda handle, line: written.append(line.decode()))
+    progress.waiting = Waiting(0.001)
+    progress.waiting.begin(HOSTILE, 0.0)
+    progress.waiting.hosts = frozenset({HOSTILE})
+    monkeypatch.setattr(fleet_progress, "TICK", 0.01)
+    monkeypatch.setattr(progress.stopped, "wait", lambda tick: bool(written))
+    progress.watch()
+    assert written and r"\x1b[2J" in written[0] and "\x1b" not in written[0] and "\r" not in written[0]
