@@ -29,9 +29,10 @@ _HARMLESS = frozenset({"hold_token", "token_prefix", "passport_public_keys"})
 #: Names whose values tell a thing apart: with a part of them masked, what is held or enrolled is found by nobody.
 _IDENTIFIER = re.compile(r"(^hold|hold_token|known_token|provisioner_id|deploy_id|node_ids?|digest|sha256)$")
 #: A password may hold what the rules of URLs forbid there, so the login ends at the last "@"; but "host:5000/" is a
-#: host with its port, and "@sha256:" begins an image's digest.
+#: host with its port, and "@sha256:" begins an image's digest. A scheme is looked for where a word begins, whatever
+#: with: at each letter of a passport's payload, which is one word, it took seconds.
 _URL_LOGIN = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>(?!\[)[^/@\s:]*):(?!\d{1,5}/)"
+    r"(?P<scheme>(?<![a-z0-9+.-])[a-z0-9+.-]+://)(?P<user>(?!\[)[^/@\s:]*):(?!\d{1,5}/)"
     r"(?P<password>[^/@\s]*(?:[/@](?:(?!://)[^\s\"'<>,])*)?)@(?!sha\d+:)",
     re.I,
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,19 @@ def test_t1_a_password_in_a_url_is_known_in_every_spelling_of_a_peer() -> None:
 def test_t1_logins_are_known_by_their_form_and_nothing_else_is(echoed: str, masked: str) -> None:
     assert redact(echoed) == masked
     assert redact_known({"msg": echoed}, frozenset()) == {"msg": masked}
+
+
+def test_a_long_word_costs_no_more_than_its_length() -> None:
+    """A passport's payload is one word of many thousand letters; it took seconds a node."""
+    word = "eyJ0eXBlIjoi" * 5_000
+    begun = time.process_time()
+    assert redact({"payload": word}) == {"payload": word}
+    assert time.process_time() - begun < 2, "it grows with the square"
+
+
+@pytest.mark.parametrize("before", ["", "1", "9+", "a.b-", "(", " "])
+def test_a_login_is_masked_whatever_the_word_begins_with(before: str) -> None:
+    assert "s3cret-word" not in redact(f"{before}https://admin:s3cret-word@host/x")
 
 
 def test_t1_whole_passwords_and_tokens_are_found_in_urls() -> None:
