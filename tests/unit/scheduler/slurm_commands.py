@@ -23,7 +23,7 @@ def main() -> int:
     asked = [word for word in argv if not word.startswith("-")]
     shown_all = "--all" in argv
     world["calls"].append([command, *argv])
-    status = _squeue(world, argv, shown_all) if command == "squeue" else _scontrol(world, asked, shown_all)
+    status = COMMANDS[command](world, argv if command == "squeue" else asked, shown_all)
     # What the world does by itself once this command is over.
     for node, change in world["after"].pop(f"{command} {' '.join(asked[:2])}".strip(), {}).items():
         world["nodes"][node].update(change)
@@ -70,15 +70,28 @@ def _squeue(world: dict[str, Any], argv: list[str], shown_all: bool) -> int:
     return 0
 
 
+def _sacctmgr(world: dict[str, Any], asked: list[str], _shown_all: bool) -> int:
+    """As sacctmgr(1) has it for ``-n -P show user name=... format=adminlevel``; without accounting it fails."""
+    if not world["levels"]:
+        print("You are not running a supported accounting_storage plugin", file=sys.stderr)
+        return 1
+    settings = dict(word.split("=", 1) for word in asked[2:])
+    print(world["levels"].get(settings["name"], ""))
+    return 0
+
+
+COMMANDS = {"scontrol": _scontrol, "squeue": _squeue, "sacctmgr": _sacctmgr}
+
+
 def install(folder: Path, **world: Any) -> Path:
     """Make both commands, over this world; returns its file. ``folder/bin`` belongs into PATH."""
     (folder / "bin").mkdir(mode=0o755)
     file = folder / "world.json"
     config = {"SlurmUser": "slurm(64030)", "PrivateData": "none"}
-    empty = {"nodes": {}, "jobs": [], "reservations": "", "config": config, "after": {}, "calls": []}
+    empty = {"nodes": {}, "jobs": [], "reservations": "", "config": config, "after": {}, "levels": {}, "calls": []}
     file.write_text(json.dumps({**empty, **world}), encoding="utf-8")
     file.chmod(0o666)
-    for command in ("scontrol", "squeue"):
+    for command in COMMANDS:
         script = folder / "bin" / command
         script.write_text(f'#!/bin/sh\nexec {sys.executable} -ISE {__file__} {file} {command} "$@"\n')
         script.chmod(0o755)

@@ -54,7 +54,8 @@ def test_t1_the_queue_is_asked_after_the_states(world: World) -> None:
     """Else a job could start between the two, on a node that is then called drained."""
     file = world(nodes={"n1": {"state": "IDLE+DRAIN", "reason": TOKEN, "by": "root"}})
     Slurm({}).states(["n1"])
-    order = [call.split()[0] for call in asked(file)]
+    # Its settings slurmctld may be asked for at any time.
+    order = [call.split()[0] for call in asked(file) if call != "scontrol show config"]
     assert order.index("squeue") > max(at for at, word in enumerate(order) if word == "scontrol")
 
 
@@ -77,6 +78,26 @@ def test_where_slurm_hides_nodes_from_us_absence_is_not_believed(
             Slurm({}).states(["n2"])
     change(file, config={"SlurmUser": "slurm(64030)", "PrivateData": "jobs"})
     assert Slurm({}).states(["n2"])["n2"].absent
+
+
+@pytest.mark.parametrize(
+    ("user", "level", "told"),
+    [(0, "", True), (64030, "", True), (65534, "", False), (65534, "None", False), (65534, "Operator", True)],
+)
+def test_t1_where_slurm_hides_jobs_from_us_a_node_is_not_drained(
+    world: World, monkeypatch: pytest.MonkeyPatch, user: int, level: str, told: bool
+) -> None:
+    """A suspended job shows in the queue alone: its node is IDLE, or IDLE+DRAIN."""
+    drained = {"state": "IDLE+DRAIN", "reason": TOKEN, "by": "root"}
+    config = {"SlurmUser": "slurm(64030)", "PrivateData": "jobs,usage"}
+    world(nodes={"n1": drained, "n2": FREE}, config=config, levels={"nobody": level} if level else {})
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    if told:
+        assert Slurm({}).states(["n1"])["n1"].state == "drained"
+    else:
+        with pytest.raises(Refused, match="cannot be told"):
+            Slurm({}).states(["n1"])
+    assert Slurm({}).states(["n2"])["n2"].in_service
 
 
 def test_h1_slurms_own_text_counts_only_with_slurms_own_user(world: World) -> None:

@@ -13,6 +13,7 @@ what a person changes in between is lost only if it falls into those millisecond
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ _COMMAND_SECONDS = 60.0
 #: A user's own settings (SQUEUE_USERS, SQUEUE_STATES, SLURM_CLUSTERS) would hide jobs and nodes from us.
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"})
 _HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_")
+_RIGHTS = "run as root, as SlurmUser or as an operator of the accounting, on the machine that runs the Slurm commands"
 
 
 class Slurm(Scheduler):
@@ -83,6 +85,7 @@ class Slurm(Scheduler):
         jobs: dict[str, list[str]] = {}
         for block in blocks([name for name, record in records.items() if record.may_have_work]):
             jobs.update(self._jobs(block))
+        self._no_work_hidden([name for name, record in records.items() if record.settled and not jobs.get(name)])
         return {
             name: self._view(records[name], jobs.get(name, ()), reserved.get(name, ()))
             if name in records
@@ -144,15 +147,40 @@ class Slurm(Scheduler):
 
     def _nothing_hidden(self, absent: Sequence[str]) -> None:
         """With PrivateData=nodes a user without rights is told that a node does not exist."""
-        private = self._config()["PrivateData"].lower().replace(",", " ").split()
-        if "nodes" in private and str(os.geteuid()) not in ("0", *self._slurm_user()):
+        if self._hides("nodes"):
             raise Refused(
                 "whether Slurm knows this node cannot be told: it hides nodes from this user",
                 node=absent[0],
                 address=self.address,
                 seen="PrivateData=nodes in slurm.conf",
-                do="run as root or SlurmUser on the machine that runs the Slurm commands",
+                do=_RIGHTS,
             )
+
+    def _no_work_hidden(self, drained: Sequence[str]) -> None:
+        """With PrivateData=jobs the queue is empty for such a user, and a suspended job shows in no node's state."""
+        if drained and self._hides("jobs"):
+            raise Refused(
+                "whether this drained node has jobs cannot be told: Slurm hides jobs from this user",
+                node=drained[0],
+                address=self.address,
+                seen="PrivateData=jobs in slurm.conf",
+                do=_RIGHTS,
+            )
+
+    def _hides(self, what: str) -> bool:
+        if os.geteuid() == 0:
+            return False
+        private = self._config()["PrivateData"].lower().replace(",", " ").split()
+        return what in private and str(os.geteuid()) not in self._slurm_user() and not self._operator()
+
+    def _operator(self) -> bool:
+        """Whether the accounting gives this user's number a level that is shown everything; without accounting none."""
+        try:
+            user = pwd.getpwuid(os.geteuid()).pw_name
+            done = self._command("sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel")
+        except (KeyError, ConfigError):
+            return False
+        return done.returncode == 0 and done.stdout.split() in (["Operator"], ["Administrator"])
 
     # -- writing -----------------------------------------------------------------------------------------------
 
