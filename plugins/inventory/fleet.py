@@ -51,6 +51,7 @@ options:
             is a machine of the MAAS API, a node of the Ironic API with its C(ports), or a row of V(csv) by the names
             of its columns.
           - What an expression finds replaces what the source itself would say; where it finds nothing, that stays.
+            One that finds nothing in any record is told by a warning, and one that fails names the record.
           - A variable C(gpufleet_*) must be one that a column of V(csv) fills, and is checked like its cells; so is
             C(ansible_host). Any other name is free, and is given what was found, lists and mappings included.
           - What is found is data, and never a template. A secret cannot be picked.

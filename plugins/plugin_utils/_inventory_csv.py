@@ -96,7 +96,8 @@ def read_csv(
     if not cells:
         raise ConfigError("the server list has a header and no server", address=path)
     fields = fields or Fields(None, path)
-    return [fields.fill(_record(path, row, password_template), fields.pick(_raw(row))) for row in cells]
+    records = [_record(path, row, password_template) for row in cells]
+    return [fields.fill(record, fields.pick(_raw(row), record.where)) for record, row in zip(records, cells)]
 
 
 # -- the file --------------------------------------------------------------------------------------------------

@@ -66,6 +66,8 @@ class Fields:
         if given and not isinstance(given, Mapping):
             raise self._error("", "a mapping of host variables to JMESPath expressions is wanted")
         self._compiled = {str(name): self._compile(str(name), given[name]) for name in given or {}}
+        self._looked = False
+        self._found: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._compiled)
@@ -87,15 +89,28 @@ class Fields:
             first = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
             raise self._error(name, f"{expression!r} is no JMESPath expression: {first}") from None
 
-    def pick(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        """What the expressions find in a source's record; nothing is left out yet, and nothing is checked."""
+    def pick(self, raw: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """What the expressions find in a source's record; nothing is left out yet, and nothing is checked.
+
+        :param place: of the record, for the message.
+        """
         found = {}
+        self._looked = True
         for name, compiled in self._compiled.items():
             try:
                 found[name] = compiled.search(raw)
             except (JMESPathError, TypeError, ValueError, AttributeError) as exc:
-                raise self._error(name, f"{compiled.expression!r} fails: {exc}") from None
+                raise self._error(name, f"{compiled.expression!r} fails: {exc}", place=place) from None
+        self._found.update(name for name, value in found.items() if value not in (None, "", [], {}))
         return found
+
+    def in_vain(self) -> list[str]:
+        """A line for each expression that found nothing in any record: most often a name in it is misspelt."""
+        return [
+            f"{self._where}: fields, {name}: {compiled.expression!r} found nothing in any of its records"
+            for name, compiled in self._compiled.items()
+            if self._looked and name not in self._found
+        ]
 
     def fill(self, record: Record, picked: Mapping[str, Any]) -> Record:
         """The record with what was picked; where an expression found nothing, it stays as it was.

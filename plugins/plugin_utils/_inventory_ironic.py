@@ -61,7 +61,7 @@ def read_ironic(options: Mapping[str, Any], *, where: str, fields: Fields, contr
     for node in nodes:
         own = by_node.get(str(node["uuid"]), [])
         record_of = control.take(_record(node, own, where), node.get("extra"), node.get("properties"))
-        found.append(fields.fill(record_of, fields.pick({**node, "ports": own})))
+        found.append(fields.fill(record_of, fields.pick({**node, "ports": own}, record_of.where)))
     return found
 
 

@@ -59,7 +59,7 @@ def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields, control
     )
 
     def cut(machines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return [_cut(machine, fields) for machine in machines if _is_machine(machine, where)]
+        return [_cut(machine, fields, where) for machine in machines if _is_machine(machine, where)]
 
     try:
         power = _power(api) if options.get("bmc") else {}
@@ -111,12 +111,18 @@ _KEYS = (
 )  # fmt: skip
 
 
-def _cut(machine: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+def _cut(machine: Mapping[str, Any], fields: Fields, where: str) -> dict[str, Any]:
     """A tenth of it, for the disks stand in it twice; and what the site's own expressions pick."""
     small = {key: machine.get(key) for key in _KEYS}
-    small["picked"] = fields.pick(machine)
+    small["picked"] = fields.pick(machine, _place(machine, where))
     small["macs"] = [card.get("mac_address") for card in machine.get("interface_set") or []]
     return small
+
+
+def _place(machine: Mapping[str, Any], where: str) -> str:
+    """By what a person finds the machine in MAAS."""
+    hostname, system_id = (str(machine.get(key) or "") for key in ("hostname", "system_id"))
+    return f"{where}, machine {hostname or system_id}" + (f" ({system_id})" if hostname else "")
 
 
 def _is_machine(machine: Any, where: str) -> bool:
@@ -164,7 +170,7 @@ def _record(machine: Mapping[str, Any], power: Mapping[str, Mapping[str, str]], 
         maas_ip_addresses=list(machine.get("ip_addresses") or []),
     )
     return Record(
-        where=f"{where}, machine {hostname or system_id}" + (f" ({system_id})" if hostname else ""),
+        where=_place(machine, where),
         name=hostname,
         serial=serial,
         system_uuid=system_uuid,

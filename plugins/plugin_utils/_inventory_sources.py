@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible.utils.display import Display
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_control import IRONIC_NAMES, NAMES, Control
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
@@ -21,27 +22,40 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_iron
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_maas import read_maas
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
+display = Display()
+
+
+def _told(fields: Fields, records: list[Record]) -> list[Record]:
+    """The records, and a warning for each expression that nothing came of."""
+    for line in fields.in_vain():
+        display.warning(line)
+    return records
+
 
 def _csv(options: Mapping[str, Any], where: str) -> list[Record]:
     if not options.get("path"):
         raise ConfigError("a source of type csv needs a path", node=where)
-    return read_csv(
+    fields = Fields(options.get("fields"), where)
+    records = read_csv(
         str(options["path"]),
         delimiter=str(options.get("delimiter") or ""),
         check_serials=bool(options.get("check_serials", True)),
         password_template=str(options.get("password_lookup") or ""),
-        fields=Fields(options.get("fields"), where),
+        fields=fields,
     )
+    return _told(fields, records)
 
 
 def _ironic(options: Mapping[str, Any], where: str) -> list[Record]:
     control = Control(options.get("control_variables"), IRONIC_NAMES, where)
-    return read_ironic(options, where=where, fields=Fields(options.get("fields"), where), control=control)
+    fields = Fields(options.get("fields"), where)
+    return _told(fields, read_ironic(options, where=where, fields=fields, control=control))
 
 
 def _maas(options: Mapping[str, Any], where: str) -> list[Record]:
     control = Control(options.get("control_variables"), NAMES, where)
-    return read_maas(options, where=where, fields=Fields(options.get("fields"), where), control=control)
+    fields = Fields(options.get("fields"), where)
+    return _told(fields, read_maas(options, where=where, fields=fields, control=control))
 
 
 @dataclass(frozen=True)

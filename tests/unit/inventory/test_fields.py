@@ -35,7 +35,7 @@ RAW = {
 
 def filled(fields: dict[str, str], record: Record | None = None) -> Record:
     chosen = Fields(fields, "source 1")
-    return chosen.fill(record or Record("here"), chosen.pick(RAW))
+    return chosen.fill(record or Record("here"), chosen.pick(RAW, "row 7"))
 
 
 def test_variables_of_the_roles_are_read_like_cells() -> None:
@@ -142,7 +142,7 @@ def test_t1_what_a_board_says_that_has_none_is_nothing_found() -> None:
 
 
 def test_an_expression_that_fails_on_a_record_is_told() -> None:
-    with pytest.raises(ConfigError, match="abs"):
+    with pytest.raises(ConfigError, match="row 7.*abs"):
         filled({"mine": "abs(zone.name)"})
 
 
@@ -196,3 +196,31 @@ def test_a_mistake_names_source_variable_and_machine(site: Any) -> None:
     site.configure({"type": "csv", "path": "servers.csv", "fields": {"gpufleet_boot_mac": "rack"}})
     told = site.ask(ok=False).errors
     assert "servers.csv:2" in told and "gpufleet_boot_mac" in told and "twelve" in told
+
+
+@pytest.mark.slow
+def test_an_expression_that_fails_in_one_row_names_the_row(site: Any) -> None:
+    site.write("servers.csv", "name,serial,rack\ngpu001,ABC0001,r12\ngpu002,ABC0002,\n")
+    site.configure({"type": "csv", "path": "servers.csv", "fields": {"mine": "starts_with(rack || `1`, 'r')"}})
+    told = site.ask(ok=False).errors
+    assert "servers.csv:3" in told and "mine" in told and "starts_with" in told
+
+
+@pytest.mark.slow
+def test_an_expression_that_finds_nothing_in_any_row_is_told_once(site: Any) -> None:
+    site.write("servers.csv", "name,serial,rack\ngpu001,ABC0001,r12\ngpu002,ABC0002,\ngpu003,ABC0003,\n")
+    fields = {"mine": "rack", "yours": "rck", "theirs": "[rck][]"}
+    site.configure({"type": "csv", "path": "servers.csv", "name": "the list", "fields": fields})
+    answer = site.ask()
+    assert answer.errors.count("found nothing in any of its records") == 2, answer.errors
+    assert "the list: fields, yours: 'rck'" in answer.errors and "theirs" in answer.errors
+    assert answer.hosts["gpu001"]["mine"] == "r12"
+
+
+def test_no_record_is_no_expression_in_vain() -> None:
+    fields = Fields({"mine": "rack"}, "source 1")
+    assert fields.in_vain() == []
+    fields.pick({"rack": ""}, "row 1")
+    assert len(fields.in_vain()) == 1
+    fields.pick({"rack": 0}, "row 2")
+    assert fields.in_vain() == []
