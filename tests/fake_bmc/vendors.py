@@ -198,6 +198,8 @@ VENDORS: dict[str, dict[str, Any]] = {
         "resets_in": "info",
         "boot_in": "nowhere",
     },
+    # Nobody knows whether its Off asks the operating system.
+    "lists_off": {"resets": ("On", "ForceOff", "Off")},
     "blades": {"systems": ("Node0",), "others": {"Node1": dict(_SECOND_HOST)}},
     "chassis": {"systems": ()},
     "dpu": {"others": {"Card1": {"SystemType": "DPU", "Actions": True}}},

@@ -17,6 +17,7 @@ boot_target_alias      mapping of a target to others that it may read back as
 boot_target_unlisted   tuple of targets that may be asked for though the BMC's list lacks them
 boot_settings          URI below the system where the override lies if the BMC refers us away from the main resource
 power_names            mapping of a kind of set_power to the ResetType to be sent, if the BMC lists it
+power_also             mapping of a kind of set_power to the ResetType that does it where no standard one is listed
 power_never            tuple of ResetTypes that are not sent though the BMC lists them
 power_on_again         seconds for which a 409 to power-on shortly after power-off is asked again
 =====================  ==============================================================================================
@@ -74,6 +75,16 @@ QUIRKS: tuple[Quirk, ...] = (
         {c.RESTART: "GracefulRestart"},
         # iLO does the warm reset on GracefulRestart.
         "NVIDIA/libredfish src/hpe.rs",
+    ),
+    Quirk(
+        "hpe-off",
+        "redfish",
+        {"manufacturer": ("HPE",)},
+        "power_also",
+        {c.GRACEFUL_OFF: "Off"},
+        # Beside ForceOff, and without GracefulShutdown, the node controllers of Cray EX list Off, which asks the
+        # operating system. All models do, and their names are free text; iLO lists GracefulShutdown, and no Off.
+        "Cray-HPE/csm-redfish-interface-emulator: Cray EX235a, EX235n, EX425, EX4252 as recorded",
     ),
     Quirk(
         "ilo-boot-properties",

@@ -56,6 +56,7 @@ def _legacy(rig: Any) -> Any:
 CASES: dict[str, Case] = {
     "sushy-tools-once": Case("once_unseen", _inconclusive, "inconclusive"),
     "ilo-restart": Case("ilo", _sent("reset"), ["GracefulRestart"], "On"),
+    "hpe-off": Case("cray", _sent("off"), ["Off"], "On"),
     "ilo-boot-properties": Case("ilo", _legacy, 0),
     "lenovo-sr675-reset": Case("lenovo", _sent("reset"), ["GracefulRestart"], "On"),
     "supermicro-boot-request": Case("supermicro", _boots, "readback"),

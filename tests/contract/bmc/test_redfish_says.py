@@ -42,6 +42,15 @@ def test_b4_who_lists_off_is_shut_down_by_it(fake: Make, name: str) -> None:
     assert [body["ResetType"] for _method, _path, body in rig.bmc.writes] == ["Off"]
 
 
+def test_b4_an_off_of_which_nothing_is_known_is_no_shutdown(fake: Make) -> None:
+    rig = fake("lists_off", power="On", lag=0.05)
+    with pytest.raises(Unsupported, match="no reset that does graceful_off"):
+        change(rig, "off")
+    assert rig.writes() == 0
+    assert change(rig, "graceful")["notes"] == ["this BMC offers no graceful shutdown: the power was cut"]
+    assert [body["ResetType"] for _method, _path, body in rig.bmc.writes] == ["ForceOff"]
+
+
 def test_b4_a_tag_that_only_the_document_tells_is_sent(fake: Make) -> None:
     rig = fake("strong_tag_in_document")
     assert boot(rig)["verdict"] == "pass"

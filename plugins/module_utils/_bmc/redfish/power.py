@@ -18,9 +18,8 @@ _STATES = {"On": c.ON, "Off": c.OFF, "PoweringOn": c.CHANGING, "PoweringOff": c.
 _RESET_TYPES = {
     c.POWER_ON: ("On",),
     c.FORCE_OFF: ("ForceOff",),
-    # Off is no standard ResetType. Who lists it (Cray EX235a, EX235n, EX425, EX4252 as recorded, beside ForceOff and
-    # without GracefulShutdown) means a graceful one: Cray-HPE/csm-redfish-interface-emulator.
-    c.GRACEFUL_OFF: ("GracefulShutdown", "Off"),
+    # Off is no standard ResetType, and whether it asks the operating system first is known of single BMCs (quirks.py).
+    c.GRACEFUL_OFF: ("GracefulShutdown",),
     c.RESTART: ("ForceRestart", "PowerCycle", "GracefulRestart"),
 }
 
@@ -58,7 +57,8 @@ class RedfishPower(c.Power):
     def _reset_type(self, kind: str) -> str:
         listed = self._reset_types()
         never = self._machine.quirk("power_never") or ()
-        names = ((self._machine.quirk("power_names") or {}).get(kind), *_RESET_TYPES[kind])
+        own = (self._machine.quirk("power_names") or {}).get(kind)
+        names = (own, *_RESET_TYPES[kind], (self._machine.quirk("power_also") or {}).get(kind))
         # A list that is missing allows the two that every machine has, and nothing else.
         allowed = ("On", "ForceOff") if listed is None else listed
         return next((name for name in names if name and name in allowed and name not in never), "")
