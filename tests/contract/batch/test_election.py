@@ -35,7 +35,7 @@ def fleet(tmp_path: Path, nodes: dict[str, Node]) -> Fleet:
 
 
 def wait(**more: Any) -> dict[str, Any]:
-    return {"gpufleet.baremetal.node_wait": {"timeout": 5, "interval": 0.1, "connect_timeout": 1.0, **more}}
+    return {"gpufleet.baremetal.node_wait": {"timeout": 60, "interval": 0.1, "connect_timeout": 20.0, **more}}
 
 
 def looks(nodes: dict[str, Node]) -> dict[str, int]:
@@ -77,7 +77,7 @@ def test_until_polls_anew_at_each_try(fleet: Fleet, nodes: dict[str, Node]) -> N
 
 
 def test_each_turn_of_a_loop_has_its_own_answer(fleet: Fleet, nodes: dict[str, Node]) -> None:
-    looped = {**wait(connect_timeout="{{ item }}"), "loop": [0.5, 0.6, 0.7]}
+    looped = {**wait(connect_timeout="{{ item }}"), "loop": [20.5, 20.6, 20.7]}
     fleet.play(looped)
     assert looks(nodes) == dict.fromkeys(HOSTS, 3)
 
@@ -175,9 +175,22 @@ def test_an_error_of_the_elected_one_is_the_answer_for_all(fleet: Fleet, nodes: 
 # -- killed --------------------------------------------------------------------------------------------------------
 
 
+#: What is waited for comes in a second, on a quiet machine.
+_LONG = 90.0
+
+
+def _with_those_who_wait(run: int) -> set[int]:
+    """The workers, once the elected one is not the only one."""
+    end = time.monotonic() + _LONG
+    while len(others := process_table(run) - {run}) < 2:
+        assert time.monotonic() < end, "nobody waits for the elected one"
+        time.sleep(0.05)
+    return others
+
+
 def _elected_worker(run: int, nodes: dict[str, Node]) -> int:
     """The pid that talks to the node which never greets."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + _LONG
     while time.monotonic() < end:
         for pid in process_table(run):
             if pid != run and nodes["n5"].talks_to(pid):
@@ -189,16 +202,15 @@ def _elected_worker(run: int, nodes: dict[str, Node]) -> int:
 @pytest.mark.parametrize("whom", ["the run", "the elected worker"])
 def test_after_a_kill_nobody_waits_for_ever(fleet: Fleet, nodes: dict[str, Node], whom: str) -> None:
     nodes["n5"].hang()
-    with fleet.start(wait(timeout=60, connect_timeout=2.0), forks=20) as run:
+    with fleet.start(wait(timeout=300, connect_timeout=2.0), forks=20) as run:
         worker = _elected_worker(run.pid, nodes)
-        others = process_table(run.pid) - {run.pid}
-        assert len(others) >= 2, "nobody waits for the elected one"
+        others = _with_those_who_wait(run.pid)
         os.kill(run.pid if whom == "the run" else worker, signal.SIGKILL)
         if whom == "the elected worker":
             # Ansible gives such a run up; where it would not, the next worker polls.
             run.terminate()
-        run.wait(timeout=30)
-        end = time.monotonic() + 15
+        run.wait(timeout=_LONG)
+        end = time.monotonic() + _LONG
         while (left := {pid for pid in others if _alive(pid)}) and time.monotonic() < end:
             time.sleep(0.1)
         assert not left, f"still waiting: {left}"

@@ -250,7 +250,7 @@ def jump(play: Play, bare_python: Path) -> Iterator[Play]:
 
 
 def _wait_for_port(address: str, port: int) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while True:
         try:
             socket.create_connection((address, port), timeout=1).close()

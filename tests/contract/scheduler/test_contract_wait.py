@@ -92,9 +92,9 @@ def test_t1_a_scheduler_that_stays_silent_leaves_no_verdict_and_no_evidence(keep
         {"host": "a", "scheduler_node": name, "known_runs": [RUN], **keeper.connection},
         {"host": "b", "scheduler_node": guest, "known_runs": [RUN], **other.connection},
     ]
-    # The first poll has seen the node drained.
+    # The first poll has seen the node drained. Five polls are enough, for which eight seconds are plenty.
     line = Line(at_poll={2: keeper.faults.outage, 3: lambda: other.end(job)})
-    result = wait(keeper, nodes=nodes, timeout=3, line=line)
+    result = wait(keeper, nodes=nodes, timeout=8, line=line)
     assert not result.data["verdicts"]["a"]["ok"] and result.data["verdicts"]["b"]["ok"]
     assert [event.node for event in result.events] == ["b"]
 
