@@ -121,6 +121,29 @@ class Changes:
     deferred: tuple[str, ...] = ()
 
 
+#: The goal on whose way the roles ask a machine's BMC to boot it.
+_BOOTED_FOR = "deployed"
+
+
+def _boots_are_asked_for(driver: type[Driver]) -> None:
+    """:raises Unsupported: where a step table says BOOT on a way on which nobody would boot the machine."""
+    steps = getattr(driver, "steps", None)
+    for goal, row in steps.items() if isinstance(steps, Mapping) else ():
+        states = [native for native, cell in row.items() if BOOT in _steps_of(cell)]
+        if goal != _BOOTED_FOR and states:
+            raise Unsupported(
+                f"the step table of {driver.__name__} says {BOOT} on the way to {goal}, where nobody boots it",
+                wanted=f"{BOOT} on the way to {_BOOTED_FOR} alone",
+                seen=f"{goal}: {', '.join(states)}",
+                do=f"let the way to {goal} end before that boot, and say {BOOT} on the way to {_BOOTED_FOR}",
+            )
+
+
+def _steps_of(cell: Cell) -> set[str]:
+    """All steps that a cell can lead to."""
+    return {cell} if isinstance(cell, str) else _steps_of(cell[1]) | _steps_of(cell[2])
+
+
 #: What a driver declares that it can -> the methods that it then owes.
 _OWED_WHERE: Mapping[str, tuple[str, ...]] = {"holds": ("hold", "lift"), "annotates": ("annotate",)}
 
@@ -154,7 +177,7 @@ class Driver(ABC):
     #: Keys of gpufleet_image that it cannot do without: BY_URL, BY_NAME, or others.
     image_needs: tuple[str, ...] = BY_URL
     #: False: it switches no power and boots nothing. Power then goes to the BMC past it, without its maintenance, and
-    #: its step tables say BOOT where a machine must boot.
+    #: its step tables say BOOT where a machine must boot, on the way to deployed alone.
     owns_power: bool = True
     #: True: of two writes that it is sent at once it may lose one. The verbs send them one at a time.
     serial: bool = False
@@ -170,6 +193,7 @@ class Driver(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """What a driver declares that it cannot is refused, without a line of its own."""
         super().__init_subclass__(**options)
+        _boots_are_asked_for(cls)
         for limit, methods in _OWED_WHERE.items():
             for method in methods if not getattr(cls, limit) else ():
                 if getattr(getattr(cls, method), "__isabstractmethod__", False):

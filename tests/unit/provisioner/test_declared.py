@@ -13,6 +13,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 
+@pytest.mark.parametrize("cell", ["boot", ("image_current", "done", ("asked", "wait", "boot"))])
+@pytest.mark.parametrize("goal", ["ready", "released"])
+def test_a_boot_is_a_step_on_the_way_to_deployed_alone(goal: str, cell: Any) -> None:
+    """On no other way a role has the machine booted: it would wait there for ever."""
+    steps = {"deployed": {"set": cell}, goal: {"set": "done", "unset": cell}}
+    with pytest.raises(Unsupported, match=f"Stuck says boot on the way to {goal}.*Seen: {goal}: unset"):
+        type("Stuck", (Driver,), {"steps": steps})
+    type("Fine", (Driver,), {"steps": {"deployed": {"set": cell}, goal: {"set": "done"}}})
+
+
 @pytest.mark.parametrize(
     ("limit", "methods"), [("holds", ["hold", "lift"]), ("annotates", ["annotate"])], ids=["holds", "annotates"]
 )
