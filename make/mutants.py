@@ -274,9 +274,11 @@ def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
 def chosen(only: str) -> list[Mutation]:
     """The mutations whose words, path or old text hold ``only``; all without it.
 
-    :raises Stale: where one of them no longer applies.
+    :raises Stale: where one of them no longer applies, or there is none.
     """
     mutations = [one for one in load() if only.lower() in f"{one.name} {one.old}".lower()]
+    if not mutations:
+        raise Stale(f"no mutation has {only!r} in its words, path or old text: nothing was asked")
     complaints = stale(mutations, Path.cwd())
     if complaints:
         raise Stale("\n".join(complaints))
@@ -313,7 +315,7 @@ def main() -> int:
     begun = time.monotonic()
     try:
         mutations = chosen(options.only)
-        outcomes = tried(mutations, options.jobs) if mutations else []
+        outcomes = tried(mutations, options.jobs)
     except (Stale, RuntimeError) as exc:
         print(exc, file=sys.stderr)
         return 2
@@ -324,7 +326,7 @@ def main() -> int:
         print(f"  {outcome.result}: {outcome.mutation.name}\n      {outcome.note}")
     if options.write:
         PAGE.write_text(page(outcomes, seconds, options.jobs), encoding="utf-8")
-    return 1 if survivors or not outcomes else 0
+    return 1 if survivors else 0
 
 
 if __name__ == "__main__":

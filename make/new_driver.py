@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Begins a driver: its package, its lines in the registry and in the list of names, and its adapter for the tests.
 
-What stands in the new files is read from the port's contract as it is now, so there is no template of it that could
-grow old: each thing that a driver owes stands there with the contract's own words, and raises NotImplementedError.
-tests/contract/test_newcomers.py then tells them one by one.
+What a driver owes is read from the port's contract as it is now, so that there is no template of it which could grow
+old: each thing stands there with the contract's own words, and raises NotImplementedError. A gate's contract is a
+function and no class, so its files are templates in make/driver/; a test begins a gate from them and holds what comes
+out against the rules for code. tests/contract/test_newcomers.py then tells them one by one.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ options:
           - What an expression finds replaces what the source itself would say; where it finds nothing, that stays.
             One that finds nothing in any record is told by a warning, and one that fails names the record.
           - A variable C(gpufleet_*) must be one that a column of V(csv) fills, and is checked like its cells; so is
-            C(ansible_host). Any other name is free, and is given what was found, lists and mappings included.
+            C(ansible_host). Any other name is free, but for those that Ansible keeps for itself, such as C(serial),
+            C(name), C(tags) and C(port). It is given what was found, lists and mappings included.
           - What is found is data, and never a template. A secret cannot be picked.
         type: dict
         version_added: "0.1.0"

@@ -30,6 +30,8 @@ RULES = (
     names.options_unheard_of,
     names.fragments_that_differ,
     names.pages_that_lack_names,
+    names.readme_that_lacks_names,
+    names.gates_without_a_part,
 )
 
 
@@ -150,8 +152,15 @@ def is_a(one: type, kind: type) -> bool:
 def main() -> int:
     """Told without pytest, for a person: newcomers.py PORT NAME."""
     port, driver = sys.argv[1:3]
-    if (port, driver) not in drivers():
-        print(f"there is no driver {driver} in the list of names of the port {port}: make new-driver begins one")
+    known: dict[str, list[str]] = {}
+    for one, name in drivers():
+        known.setdefault(one, []).append(name)
+    if port not in known:
+        print(f"there is no port {port}; the ports are {', '.join(sorted(known))}")
+        return 2
+    if driver not in known[port]:
+        has = ", ".join(known[port])
+        print(f"there is no driver {driver} in the port {port}, which has {has}: make new-driver begins one")
         return 2
     lines = missing(port, driver)
     print("\n".join(lines) if lines else f"{port} {driver}: nothing is missing")

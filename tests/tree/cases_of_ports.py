@@ -52,6 +52,7 @@ SOUND = {
     names.SOURCE_PLUGIN: PLUGIN,
     names.VARIABLES: VARIABLES,
     names.DRIVERS_PAGE: PAGE,
+    names.README: "| provisioners | OpenStack Ironic, MAAS 3 |\n",
 }
 GATE = f"{layout.UTILS}/_gate"
 GATES = {
@@ -61,6 +62,7 @@ GATES = {
     "plugins/modules/dcgm_gate.py": f"from {code.PACKAGE}.module_utils._gate.dcgm.gate import run\n",
     "plugins/modules/fio_gate.py": "",
     names.DRIVERS_PAGE: "## gate\n\n| `dcgm` | `dcgm_gate` |\n| `fio` | `fio_gate` |\n",
+    names.GATES_PAGE: "`dcgm_gate` and `fio_gate`.\n\n## dcgm_gate\n\n`dcgm_gate` runs\n\n## fio_gate\n",
 }
 
 
@@ -141,5 +143,16 @@ BROKEN = (
     (names.pages_that_lack_names, changed(names.DRIVERS_PAGE, "`, `gpufleet_provisioner_key`", "`"), "row of maas"),
     (names.pages_that_lack_names, changed(names.DRIVERS_PAGE, "| `ironic`", "| `xcat` | |\n| `ironic`"), "xcat is no"),
     (names.pages_that_lack_names, changed(names.DRIVERS_PAGE, "| `fio`", "| fio", GATES), "no row for fio"),
+    (names.readme_that_lacks_names, changed(names.README, "MAAS", "xCAT"), "provisioners lacks maas"),
+    (names.readme_that_lacks_names, changed(names.README, "provisioners", "others"), "provisioners lacks ironic"),
+    (names.gates_without_a_part, changed(names.GATES_PAGE, "## fio_gate", "## fio", GATES), "no part on the gate fio"),
+    (
+        names.gates_without_a_part,
+        {
+            **changed(f"{GATE}/names.py", "'fio'", "'nccl': 'nccl_gate', 'fio'", GATES),
+            names.GATES_PAGE: GATES[names.GATES_PAGE] + "## nccl_gate\n",
+        },
+        "lacks nccl_gate, the gate nccl",
+    ),
 )
 CASES = tuple((rule, tree, word, GATES if f"{GATE}/names.py" in tree else SOUND) for rule, tree, word in BROKEN)

@@ -25,6 +25,8 @@ from ansible_collections.gpufleet.baremetal.tests.tree.parts import blocks, docu
 
 FRAGMENTS = "plugins/doc_fragments"
 VARIABLES, DRIVERS_PAGE = "docs/reference/host-variables.md", "docs/reference/drivers.md"
+GATES_PAGE = "docs/reference/gates.md"
+README = "README.md"
 SOURCES, SOURCE_PLUGIN = "plugins/plugin_utils/_inventory_sources.py", "plugins/inventory/fleet.py"
 #: A source of rows that no provisioner keeps.
 PLAIN_SOURCES = ("csv",)
@@ -267,6 +269,34 @@ def short_rows(root: Path, path: Path, port: Port) -> list[str]:
         lost = set(port.drivers) - named
         if f"gpufleet_{port.option}" in named and len(lost) < len(port.drivers) and lost:
             complaints.append(f"{shown}: the row of gpufleet_{port.option} lacks {', '.join(sorted(lost))}")
+    return complaints
+
+
+def readme_that_lacks_names(root: Path) -> list[str]:
+    """The table of what is supported names each driver, in plain words."""
+    named = {row.split("|")[1].strip().lower(): row.lower() for row in rows(root, README)}
+    return [
+        f"{README}: the row of {title} lacks {driver}"
+        for port in lists(root)
+        for title in [f"{port.port.strip('_')}s"]
+        for driver in port.drivers
+        if driver.replace("_", " ") not in named.get(title, "")
+    ]
+
+
+def gates_without_a_part(root: Path) -> list[str]:
+    """The page on gates has a part for each, and where it lists some it lists all."""
+    complaints = []
+    for port in lists(root):
+        modules = {} if port.option else {str(module): driver for driver, module in port.drivers.items()}
+        page = text(root / GATES_PAGE) if modules and (root / GATES_PAGE).is_file() else ""
+        listed = [set(re.findall(r"`([^`]+)`", part)) & set(modules) for part in re.split(r"\n\n|\n(?=\|)", page)]
+        short = set().union(*(set(modules) - found for found in listed if len(found) > 1))
+        for module, driver in modules.items():
+            if f"## {module}\n" not in page:
+                complaints.append(f"{GATES_PAGE}: no part on the gate {driver}, ## {module}")
+            if module in short:
+                complaints.append(f"{GATES_PAGE}: what lists gates lacks {module}, the gate {driver}")
     return complaints
 
 

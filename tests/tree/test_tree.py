@@ -45,6 +45,8 @@ RULES = (
     names.fragments_that_differ,
     names.sources_that_differ,
     names.pages_that_lack_names,
+    names.readme_that_lacks_names,
+    names.gates_without_a_part,
     parts.without_action,
     parts.bad_examples,
     parts.outside_groups,

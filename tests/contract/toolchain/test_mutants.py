@@ -76,7 +76,9 @@ def test_t1_one_of_them_by_its_words(tree: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 mutations" in done.stdout
     assert mutants(tree, "--only", "off by one", "--write").returncode == 2
-    assert mutants(tree, "--only", "nothing of this kind").returncode == 1, "nothing was asked"
+    none = mutants(tree, "--only", "nothing of this kind")
+    assert none.returncode == 2 and "no mutation has 'nothing of this kind' in its words" in none.stderr
+    assert "noticed" not in none.stdout, "nothing was asked"
 
 
 def test_t1_tests_that_fail_anyway_notice_nothing(tree: Path) -> None:

@@ -26,7 +26,7 @@ TOLD = {
         "the row of gpufleet_provisioner lacks acme",
     ),
     "scheduler": ("acme/driver.py", "tests/contract/scheduler/site_acme.py", "## scheduler: no row for acme"),
-    "gate": ("acme/gate.py", "plugins/modules/acme_gate.py", "## gate: no row for acme"),
+    "gate": ("acme/gate.py", "plugins/modules/acme_gate.py", "## gate: no row for acme", "gates.md: no part on"),
 }
 
 
@@ -118,6 +118,15 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_written(begun: Copy, port:
     assert sorted(begun.root.rglob("*.py")) == before
 
 
+def test_who_asks_for_a_port_or_driver_that_is_not_there_is_told_those_that_are(begun: Copy) -> None:
+    for asked, words in (
+        (("fabric", "acme"), "there is no port fabric; the ports are bmc, gate, provisioner, scheduler"),
+        (("scheduler", "acne"), "there is no driver acne in the port scheduler, which has slurm, none, acme"),
+    ):
+        done = begun.run("tests/contract/newcomers.py", *asked)
+        assert done.returncode == 2 and words in done.stdout, done.stdout + done.stderr
+
+
 @pytest.fixture
 def whole(tmp_path: Path) -> Any:
     """A driver that was begun and then written: that of the tests' own scheduler, under another name."""
@@ -139,6 +148,7 @@ def whole(tmp_path: Path) -> Any:
 def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite(whole: Copy) -> None:
     left = whole.told("scheduler")
     assert sorted(line.partition(":")[0].partition(",")[0] for line in left) == [
+        "README.md",
         "docs/reference/drivers.md",
         "docs/reference/host-variables.md",
         "plugins/doc_fragments/scheduler.py",
@@ -146,6 +156,7 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
     ]
     whole.edit("tests/mutants/scheduler.yml", "---\n", f"---\n# {UTILS}/_scheduler/acme/driver.py\n")
     whole.edit("docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | |\n| `none` |")
+    whole.edit("README.md", "| Slurm, or none |", "| Slurm, Acme, or none |")
     whole.edit("docs/reference/host-variables.md", "`slurm` or `none`", "`slurm`, `acme` or `none`")
     whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, none]", "[slurm, none, acme]")
     assert whole.told("scheduler") == ["scheduler acme: nothing is missing"]

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +146,15 @@ def test_t1_what_a_board_says_that_has_none_is_nothing_found() -> None:
 def test_an_expression_that_fails_on_a_record_is_told() -> None:
     with pytest.raises(ConfigError, match="row 7.*abs"):
         filled({"mine": "abs(zone.name)"})
+
+
+def test_the_example_of_the_page_takes_an_empty_cell() -> None:
+    """Such a cell is not in the row at all, and most functions of JMESPath refuse what is not there."""
+    page = (Path(__file__).resolve().parents[3] / "inventory" / "README.md").read_text(encoding="utf-8")
+    [expression] = re.findall(r'gpufleet_failure_domain: "(.*feed.*)"', page)
+    fields = Fields({"gpufleet_failure_domain": expression}, "source 1")
+    for row, found in (({"rack": "r1", "feed": "b"}, "r1-b"), ({"rack": "r1"}, "r1"), ({}, "")):
+        assert fields.pick(row, "row 7") == {"gpufleet_failure_domain": found}
 
 
 def test_every_variable_of_the_roles_that_a_list_fills_can_be_picked_and_no_secret() -> None:
