@@ -45,6 +45,17 @@ _HTTP_LOGIN = re.compile(
     r"|\b(?i:basic|bearer)\s+(?=[A-Za-z0-9+/=._~-]{8})(?=[a-z+/._~-]*[A-Z0-9=]))[A-Za-z0-9+/=._~-]+"
 )
 _OAUTH = re.compile(r"(?P<name>\boauth_(?:signature|token|token_secret)[\"']?\s*[=:]\s*[\"']?)[^\"'\s,;&]+", re.I)
+#: What a URL's query proves its sender by: presigned URLs of object stores, tokens, keys. Also where the URL is part of
+#: another one, of JSON or of a page.
+#: (AWS SigV4 and V2, Google Cloud Storage, Azure SAS, Swift temporary URLs, CloudFront, OSS; RFC 6750, section 2.3)
+_QUERY = re.compile(
+    r"(?P<name>(?:[?&;#]|\\u0026|%3f|%26)"
+    r"(?:[\w.~-]*(?:token|secret|signature|credentials?|passw(?:or)?d|passphrase|accesskeyid|session_?id)"
+    r"|(?:[\w.~-]*[._~-])?(?:sig|pass|pwd|pw|auth|jwt|hmac|sas)"
+    r"|(?P<weak>(?:[\w.~-]*[._~-])?(?:api)?key))"
+    r"(?:=|%3d))(?P<value>[^&\s\"'<>#\\]+)",
+    re.I,
+)
 #: Shorter words stand in identifiers and sentences by chance.
 _SHORTEST = 8
 
@@ -79,10 +90,11 @@ def shown(text: str, secrets: frozenset[str]) -> str:
 
 
 def discreet(text: str, secrets: frozenset[str]) -> str:
-    """The text without logins in URLs and headers, whose they may be, and without the known secrets."""
+    """The text without logins and signatures in URLs and headers, whose they may be, and without the known secrets."""
     for form in (_URL_LOGIN, _URL_TOKEN):
         text = form.sub(lambda match: match.group("scheme") + MASK + "@", text)
-    text = _OAUTH.sub(lambda match: match.group("name") + MASK, text)
+    for form in (_OAUTH, _QUERY):
+        text = form.sub(lambda match: match.group("name") + MASK, text)
     return mask(_HTTP_LOGIN.sub(lambda match: match.group("scheme") + MASK, text), secrets)
 
 
@@ -113,6 +125,8 @@ def passwords_in(value: Any) -> frozenset[str]:
 
 def _in_url(text: str) -> set[str]:
     found = {match.group("token") for match in _URL_TOKEN.finditer(text)}
+    # A "key" may as well be the name of a thing, so it is masked by its form and known nowhere else.
+    found |= {match.group("value") for match in _QUERY.finditer(text) if match.group("weak") is None}
     for match in _URL_LOGIN.finditer(text):
         password = match.group("password")
         # Of a path with an "@" in it, the password is what stands before the host.

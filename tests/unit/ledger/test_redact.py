@@ -169,6 +169,67 @@ def test_a_login_is_masked_whatever_the_word_begins_with(before: str) -> None:
     assert "s3cret-word" not in redact(f"{before}https://admin:s3cret-word@host/x")
 
 
+SIGNED = "https://s3.example.com/images/gpu.raw?"
+SIGNATURE = "9f86d081884c7d659a2feaa0"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "X-Amz-Date=20261122T000000Z&X-Amz-Signature=SIG",
+        "X-Amz-Credential=SIG&X-Amz-Expires=60",
+        "X-Amz-Security-Token=SIG",
+        "AWSAccessKeyId=SIG&Expires=1",
+        "Expires=1&Signature=SIG",
+        "X-Goog-Signature=SIG",
+        "sv=2024-11-04&sp=r&sig=SIG",
+        "temp_url_sig=SIG&temp_url_expires=1",
+        "OSSAccessKeyId=SIG",
+        "token=SIG",
+        "private_token=SIG",
+        "access_token=SIG#top",
+        "apiKey=SIG",
+        "api_key=SIG",
+        "key=SIG",
+        "user=a&password=SIG",
+        "auth=SIG",
+        "sessionid=SIG",
+    ],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda url: f"GET {url} failed",
+        lambda url: json.dumps({"url": url.replace("&", "\\u0026")}).replace("\\\\u", "\\u"),
+        lambda url: f'<a href="{url.replace("&", "&amp;")}">',
+        lambda url: f"Max retries exceeded with url: /{url.partition('://')[2]} (Caused by x)",
+        lambda url: f"https://proxy/?to={quote(url, safe='')}",
+    ],
+    ids=["url", "json", "html", "path", "nested"],
+)
+def test_s3_what_signs_a_url_is_masked_and_the_rest_is_not(query: str, around: Any) -> None:
+    text = around(SIGNED + query.replace("SIG", SIGNATURE))
+    said = redact_known({"msg": text, "diff": {"before": [text]}}, frozenset())
+    for masked in (said["msg"], said["diff"]["before"][0], redact(text), redact({"asked": [text]})["asked"][0]):
+        assert SIGNATURE not in masked and MASK in masked
+        assert "gpu.raw" in masked and "s3.example.com" in masked
+
+
+@pytest.mark.parametrize(
+    "url", ["https://h/x?sort=asc&limit=5", "/MAAS/api/2.0/machines/?op=power_parameters&id=abc", "a?design=1&monkey=2",
+            "?signed=true&keys=3", "https://h/redfish/v1/$metadata#Token.Token", "uuid=1&oauth_signature_method=x"]
+)  # fmt: skip
+def test_s3_a_query_without_a_secret_stays_as_it_is(url: str) -> None:
+    assert redact(url) == url
+
+
+def test_s3_what_signs_a_url_is_masked_where_a_server_repeats_it_alone() -> None:
+    known = passwords_in({"image": {"url": f"{SIGNED}X-Amz-Signature={SIGNATURE}&key=golden-image"}})
+    assert redact_known({"msg": f"<SignatureProvided>{SIGNATURE}</SignatureProvided> golden-image"}, known) == {
+        "msg": f"<SignatureProvided>{MASK}</SignatureProvided> golden-image"
+    }
+
+
 def test_t1_whole_passwords_and_tokens_are_found_in_urls() -> None:
     assert "p@ssword/w" in passwords_in("https://u:p@ssword/w@h/x")
     assert passwords_in("https://TOKEN-0123@h/x") == {"TOKEN-0123"}
