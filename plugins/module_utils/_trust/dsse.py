@@ -8,7 +8,7 @@ payload, so that no payload passes for one of another type. A key is known by th
 which is what ``openssl pkey -pubin -outform DER | sha256sum`` prints.
 
 Why not securesystemslib: import, one signature and its verification cost 235 ms of CPU with it (1.6.0), and 60 ms here
-(Python 3.11, cryptography loaded before in both), and it leaves to its caller what most of these lines are: who else may
+(Python 3.11, cryptography loaded before in both), and leaves to its caller what most of these lines are: who else may
 read the private key, and a statement in which a key of JSON comes twice. The cryptography itself is the same library's.
 """
 

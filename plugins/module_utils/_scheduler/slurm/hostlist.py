@@ -5,8 +5,8 @@
 
 Why not ClusterShell: what is read here is the word of a peer. Its ``NodeSet`` (1.10.1) takes ``@all`` for a group and
 asks the controller's own sources for it, ``gpu1!gpu1`` for an expression, ``gpu 1`` for a name, and ``gpu[1-200000]``
-without a limit; Slurm writes none of these. Import and one list of 1,000 nodes cost 19 ms of CPU with it, and 12 ms with
-these lines (Python 3.11).
+without a limit; Slurm writes none of these. Import and one list of 1,000 nodes cost 19 ms of CPU with it, and 12 ms
+here (Python 3.11).
 """
 
 from __future__ import annotations
