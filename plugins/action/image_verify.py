@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -80,23 +81,24 @@ class ActionModule(VerbAction):
         node = super()._shipped({**told, "expect": expect, "fail_on": "never"})
         answered = time.time()
         if "verdict" not in node:
-            return node  # the module did not get that far, and says why
+            return {**node, "failed": True}  # the module did not get that far, and says why
         result = combined(
             judgement,
             expect,
             node,
-            offset=self._offset(node["clock"], asked, answered, params["max_clock_skew"]),
-            max_clock_skew=params["max_clock_skew"],
-            fail_on=params["fail_on"],
+            params,
+            offset=self._offset(node.get("clock"), asked, answered, params["max_clock_skew"]),
         )
         return result.as_dict(ctx)
 
     def _offset(
-        self, read: Mapping[str, float], asked: float, answered: float, limit: float
+        self, read: Any, asked: float, answered: float, limit: float
     ) -> tuple[float, float] | None:
         """The window of the node's clock; the node is asked again only where the module's answer leaves it open."""
         # Everything between the two readings of the node's clock was spent on the node.
-        windows = [window(asked, read["begun"], answered - max(0.0, read["ended"] - read["begun"]))]
+        windows = []
+        if _read_twice(read):
+            windows.append(window(asked, read["begun"], answered - max(0.0, read["ended"] - read["begun"])))
         for _look in range(_CLOCK_LOOKS):
             if judge_offset(common(windows), limit) != INCONCLUSIVE:
                 break
@@ -116,3 +118,9 @@ class ActionModule(VerbAction):
         # A date that does not know %N shows whole seconds.
         exact = rest.isdigit()
         return window(asked, float(f"{whole}.{rest}") if exact else float(whole), answered, grain=0.0 if exact else 1.0)
+
+
+def _read_twice(clock: Any) -> bool:
+    """Is it the pair of times that a node answers with?"""
+    times = [clock.get("begun"), clock.get("ended")] if isinstance(clock, Mapping) else [None]
+    return all(isinstance(one, float) and math.isfinite(one) for one in times)

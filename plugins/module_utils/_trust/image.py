@@ -13,8 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import required, take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import judge_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -44,22 +46,25 @@ def combined(
     controller: Judgement,
     expect: Mapping[str, Any],
     node: Mapping[str, Any],
+    params: Mapping[str, Any],
     *,
     offset: Sequence[float] | None,
-    max_clock_skew: float,
-    fail_on: str,
 ) -> Result:
     """One verdict out of the controller's (the signature), the node's (what runs), and the clock between both.
 
-    :param node: the module's result.
+    :param node: the module's result: a stranger's word.
+    :param params: the task's options.
     """
-    whole = Judgement("image_verify", started=controller.started, argv=[*controller.argv, *node["argv"]])
-    whole.checks = [*controller.checks, *node["checks"]]
-    whole.findings = [*controller.findings, *node["findings"]]
-    whole.evidence = {"controller": controller.evidence, "node": node["evidence_digest"], "offset": offset}
-    check_clock(whole, offset, max_clock_skew)
+    whole = Judgement("image_verify", started=controller.started)
+    whole.argv = [*controller.argv, *map(str, node.get("argv") or [])]
+    whole.checks, whole.findings = list(controller.checks), list(controller.findings)
+    take(whole, node, required(expect, params))
+    whole.evidence = {"controller": controller.evidence, "node": str(node.get("evidence_digest")), "offset": offset}
+    check_clock(whole, offset, params["max_clock_skew"])
     return result_of(
-        whole, fail_on=fail_on, more={"mode": "node", "image": facts(expect), "identity": node["identity"]}
+        whole,
+        fail_on=params["fail_on"],
+        more={"mode": "node", "image": facts(expect), "identity": normal_identity(node.get("identity"))},
     )
 
 

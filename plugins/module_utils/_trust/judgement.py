@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 _WORSE = {PASS: 0, INCONCLUSIVE: 1, FAIL: 2}
-_REMEDIES = ("none", "retest", "remediate_config")
+REMEDIES = ("none", "retest", "remediate_config")
 _FAILS = {"never": frozenset(), "fail": frozenset({FAIL}), "inconclusive": frozenset({FAIL, INCONCLUSIVE})}
 
 
@@ -118,7 +118,7 @@ def result_of(judgement: Judgement, *, fail_on: str, more: Mapping[str, Any]) ->
     """
     verdict = {**judgement.as_dict(), **more}
     data = dict(verdict)
-    data["remedy"] = max((item["remedy"] for item in judgement.findings), key=_REMEDIES.index, default="none")
+    data["remedy"] = max((item["remedy"] for item in judgement.findings), key=REMEDIES.index, default="none")
     data["msg"] = message(judgement)
     if judgement.verdict in _FAILS[fail_on]:
         data["failed"] = True

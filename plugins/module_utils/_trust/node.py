@@ -38,7 +38,7 @@ _CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*" + _VERSION)
 _FABRIC = re.compile(r"Fabric Manager version is\s*:\s*" + _VERSION, re.I)
 _SMI_VERSION = re.compile(_VERSION)
 #: Boot times are computed from whole and hundredth seconds read one after the other.
-_BOOT_GRAIN = 1.0
+BOOT_GRAIN = 1.0
 
 
 def judge_node(params: Mapping[str, Any]) -> tuple[Judgement, dict[str, Any]]:
@@ -54,7 +54,7 @@ def judge_node(params: Mapping[str, Any]) -> tuple[Judgement, dict[str, Any]]:
     judgement = Judgement("image_verify")
     read = _Reader(params, judgement)
     _image(judgement, read, expect)
-    for name, find, source in _VERSIONS:
+    for name, find, source in _FINDERS:
         # A machine without NVSwitch has no Fabric Manager, and its signed manifest says so with an empty string.
         if manifest.get(name):
             _version(judgement, name, lambda find=find: find(read), manifest[name], source)  # type: ignore[misc]
@@ -163,12 +163,16 @@ def _fabric_manager(read: _Reader) -> str:
     return match.group(1)
 
 
-_VERSIONS: tuple[tuple[str, Callable[[_Reader], str], str], ...] = (
+#: What is held against the manifest by its version.
+_FINDERS: tuple[tuple[str, Callable[[_Reader], str], str], ...] = (
     ("kernel", _kernel, "uname"),
     ("driver", _driver, "kernel module and nvidia-smi"),
     ("cuda", _cuda, "nvidia-smi"),
     ("fabric_manager", _fabric_manager, "nv-fabricmanager --version"),
 )
+
+
+VERSIONS = tuple(name for name, _find, _source in _FINDERS)
 
 
 def _image(judgement: Judgement, read: _Reader, expect: Mapping[str, Any]) -> None:
@@ -224,18 +228,18 @@ def _version(judgement: Judgement, name: str, find: Callable[[], str], wanted: s
     judgement.check(
         name,
         measured=measured,
-        verdict=PASS if _fits(name, measured, wanted) else FAIL,
+        verdict=PASS if fits(name, measured, wanted) else FAIL,
         finding=f"wrong_{name}",
         text=f"wrong {name.replace('_', ' ')}: {measured} runs, the signed manifest says {wanted}",
         **line,
     )
 
 
-def _fits(name: str, measured: str, wanted: str) -> bool:
+def fits(name: str, measured: Any, wanted: str) -> bool:
     """Equal; for CUDA also the toolkit's 12.4.1 against the driver's 12.4, which is all that the driver tells."""
     if measured == wanted:
         return True
-    return name == "cuda" and wanted.startswith(measured + ".")
+    return name == "cuda" and isinstance(measured, str) and wanted.startswith(f"{measured}.") and bool(measured)
 
 
 def seconds(text: str) -> float:
@@ -295,7 +299,7 @@ def _boot_time(judgement: Judgement, read: _Reader, params: Mapping[str, Any], a
         "booted",
         measured=round(booted, 3),
         # The two clocks may differ by what the check "clock" allows.
-        verdict=PASS if booted > after - params["max_clock_skew"] - _BOOT_GRAIN else FAIL,
+        verdict=PASS if booted > after - params["max_clock_skew"] - BOOT_GRAIN else FAIL,
         finding="not_rebooted",
         text=f"the node was booted {after - booted:.0f} s before its deploy: it still runs what it ran before",
         **line,

@@ -38,8 +38,78 @@ def test_t1_a_verdict_stops_its_node_and_is_recorded_all_the_same(word: str, fai
     assert [(event.kind, event.data["verdict"]) for event in result.events] == [("verdict", word)]
 
 
-def node(word: str) -> dict[str, Any]:
-    return {**judged(word).as_dict(), "identity": {"serial": "GF0001"}}
+EXPECT: dict[str, Any] = {
+    "name": "hpc",
+    "manifest_sha256": "a" * 64,
+    "manifest": {"kernel": "6.8.0", "driver": "570.86.15", "cuda": "12.8.1", "fabric_manager": ""},
+}
+OPTIONS: dict[str, Any] = {
+    "manifest_path": "/etc/gpufleet/image.json",
+    "not_boot_id": "boot-1",
+    "booted_after": "1000",
+    "max_clock_skew": 2.0,
+    "fail_on": "inconclusive",
+}
+MEASURED: dict[tuple[str, str], Any] = {
+    ("image", "/etc/gpufleet/image.json"): "a" * 64,
+    ("kernel", "node"): "6.8.0",
+    ("driver", "node"): "570.86.15",
+    ("cuda", "node"): "12.8",
+    ("boot_id", "node"): "boot-2",
+    ("booted", "node"): 1010.0,
+}
+
+
+def node(word: str = "pass", **changed: Any) -> dict[str, Any]:
+    """The answer of a node on which all is right, or whose driver is not."""
+    judgement = Judgement("image_verify")
+    for (name, entity), measured in {**MEASURED}.items():
+        verdict = word if name == "driver" else "pass"
+        judgement.check(name, entity=entity, measured=measured, wanted="?", source="node", verdict=verdict)
+    return {**judgement.as_dict(), "identity": {"serial": "GF0001"}, **changed}
+
+
+def whole(answer: dict[str, Any]) -> str:
+    result = combined(judged("pass"), EXPECT, answer, OPTIONS, offset=(0.0, 0.1))
+    assert bool(result.data.get("failed")) is (result.data["verdict"] != "pass")
+    return str(result.data["verdict"])
+
+
+def test_v2_of_a_whole_answer_each_cell_is_needed_and_judged_here() -> None:
+    assert whole(node()) == "pass"
+    for name, _entity in MEASURED:
+        fewer = [check for check in node()["checks"] if check["id"] != name]
+        assert whole(node(checks=fewer)) == "inconclusive", f"without {name}"
+        twice = [*node()["checks"], *(check for check in node()["checks"] if check["id"] == name)]
+        assert whole(node(checks=twice)) == "inconclusive", f"{name} twice"
+        for other in ("", None, 0, "boot-1", True, float("nan"), ["a" * 64], {"a": 1}):
+            lied = [{**check, "measured": other} if check["id"] == name else check for check in node()["checks"]]
+            assert whole(node(checks=lied)) == "inconclusive", (name, other)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"verdict": "fail", "checks": []},
+        {"verdict": "pass", "checks": []},
+        {"verdict": "fail"},
+        {"verdict": "good"},
+        {"checks": "all of them"},
+        {"checks": None},
+        {"checks": [{"id": "image", "verdict": "pass"}]},
+        {"findings": [{"id": "x"}]},
+        {"findings": 7},
+        {"argv": None},
+    ],
+)
+def test_v2_what_is_no_answer_is_no_pass(answer: dict[str, Any]) -> None:
+    assert whole(node(**answer)) == ("pass" if answer == {"argv": None} else "inconclusive")
+
+
+def test_v2_a_node_may_look_worse_than_was_asked() -> None:
+    """A finding more, or a cell that was not asked for, makes nothing better and is not lost."""
+    more = {"id": "fan", "entity": "node", "measured": 0, "wanted": 1, "unit": "", "source": "s", "verdict": "fail"}
+    assert whole(node(checks=[*node()["checks"], more])) == "fail"
 
 
 @pytest.mark.parametrize(
@@ -54,9 +124,7 @@ def node(word: str) -> dict[str, Any]:
     ],
 )
 def test_t1_signature_node_and_clock_are_one_verdict(controller: str, on_node: str, offset: Any, whole: str) -> None:
-    result = combined(
-        judged(controller), {"name": "hpc"}, node(on_node), offset=offset, max_clock_skew=2.0, fail_on="inconclusive"
-    )
+    result = combined(judged(controller), EXPECT, node(on_node), OPTIONS, offset=offset)
     assert result.data["verdict"] == whole
     assert bool(result.data.get("failed")) is (whole != "pass")
 
