@@ -48,9 +48,12 @@ def provisioner_writes(inventory: str = "inventory") -> list[str]:
 
 
 def slurm_writes(node: str) -> list[str]:
-    """What each update of a node at Slurm set its state to, from anybody, as the controller's log has them."""
+    """What each update of a node at Slurm set its state to, from anybody, as the controller's log has them.
+
+    Without the "*" behind it: whether the node has answered of late is no part of what was written.
+    """
     log = (RACK / "log" / "slurmctld.log").read_text(encoding="utf-8", errors="replace")
-    return re.findall(rf"update_node: node {node} state set to (\S+)", log)
+    return re.findall(rf"update_node: node {node} state set to ([A-Z+_]+)", log)
 
 
 def network_boots(node: str) -> int:
