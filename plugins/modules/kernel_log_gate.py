@@ -12,8 +12,8 @@ version_added: "0.1.0"
 description:
   - Reads the kernel log of this boot from C(/dev/kmsg), else from the journal, and looks for what NVIDIA's driver
     reports there - Xid of GPUs, SXid of NVSwitches, GPUs that fell off the bus, and crashes of the kernel.
-  - It fails closed. A log that cannot be read, is empty, lost records, begins after the start of the window, or is of
-    another boot is V(inconclusive), and so is an unknown SKU.
+  - It fails closed. A log that cannot be read, is empty, lost records, begins after the start of the window, ends
+    before now, or is of another boot is V(inconclusive), and so is an unknown SKU.
   - Each GPU is blamed once, for the first error that is no consequence of another. An Xid that the catalogue does not
     know is a failure. What an application did wrong is reported and does not fail the node.
   - Nothing but the Python standard library is needed on the node.
@@ -54,10 +54,20 @@ options:
     description: Where the kernel tells its uptime.
     type: path
     default: /proc/uptime
+  kmsg_path:
+    description:
+      - The kernel's own ring. It ends now, so a journal or a file is whole only where it reaches into it; what the ring
+        shows counts as well.
+    type: path
+    default: /dev/kmsg
   pstore_path:
-    description: Where the kernel keeps records of its crashes over a boot.
+    description: Where the kernel keeps records of its crashes over a boot. Folders in it are looked into as well.
     type: path
     default: /sys/fs/pstore
+  pstore_archive:
+    description: Where systemd-pstore moves these records.
+    type: path
+    default: /var/lib/systemd/pstore
   journalctl:
     description: The journalctl program.
     type: str

@@ -53,6 +53,8 @@ KERNEL_LOG_GATE = spec(
     since={"type": "str"},
     timeout={"type": "int", "default": 60},
     uptime_path={"type": "path", "default": "/proc/uptime"},
+    kmsg_path={"type": "path", "default": "/dev/kmsg"},
     pstore_path={"type": "path", "default": "/sys/fs/pstore"},
+    pstore_archive={"type": "path", "default": "/var/lib/systemd/pstore"},
     journalctl={"type": "str", "default": "journalctl"},
 )

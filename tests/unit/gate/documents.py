@@ -174,13 +174,16 @@ def machine(folder: Path, log: str, *, uptime: float = 1000.0) -> dict[str, Any]
     (folder / "kmsg").write_text(log, encoding="utf-8")
     (folder / "uptime").write_text(f"{uptime} 1.0\n", encoding="ascii")
     (folder / "boot_id").write_text("3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51\n", encoding="ascii")
+    (folder / "ring").write_text(kmsg("quiet"), encoding="utf-8")
     (folder / "pstore").mkdir(exist_ok=True)
     return {
         "source": "kmsg",
         "path": str(folder / "kmsg"),
         "uptime_path": str(folder / "uptime"),
         "boot_id_path": str(folder / "boot_id"),
+        "kmsg_path": str(folder / "ring"),
         "pstore_path": str(folder / "pstore"),
+        "pstore_archive": str(folder / "archive"),
         "since": "boot",
         "profile": profile(),
     }

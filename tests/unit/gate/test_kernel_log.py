@@ -181,7 +181,7 @@ def test_the_journal(tmp_path: Path) -> None:
 
 def test_auto_takes_the_journal_where_the_ring_forgot_the_start(tmp_path: Path) -> None:
     params = {**made.machine(tmp_path, made.kmsg("late", start=500, seq=40)), "source": "auto"}
-    quiet = [_entry("Linux version 6.8", 0.0), _entry("nvidia loaded", 9.0)]
+    quiet = [_entry("Linux version 6.8", 0.0), _entry("nvidia loaded", 9.0), _entry("late", 500.0)]
     result = gate({**params, "journalctl": _journal(tmp_path, *quiet)})
     assert (result["verdict"], result["tool"]["name"]) == ("pass", "journal")
     assert gate({**params, "journalctl": str(tmp_path / "nothing")})["verdict"] == "inconclusive"

@@ -96,7 +96,7 @@ def test_no_times(text: str) -> None:
         ("NVRM: Xid (PCI:0018:01:00): 79, pid=7, name=ray::Worker, gone", "xid:79 GPU 0018:01:00", "power_cycle"),
         ("NVRM: Xid (PCI:0000:0a:00): 64, pid=1, Row Remapper failure", "xid:64 GPU 0000:0a:00", "rma"),
         ("NVRM: Xid (PCI:0000:0a:00): 4711, something new", "xid:4711 GPU 0000:0a:00", "field_diag"),
-        ("NVRM: Xid (a form nobody knows): 13, x", "xid:13 GPU", "none"),
+        ("NVRM: Xid (a form nobody knows): 13, x", "xid:13 GPU", "field_diag"),
         ("NVRM: Xid (a form nobody knows): oops", "xid:0 GPU", "field_diag"),
         ("NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.", "xid:79 GPU 0000:18:00", "power_cycle"),
         (
@@ -172,7 +172,8 @@ def test_followers_are_not_blamed() -> None:
         "NVRM: Xid (PCI:0000:0a:00): 31, pid=8, name=python, MMU Fault",
         "NVRM: Xid (PCI:0000:0b:00): 45, pid=8, Ch 00000001 caused by previous Xid 149",
     )
-    assert told(sheet) == {"xid:95 GPU 0000:9b:00": "reset_gpu"}
+    assert told(sheet) == {"xid:95 GPU 0000:9b:00": "reset_gpu", "xid:45 GPU 0000:0b:00": "reset_gpu"}
+    assert "Xid 149 before it is not in the log" in sheet.findings[1].text
 
 
 def test_a_fault_is_a_fault_even_where_the_driver_calls_it_a_consequence() -> None:

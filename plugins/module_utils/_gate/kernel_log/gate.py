@@ -8,19 +8,23 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import read as reader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.crashes import crash_records
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
     Incident,
     Names,
     incidents,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.whole import lost, prove_end
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     FAIL,
     INCONCLUSIVE,
@@ -36,6 +40,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 GATE = "kernel_log_gate"
 NODE = "node"
+_SAME_SECONDS = 2.0
 
 
 def kernel_log_gate(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -56,39 +61,60 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     for name in ("window", "xid", "sxid", "kernel"):
         sheet.require(name, NODE)
     names = Names({}, {})
-    judge(sheet, [one for log in logs for one in _found(log, start, clock, names)], names)
+    judge(sheet, _found(logs, start, clock, names), names)
     _window(sheet, logs, start, clock)
-    _crashes(sheet, str(params.get("pstore_path") or ""), clock.booted + asked)
+    _holes(sheet, logs, start, clock)
+    for option in ("pstore_path", "pstore_archive"):
+        _crashes(sheet, str(params.get(option) or ""), clock.booted + asked)
     tool = Tool(chosen.source, "", [log.place for log in logs])
     verdict = begun.verdict(sheet, tool, digest(*(part for log in logs for part in (log.source.encode(), log.raw))))
     return answer(verdict, window=_described(chosen, start, clock), evidence_path=_save(params, ctx, logs))
 
 
 def _read(params: Mapping[str, Any], start: float, clock: reader.Clock) -> list[reader.Log]:
-    """The logs in the order they were tried; the last one counts, the others failed and are looked at, too."""
-    path = str(params.get("path") or "")
-    tries: dict[str, Callable[[], reader.Log]] = {
-        "kmsg": lambda: reader.read_kmsg(path or "/dev/kmsg", start),
-        "journal": lambda: reader.read_journal(
-            str(params.get("journalctl") or "journalctl"), clock, float(params.get("timeout") or 60)
-        ),
-        "file": lambda: reader.read_file(path, clock),
-    }
-    source = str(params.get("source") or "auto")
-    logs = []
-    for name in ("kmsg", "journal") if source == "auto" else (source,):
-        log = tries[name]()
-        log.settle(start, clock)
-        logs.append(log)
-        if not log.problems:
-            break
-    return logs
+    """The kernel's own ring, which ends now, and where that does not go back far enough the log that does.
+
+    The last one counts; the ring is looked at in any case, and holds the end of the other one.
+    """
+    source, path = str(params.get("source") or "auto"), str(params.get("path") or "")
+    device = str(params.get("kmsg_path") or "/dev/kmsg")
+    ring = reader.read_kmsg(path or device if source in ("auto", "kmsg") else device, start)
+    if source in ("auto", "kmsg"):
+        known = list(ring.problems)
+        ring.settle(start, clock)
+        if source == "kmsg" or not ring.problems:
+            return [ring]
+        ring.ends_now = ring.ends_now and not known
+    if source == "file":
+        log = reader.read_file(path, clock)
+    else:
+        program = str(params.get("journalctl") or "journalctl")
+        log = reader.read_journal(program, clock, float(params.get("timeout") or 60))
+    log.settle(start, clock)
+    prove_end(log, ring, clock)
+    return [ring, log]
 
 
-def _found(log: reader.Log, start: float, clock: reader.Clock, names: Names) -> list[Incident]:
-    """The incidents of the window. The whole log is read for names: the driver tells them once, at its start."""
-    inside = {id(line) for line in log.in_window(start, clock)}
-    return [one for line, one in incidents(log.lines, names) if id(line) in inside]
+def _found(logs: Sequence[reader.Log], start: float, clock: reader.Clock, names: Names) -> list[Incident]:
+    """The incidents of the window, each once, in the order of their times.
+
+    The whole of each log is read for names: the driver tells them once, at its start.
+    """
+    found: list[Incident] = []
+    for log in reversed(logs):
+        inside = {id(line) for line in log.in_window(start, clock)}
+        known = list(found)
+        for line, one in incidents(log.lines, names):
+            one = replace(one, at=log.age_of(line, clock))
+            if id(line) in inside and not any(_same(one, other) for other in known):
+                found.append(one)
+    return found if any(one.at is None for one in found) else sorted(found, key=lambda one: one.at or 0.0)
+
+
+def _same(one: Incident, other: Incident) -> bool:
+    """The same message in two logs, of which one may only know the second."""
+    near = one.at is None or other.at is None or abs(one.at - other.at) <= _SAME_SECONDS
+    return near and (one.kind, one.number, one.where, one.text) == (other.kind, other.number, other.where, other.text)
 
 
 def _window(sheet: Sheet, logs: list[reader.Log], start: float, clock: reader.Clock) -> None:
@@ -105,11 +131,21 @@ def _window(sheet: Sheet, logs: list[reader.Log], start: float, clock: reader.Cl
     sheet.record(Check("window", NODE, verdict, measured, f"whole since {since}", "", chosen.source))
 
 
+def _holes(sheet: Sheet, logs: Sequence[reader.Log], start: float, clock: reader.Clock) -> None:
+    """Lines in which a log says itself that lines are missing."""
+    for log in logs:
+        for line in log.in_window(start, clock):
+            words = lost(line.text)
+            if words:
+                sheet.find("log.lost", NODE, f"{log.source}: {words}: {cut(line.text, 80)}", "retest")
+                sheet.record(Check("window", NODE, INCONCLUSIVE, cut(line.text, 80), "no line lost", "", log.source))
+
+
 def _crashes(sheet: Sheet, folder: str, start_wall: float) -> None:
-    records = reader.crash_records(folder, start_wall) if folder else []
+    records = crash_records(folder, start_wall) if folder else []
     if records:
         text = f"the kernel crashed and left {', '.join(records[:3])} in {folder}"
-        sheet.find("pstore", NODE, text, "field_diag")
+        sheet.find(f"pstore:{folder}", NODE, text, "field_diag")
         sheet.record(Check("kernel", NODE, FAIL, records[:8], 0, "records", folder))
 
 

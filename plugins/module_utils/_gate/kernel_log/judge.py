@@ -11,8 +11,8 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
@@ -50,7 +50,15 @@ class Burst:
 
 
 def remedy_of(incident: Incident) -> str:
-    """The remedy of one Xid: the line's own word first, then the table."""
+    """The remedy of one Xid: the line's own word first, then the table.
+
+    Where one only follows from another, which the log does not have, that other one counts, as far as it is told.
+    """
+    if incident.orphan:
+        return worst_remedy(["retest", xids.look_up(incident.previous).remedy if incident.previous else "none"])
+    if incident.odd:
+        known = xids.look_up(incident.number).remedy
+        return known if known != "none" else "field_diag"
     if incident.number == 154:
         return _recovery(incident.text)
     if incident.number in xids.LINK5 and incident.fatal is False:
@@ -81,17 +89,18 @@ def _close(one: Optional[float], other: Optional[float]) -> bool:
 
 
 def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
-    causes: list[Incident] = []
+    earlier: list[Incident] = []
     asked: dict[str, Incident] = {}
     bursts: dict[str, list[Burst]] = {}
     for one in found:
         if one.number == 154:
             asked[one.where] = one  # the last one counts
             continue
-        if _follows(one, causes):
+        if _follows(one, earlier):
             continue
-        if one.number in xids.CAUSES:
-            causes.append(one)
+        if _is_orphan(one, earlier):
+            one = replace(one, orphan=True)
+        earlier.append(one)
         mine = bursts.setdefault(one.where, [])
         if not mine or not _close(mine[-1].first.at, one.at):
             mine.append(Burst(one))
@@ -104,13 +113,30 @@ def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
     _same_spot(sheet, found, names)
 
 
-def _follows(one: Incident, causes: Iterable[Incident]) -> bool:
+def _follows(one: Incident, earlier: Sequence[Incident]) -> bool:
     """43, 45, 13 and 31 after a memory or link error anywhere on the node; tracking errors of a link's other end."""
+    near = [cause for cause in earlier if _close(cause.at, one.at)]
+    if one.odd:
+        return False
+    if one.number in xids.FOLLOWERS and one.previous is not None:
+        return any(cause.number == one.previous for cause in near)
     if one.number in xids.FOLLOWERS:
-        return one.after or any(_close(cause.at, one.at) for cause in causes)
+        return any(cause.number in xids.CAUSES for cause in near)
     if one.number == 145 and one.unit == "RLW_SRC_TRACK":
-        return any(c.number == 149 and c.where != one.where and _close(c.at, one.at) for c in causes)
+        return any(c.number == 149 and c.where != one.where for c in near)
     return False
+
+
+def _is_orphan(one: Incident, earlier: Sequence[Incident]) -> bool:
+    """Does it tell of an error before it that is not in the log? 45 does so even without a word (the catalogue's
+    workflow 45: look for the error before it); an application's own error on the same GPU is one.
+    """
+    if one.number not in xids.FOLLOWERS or one.odd:
+        return False
+    if one.previous is not None:
+        return True
+    own = [c for c in earlier if c.where == one.where and c.number != 45 and _close(c.at, one.at)]
+    return one.number == 45 and not own
 
 
 def _blame(sheet: Sheet, where: str, bursts: Sequence[Burst], names: Names) -> None:
@@ -125,6 +151,10 @@ def _blame(sheet: Sheet, where: str, bursts: Sequence[Burst], names: Names) -> N
         text = f"{_gpu(where, names)}: {xids.look_up(number).words} (Xid {number})"
         if number == 154:
             text = f"{_gpu(where, names)}: asks for recovery, {cut(members[-1].text, 120)} (Xid 154)"
+        if number in {one.number for one in members if one.orphan}:
+            told = sorted({one.previous for one in members if one.orphan and one.previous})
+            before = f"Xid {', '.join(map(str, told))}" if told else "the error"
+            text += f", and {before} before it is not in the log"
         if others:
             text += f", with Xid {', '.join(map(str, others))}"
         if len(members) > 1:
@@ -174,7 +204,7 @@ def _same_spot(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
 def _sxids(sheet: Sheet, found: Sequence[Incident]) -> None:
     for one in found:
         row = sxids.look_up(one.number)
-        fatal = row.fatal if one.fatal is None else one.fatal
+        fatal = one.odd or (row.fatal if one.fatal is None else one.fatal)
         remedy = "none" if not fatal else row.remedy if row.remedy != "none" else "reboot"
         entity = f"NVSwitch {one.switch}" if one.switch else "NVSwitch"
         link = f", link {one.link}" if one.link is not None else ""

@@ -51,7 +51,8 @@ def parse(raw: str, now: float) -> Line:
 
 
 def _kmsg(match: re.Match[str], now: float) -> Line:
-    return Line(match.group(3), mono=int(match.group(2)) / 1e6, seq=int(match.group(1)))
+    # The kernel writes a line break inside of a message so.
+    return Line(match.group(3).replace("\\x0a", "\n"), mono=int(match.group(2)) / 1e6, seq=int(match.group(1)))
 
 
 def _seconds(match: re.Match[str], now: float) -> Line:
@@ -125,21 +126,34 @@ _CARRIERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], float], Line]],
 )
 
 
+class NoMessage(ValueError):
+    """An entry that does not hold the message that was logged."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
 def journal_line(raw: str) -> tuple[Line, str]:
     """One entry of ``journalctl -o json``, and the boot it belongs to.
 
     :raises ValueError: where it is none.
     """
-    entry: Any = json.loads(raw)
+    entry: Any = json.loads(raw, object_pairs_hook=_unique)
     if not isinstance(entry, dict):
         raise ValueError("a journal entry is an object")
     message = entry.get("MESSAGE")
     if isinstance(message, list):  # journald's way with bytes that are no UTF-8
         message = bytes(message).decode("utf-8", "replace")
+    if not isinstance(message, str):
+        raise NoMessage("the message is null, or not there")
     mono = entry.get("_SOURCE_MONOTONIC_TIMESTAMP") or entry.get("__MONOTONIC_TIMESTAMP")
     wall = entry.get("__REALTIME_TIMESTAMP")
     line = Line(
-        str(message or ""),
+        message,
         mono=int(mono) / 1e6 if mono is not None else None,
         wall=int(wall) / 1e6 if wall is not None else None,
     )
@@ -155,7 +169,7 @@ class Incident:
 
     kind: xid | sxid | off_bus | message. number: of the Xid or SXid. where: PCI address, empty where none is known.
     at: seconds since boot or since the epoch, whatever the line had. fatal: what the line itself says. link: NVLink
-    number. after: True where the driver says that it only follows from another.
+    number. previous: the Xid from which, as the driver says, it only follows. odd: in a form that nobody has seen.
     """
 
     kind: str
@@ -166,22 +180,31 @@ class Incident:
     fatal: Optional[bool] = None
     link: Optional[int] = None
     unit: str = ""
-    after: bool = False
+    previous: Optional[int] = None
     switch: str = ""
+    odd: bool = False
+    #: Set by whoever judges: the error from which it follows is not in the log.
+    orphan: bool = False
 
 
 _ADDRESS = r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"
 _XID = re.compile(r"NVRM: Xid \(" + _ADDRESS + r"\):\s*(\d+)\b,?\s*(.*)", re.S)
-_XID_ODD = re.compile(r"NVRM: Xid \(([^)]*)\):\s*(\d+)?")
 _SXID = re.compile(r"nvidia-nvswitch(\d+): SXid \(" + _ADDRESS + r"\):\s*(\d+)\b,?\s*(.*)", re.S)
-_SXID_ODD = re.compile(r"SXid \(([^)]*)\):\s*(\d+)?")
+#: The word in any spelling, with the number that follows it and what stands in brackets between.
+_MENTION = re.compile(r"(?<![A-Za-z])(S?)Xid(?:s|error)?\b\s*(?:[(\[{<][^)\]}>]*[)\]}>])?\W*(\d+)?", re.I)
+#: Where it is NVIDIA's; others have an xid as well (NFS, DHCP), in small letters.
+_NVIDIA = re.compile(r"NVRM|nvidia|nvswitch|\bGPU\b|\bPCI:", re.I)
+_CAPITAL = re.compile(r"\bS?Xid\b\W*\d|\bS?Xid \(")
+#: One message may hold several errors.
+_NEXT = re.compile(r"(?=NVRM: Xid|nvidia-nvswitch\d+: SXid)")
+_PLACE = re.compile(_ADDRESS)
 _OFF_BUS = re.compile(r"fallen off the bus", re.I)
 _GPU_NAMED = re.compile(r"NVRM: (?:The NVIDIA )?GPU(?: at)? " + _ADDRESS)
 _UUID = re.compile(r"NVRM: GPU at " + _ADDRESS + r": (GPU-[0-9a-fA-F-]{8,})")
 _SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (\S+)")
 _LINK5 = re.compile(r"\b([A-Z][A-Z0-9_]+)\s+(?:Link )?(Fatal|Nonfatal|Non-fatal)\s+XC", re.I)
 _LINK = re.compile(r"\bLink (-?\d+)\b")
-_AFTER = re.compile(r"caused by previous Xid \d+")
+_AFTER = re.compile(r"caused by previous Xid (\d+)")
 
 #: Messages without a number: pattern, name, words, remedy, source.
 MESSAGES: tuple[tuple[re.Pattern[str], str, str, str, str], ...] = (
@@ -205,6 +228,13 @@ MESSAGES: tuple[tuple[re.Pattern[str], str, str, str, str], ...] = (
         "multicast memory of the NVLink fabric was not found",
         "retest",
         "scitix/sichek dmesg rules: set-up noise, or a fault of the fabric's state",
+    ),
+    (
+        re.compile(r"nvidia[-_]peermem\b.*\binvalid context"),
+        "peermem_context",
+        "nvidia-peermem met memory of a context that is gone: RDMA of the GPU's memory may be broken",
+        "retest",
+        "leptonai/gpud and scitix/sichek kernel log rules; nvidia-peermem nv_get_p2p_free_callback",
     ),
     (
         re.compile(r"Kernel panic - not syncing|\bOops: [0-9a-f]{4}|BUG: unable to handle|general protection fault"),
@@ -236,6 +266,7 @@ def incidents(lines: Iterable[Line], names: Names) -> Iterator[tuple[Line, Incid
     The driver spreads some messages over lines: the GPU is named in one, and what happened to it in the next.
     """
     spoken_of, uuid_of = "", ""
+    leaders: list[Incident] = []
     for line in lines:
         mapped = _UUID.search(line.text)
         serial = _SERIAL.search(line.text)
@@ -247,36 +278,68 @@ def incidents(lines: Iterable[Line], names: Names) -> Iterator[tuple[Line, Incid
         named = _GPU_NAMED.search(line.text)
         if named:
             spoken_of = address(named.group(1))
-        found = _incident(line, spoken_of)
-        if found is not None:
-            yield line, found
+        for piece in _NEXT.split(line.text):
+            for found in _incidents(piece, line.mono if line.mono is not None else line.wall, spoken_of):
+                if found.kind != "sxid" or not _is_second_half(found, leaders):
+                    yield line, found
 
 
-def _incident(line: Line, spoken_of: str) -> Optional[Incident]:
-    at, text = line.mono if line.mono is not None else line.wall, line.text
+#: The halves of one message of an NVSwitch are written at once.
+_HALVES_SECONDS = 5.0
+
+
+def _is_second_half(one: Incident, leaders: list[Incident]) -> bool:
+    """``Data {...}`` belongs to the line before it. Without that line it is all that is left of the error."""
+    if not one.text.startswith("Data {"):
+        leaders.append(one)
+        return False
+    return any(
+        (known.switch, known.number) == (one.switch, one.number)
+        and (known.at is None or one.at is None or abs(known.at - one.at) <= _HALVES_SECONDS)
+        for known in leaders
+    )
+
+
+def _incidents(text: str, at: Optional[float], spoken_of: str) -> Iterator[Incident]:
+    """All errors that one piece of a message tells."""
+    rest, off_bus = text, _OFF_BUS.search(text)
     match = _XID.search(text)
     if match:
-        return _xid(int(match.group(2)), address(match.group(1)), match.group(3), at)
-    match = _SXID.search(text)
-    if match:
-        return _sxid(match, at)
-    odd = _XID_ODD.search(text)
-    if odd:  # an Xid in a form that nobody has seen is an Xid all the same
-        return Incident("xid", int(odd.group(2) or 0), "", text, at)
-    odd = _SXID_ODD.search(text)
-    if odd:
-        return Incident("sxid", int(odd.group(2) or 0), "", text, at)
-    if _OFF_BUS.search(text):
-        return Incident("off_bus", 79, spoken_of, text, at)
+        one = _xid(int(match.group(2)), address(match.group(1)), match.group(3), at)
+        yield one
+        rest, off_bus = match.group(3), None
+    else:
+        match = _SXID.search(text)
+        if match:
+            yield _sxid(match, at)
+            rest = match.group(4)
+    odd = _odd(rest, text, at)
+    if odd is not None:
+        yield odd
+        off_bus = None if odd.number == 79 else off_bus
+    if off_bus:
+        yield Incident("off_bus", 79, spoken_of, text, at)
     for pattern, name, _words, _remedy, _source in MESSAGES:
         if pattern.search(text):
             named = _GPU_NAMED.search(text)
-            return Incident("message", 0, address(named.group(1)) if named else "", text, at, unit=name)
-    return None
+            yield Incident("message", 0, address(named.group(1)) if named else "", text, at, unit=name)
+            break
+
+
+def _odd(rest: str, whole: str, at: Optional[float]) -> Optional[Incident]:
+    """An Xid in a form that nobody has seen is an Xid all the same."""
+    rest = _AFTER.sub("", rest)
+    mention = _MENTION.search(rest)
+    if mention is None or not (_NVIDIA.search(whole) or _CAPITAL.search(rest)):
+        return None
+    place = _PLACE.search(rest)
+    where = address(place.group(1)) if place else ""
+    kind = "sxid" if mention.group(1) else "xid"
+    return Incident(kind, int((mention.group(2) or "0")[:9]), where if kind == "xid" else "", rest, at, odd=True)
 
 
 def _xid(number: int, where: str, detail: str, at: Optional[float]) -> Incident:
-    word, link = _LINK5.search(detail), _LINK.search(detail)
+    word, link, after = _LINK5.search(detail), _LINK.search(detail), _AFTER.search(detail)
     return Incident(
         "xid",
         number,
@@ -286,14 +349,12 @@ def _xid(number: int, where: str, detail: str, at: Optional[float]) -> Incident:
         fatal=word.group(2).lower() == "fatal" if word else None,
         link=int(link.group(1)) if link and int(link.group(1)) >= 0 else None,
         unit=word.group(1) if word else "",
-        after=bool(_AFTER.search(detail)),
+        previous=int(after.group(1)[:9]) if after else None,
     )
 
 
-def _sxid(match: re.Match[str], at: Optional[float]) -> Optional[Incident]:
+def _sxid(match: re.Match[str], at: Optional[float]) -> Incident:
     switch, where, number, detail = match.groups()
-    if detail.startswith("Data {"):  # the second half of the line before
-        return None
     word = re.match(r"(Non-fatal|Nonfatal|Fatal)\b", detail, re.I)
     link = _LINK.search(detail)
     return Incident(

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
     Line,
+    NoMessage,
     iso_time,
     journal_line,
     parse,
@@ -34,9 +35,14 @@ SIZE_LIMIT = 128 * 1024 * 1024
 SLACK_SECONDS = 5.0
 #: A record cannot be of this boot when it is that much younger than the boot is old.
 _BOOT_TOLERANCE = 60.0
-#: The kernel's first message carries a zero, and a journal's first entry little more.
-_BOOT_BEGIN = 1.0
+#: The kernel's first message carries a zero.
+_BOOT_BEGIN = 0.01
+#: The same for a log that only tells the time of day, in whole seconds.
+_BOOT_BEGIN_WALL = 1.0
+#: Times of one boot go on; those of several processors may differ a little.
+_BACKWARDS = 1.0
 _CHUNK = 65536
+_NO_JSON = "an entry of the journal is no JSON"
 _JOURNAL_FIELDS = "MESSAGE,_SOURCE_MONOTONIC_TIMESTAMP,_BOOT_ID"
 
 
@@ -98,7 +104,10 @@ def window_start(since: str, clock: Clock) -> float:
 
 @dataclass
 class Log:
-    """What was read. whole_from: seconds since boot from which on nothing is missing; None where nobody knows."""
+    """What was read. whole_from: seconds since boot from which on nothing is missing; None where nobody knows.
+
+    ends_now: it was read up to what the kernel had to say last, without a gap.
+    """
 
     source: str
     place: str
@@ -106,6 +115,12 @@ class Log:
     raw: bytes = b""
     problems: list[str] = field(default_factory=list)
     whole_from: Optional[float] = None
+    ends_now: bool = False
+
+    def object(self, problem: str) -> None:
+        """The same problem of many lines is told once."""
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def in_window(self, start: float, clock: Clock) -> list[Line]:
         """The lines since the start; a line without any time may be of the window, and so it is."""
@@ -135,6 +150,9 @@ class Log:
             self.problems.append("the log is of another boot: it is younger than this one is old")
         if times and max(times) < 0:
             self.problems.append("the log is of another boot: it ends before this one begins")
+        told = [line.mono for line in self.lines if line.mono is not None]
+        if any(later < earlier - _BACKWARDS for earlier, later in zip(told, told[1:])):
+            self.problems.append("the log is of several boots: its times go backwards")
 
 
 def read_kmsg(path: str, start: float) -> Log:
@@ -151,6 +169,8 @@ def read_kmsg(path: str, start: float) -> Log:
         if text.strip() and not text.startswith(" "):
             log.lines.append(parse(text, now))
     numbered = [line for line in log.lines if line.seq is not None]
+    if numbered and len(numbered) != len(log.lines):
+        log.problems.append("a record of the kernel log cannot be read")
     if numbered:
         first = numbered[0]
         log.whole_from = 0.0 if first.seq == 0 else first.mono
@@ -158,6 +178,7 @@ def read_kmsg(path: str, start: float) -> Log:
         if line.seq != (before.seq or 0) + 1 and (line.mono or 0.0) >= start:
             log.problems.append(f"the kernel log lost records between number {before.seq} and {line.seq}")
             break
+    log.ends_now = bool(numbered) and not log.problems
     return log
 
 
@@ -188,7 +209,8 @@ def _drain(path: str, log: Log) -> tuple[bytes, str]:
 
 def read_journal(program: str, clock: Clock, timeout: float) -> Log:
     """The kernel's messages of this boot in the journal."""
-    argv = [program, "-k", "-b", "-o", "json", "--no-pager", "-q", f"--output-fields={_JOURNAL_FIELDS}"]
+    # Without --all a long message is shown as null.
+    argv = [program, "-k", "-b", "-o", "json", "--all", "--no-pager", "-q", f"--output-fields={_JOURNAL_FIELDS}"]
     log = Log("journal", " ".join(argv))
     done = run(argv, timeout=timeout, limit=SIZE_LIMIT)
     log.raw = done.stdout
@@ -196,23 +218,30 @@ def read_journal(program: str, clock: Clock, timeout: float) -> Log:
         said = cut(done.stderr.strip(), 200)
         how = f"ended with {done.rc}" if done.ended == "exit" else done.ended
         log.problems.append(f"{program}: {how}" + (f": {said}" if said else ""))
-    for raw in done.text.splitlines():
-        if not raw.strip():
-            continue
-        try:
-            line, boot = journal_line(raw)
-        except (ValueError, TypeError, RecursionError):
-            log.problems.append("an entry of the journal is no JSON")
-            break
-        if clock.boot_id and boot and boot.replace("-", "") != clock.boot_id:
-            log.problems.append("the journal shows another boot")
-            break
-        if "kernel messages" in line.text and line.text.startswith("Missed "):
-            log.problems.append(f"the journal lost records: {cut(line.text, 80)}")
-        log.lines.append(line)
-    if log.lines and log.lines[0].mono is not None:
-        log.whole_from = 0.0 if log.lines[0].mono <= _BOOT_BEGIN else log.lines[0].mono
+    for raw in done.text.split("\n"):
+        if raw.strip():
+            _journal_entry(log, raw, clock)
+    _begins(log, clock)
     return log
+
+
+def _journal_entry(log: Log, raw: str, clock: Clock) -> None:
+    try:
+        line, boot = journal_line(raw)
+    except (ValueError, TypeError, RecursionError) as exc:
+        log.object("an entry of the journal has no message" if isinstance(exc, NoMessage) else _NO_JSON)
+        return
+    if clock.boot_id and boot.replace("-", "") != clock.boot_id:
+        log.object("the journal shows another boot")
+    log.lines.append(line)
+
+
+def _begins(log: Log, clock: Clock) -> None:
+    """From when on the log is whole: from the boot where its first line is the kernel's first."""
+    begin = Log.age_of(log.lines[0], clock) if log.lines else None
+    if begin is not None:
+        limit = _BOOT_BEGIN_WALL if log.lines[0].mono is None else _BOOT_BEGIN
+        log.whole_from = 0.0 if begin <= limit else begin
 
 
 def read_file(path: str, clock: Clock) -> Log:
@@ -221,34 +250,12 @@ def read_file(path: str, clock: Clock) -> Log:
     log.raw, problem = _drain(path, log)
     if problem:
         log.problems.append(problem)
-    for text in log.raw.decode("utf-8", "replace").splitlines():
+    for text in log.raw.decode("utf-8", "replace").split("\n"):
         if not text.strip():
             continue
         if text.startswith("{"):
-            try:
-                log.lines.append(journal_line(text)[0])
-                continue
-            except (ValueError, TypeError, RecursionError):
-                pass
-        log.lines.append(parse(text, clock.now))
-    timed = [line for line in log.lines if Log.age_of(line, clock) is not None]
-    if timed and timed[0] is log.lines[0]:
-        begin = Log.age_of(timed[0], clock) or 0.0
-        log.whole_from = 0.0 if begin <= _BOOT_BEGIN else begin
+            _journal_entry(log, text, clock)
+        else:
+            log.lines.append(parse(text.rstrip("\r"), clock.now))
+    _begins(log, clock)
     return log
-
-
-def crash_records(folder: str, start_wall: float) -> list[str]:
-    """What the kernel kept of a crash over the boot, and nobody has cleared since the window began."""
-    found = []
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return []
-    for entry in entries:
-        try:
-            if entry.name.startswith("dmesg-") and entry.stat().st_mtime >= start_wall:
-                found.append(entry.name)
-        except OSError:
-            continue
-    return found
