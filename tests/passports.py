@@ -65,8 +65,8 @@ def evidence(**other: Any) -> dict[str, Any]:
         "controller": "ctl",
         "verdicts": [
             verdict(12, "image_verify"),
-            verdict(13, "kernel_log_gate"),
-            verdict(14, "dcgm_gate", profile={"sku": "h100", "digest": "sha256:p", "path": ""}),
+            verdict(13, "kernel_log_gate", profile={"sku": "h100", "digest": "sha256:p"}),
+            verdict(14, "dcgm_gate", profile={"sku": "h100", "digest": "sha256:p"}),
         ],
         "imaged": {"id": 10, "at": time.time() - 100},
         "quarantined": None,

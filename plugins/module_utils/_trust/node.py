@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import calendar
 import hashlib
+import math
 import os
 import re
 import subprocess
@@ -245,12 +246,14 @@ def fits(name: str, measured: Any, wanted: str) -> bool:
 def seconds(text: str) -> float:
     """A point in time, as seconds since the epoch or as ISO 8601 in UTC.
 
-    :raises ConfigError: where it is neither.
+    :raises ConfigError: where it is neither; a number that is none ("nan") would be later than nothing and for ever.
     """
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        pass
+        number = math.nan
+    if math.isfinite(number):
+        return number
     match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:?00)", text.strip())
     if match is None:
         raise ConfigError("a point in time cannot be read", wanted="2026-01-31T08:00:00Z, or seconds", seen=text)

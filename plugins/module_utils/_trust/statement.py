@@ -23,6 +23,8 @@ PREDICATE_TYPE = "https://gpufleet.dev/passport/v1"
 _PREFIXES = {"serial": "chassis-serial", "system_uuid": "system-uuid", "gpu_uuids": "gpu-uuid"}
 #: What a passport keeps of a verdict.
 _OF_GATE = ("verdict", "checks", "findings", "tool", "argv", "profile", "level", "started", "ended", "evidence_digest")
+#: These judge by the image's signed manifest, and by no profile of the SKU.
+_BY_MANIFEST = ("image_verify",)
 #: What every gate in a passport must have, to mean anything to somebody else.
 _GATE_KEYS = ("gate", "verdict", "checks", "tool", "at", "evidence_digest")
 
@@ -126,7 +128,7 @@ def judge(
     reasons += told
     if times:
         reasons += _in_time(times, now, policy, skew, valid_for)
-        reasons += _gates(predicate, times[0], policy)
+        reasons += _gates(predicate, times[0], policy, skew)
     return reasons + _image(predicate.get("image"), image)
 
 
@@ -153,7 +155,7 @@ def _in_time(
     return reasons
 
 
-def _gates(predicate: Mapping[str, Any], issued: float, policy: Mapping[str, Any]) -> list[str]:
+def _gates(predicate: Mapping[str, Any], issued: float, policy: Mapping[str, Any], skew: float) -> list[str]:
     gates = predicate.get("gates")
     if not isinstance(gates, list) or not all(
         isinstance(gate, Mapping) and all(key in gate for key in _GATE_KEYS) for gate in gates
@@ -164,11 +166,13 @@ def _gates(predicate: Mapping[str, Any], issued: float, policy: Mapping[str, Any
         return ["predicate: a gate comes twice"]
     reasons = [f"gate {name}: {gate['verdict']}" for name, gate in named.items() if gate["verdict"] == "fail"]
     for name in policy["required_gates"]:
-        reasons += _required(name, named.get(name), issued, policy)
+        reasons += _required(name, named.get(name), issued, policy, skew)
     return reasons
 
 
-def _required(name: str, gate: Mapping[str, Any] | None, issued: float, policy: Mapping[str, Any]) -> list[str]:
+def _required(
+    name: str, gate: Mapping[str, Any] | None, issued: float, policy: Mapping[str, Any], skew: float
+) -> list[str]:
     if gate is None:
         return [f"policy: the gate {name} is required, and the passport has none"]
     reasons = []
@@ -182,10 +186,13 @@ def _required(name: str, gate: Mapping[str, Any] | None, issued: float, policy: 
         return [*reasons, f"gate {name}: its time cannot be read"]
     if age > policy["max_gate_age"]:
         reasons.append(f"policy: the gate {name} was {age:.0f} s old, allowed are {policy['max_gate_age']} s")
+    if age < -skew:
+        reasons.append(f"gate {name}: it was judged {-age:.0f} s after the passport was issued")
     wanted = policy.get("profile_digest")
     profile = gate.get("profile")
-    if wanted and isinstance(profile, Mapping) and profile.get("digest") != wanted:
-        reasons.append(f"policy: the gate {name} was judged by another profile: {profile.get('digest')}")
+    digest = profile.get("digest") if isinstance(profile, Mapping) else None
+    if wanted and name not in _BY_MANIFEST and digest != wanted:
+        reasons.append(f"policy: the gate {name} was judged by another profile: {digest or 'none'}")
     return reasons
 
 

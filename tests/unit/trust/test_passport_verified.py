@@ -124,6 +124,20 @@ def test_a_weaker_policy(good: dict[str, Any]) -> None:
     assert "for sha256" in reasons(evidence=found, image={"name": "hpc", "sha256": "sha256:" + "d" * 64})
 
 
+def test_v10_a_gate_without_a_profile_is_of_another_one(good: dict[str, Any]) -> None:
+    strict = {**POLICY, "profile_digest": "sha256:p"}
+    for name, known in (("dcgm_gate", {}), ("kernel_log_gate", {"digest": ""}), ("dcgm_gate", None)):
+
+        def change(statement: dict[str, Any], name: str = name, known: Any = known) -> None:
+            for gate in statement["predicate"]["gates"]:
+                if gate["gate"] == name:
+                    gate["profile"] = known
+
+        found = resigned(good, change)
+        assert run(evidence=found)["valid"]
+        assert f"{name} was judged by another profile: none" in reasons(evidence=found, policy=strict)
+
+
 def drop(*path: Any) -> Any:
     def change(statement: dict[str, Any]) -> None:
         at: Any = statement
@@ -156,13 +170,18 @@ def drop(*path: Any) -> Any:
         (lambda statement: statement["predicate"]["gates"][1].update(verdict="fail"), "gate kernel_log_gate: fail"),
         (lambda statement: statement.update(subject=statement["subject"][:2]), "it names no GPU"),
         (lambda statement: statement["predicate"]["gates"][1].update(at="noise"), "its time cannot be read"),
+        (lambda statement: statement["predicate"]["gates"][1].update(at="nan"), "its time cannot be read"),
+        (lambda statement: statement["predicate"].update(expires="nan"), "issued or expires"),
+        (lambda statement: statement["predicate"].update(expires="inf"), "issued or expires"),
+        (lambda statement: statement["predicate"].update(issued="-inf"), "issued or expires"),
+        (lambda statement: statement["predicate"]["gates"][1].update(at=utc(time.time() + 60)), "after the passport"),
         (lambda statement: statement["subject"][0].update(name="chassis-serial:GF0009"), "subject"),
         (lambda statement: statement["subject"].append(statement["subject"][0]), "subject"),
         (lambda statement: statement["subject"][0].update(digest=statement["subject"][1]["digest"]), "subject"),
         (lambda statement: statement["subject"][-1].update(name="gpu-uuid:GPU-new"), "subject"),
     ],
 )
-def test_an_honest_signature_under_an_incomplete_statement(good: dict[str, Any], change: Any, told: str) -> None:
+def test_v10_an_honest_signature_under_an_incomplete_statement(good: dict[str, Any], change: Any, told: str) -> None:
     assert told in reasons(evidence=resigned(good, change))
 
 
