@@ -76,7 +76,7 @@ def role_name(task: Task) -> str:
 def write_json(path: str, content: dict[str, t.Any]) -> None:
     """All or nothing: a reader never finds half a file."""
     folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".host_tasks")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=2, sort_keys=True)

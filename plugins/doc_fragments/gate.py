@@ -30,6 +30,7 @@ options:
   evidence_path:
     description:
       - File on the node for the raw outputs behind the verdict, written for its owner alone and replaced in one step.
+      - A link in its place is refused, and so is a folder in which, or on the way to which, others may write.
     type: path
   boot_id_path:
     description: Where the node's kernel tells the id of this boot. What was measured in another boot proves nothing.

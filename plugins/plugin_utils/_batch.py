@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, ClassVar
 from ansible import constants as C
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
@@ -235,9 +235,7 @@ class _Seat:
         self._write({"served": [host], "hosts": list(hosts), "answer": answer})
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        draft = self._path.with_suffix(".new")
-        draft.write_text(json.dumps(content, default=str), encoding="utf-8")
-        os.replace(draft, self._path)
+        private.write(str(self._path), json.dumps(content, default=str))
 
 
 @contextmanager
@@ -248,7 +246,7 @@ def _elected(name: str, beat: Callable[[], None]) -> Iterator[_Seat]:
     looks there, and Ansible removes it at the run's end.
     """
     path = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
-    with open(path.with_suffix(".lock"), "w", encoding="ascii") as lock:
+    with private.open_lock(str(path.with_suffix(".lock"))) as lock:
         wait_until(
             lambda: locked(lock), bool, timeout=float("inf"), interval=0.2, wanted="the answer for all", beat=beat
         )

@@ -245,19 +245,23 @@ class VerbAction(ActionBase):
     # -- the ledger --------------------------------------------------------------------------------------------
 
     def ledger(self) -> Ledger:
-        """The ledger, opened at the first need and closed at the end of the task."""
+        """The ledger, opened at the first need and closed at the end of the task; check mode makes none."""
         if self._ledger is None:
-            self._ledger = Ledger(str(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url") or ""))
+            url = str(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url") or "")
+            self._ledger = Ledger(url, create=not self._task.check_mode)
         return self._ledger
 
     def node_id(self, host: str = "", *, create: bool = True) -> str:
-        """The ledger's id of this host, or of another one of the play; empty for a stranger where not to create."""
+        """The ledger's id of this host, or of another one of the play; empty for a stranger where not to create.
+
+        Check mode never does.
+        """
         host = host or self._host
         if not self._ids.get(host):
             own = self._params.get("node_id") if host == self._host else None
             self._ids[host] = self.ledger().identify(
                 host,
-                create=create,
+                create=create and not self._task.check_mode,
                 node_id=str(own or self.host_var("gpufleet_node_id", host) or ""),
                 aliases=[
                     ("serial", str(self.host_var("gpufleet_serial", host) or "")),

@@ -34,9 +34,7 @@ def believed(
     return result
 
 
-def _events(
-    told: Any, tells: Mapping[str, Collection[str]], hosts: Collection[str], node: str
-) -> list[dict[str, Any]]:
+def _events(told: Any, tells: Mapping[str, Collection[str]], hosts: Collection[str], node: str) -> list[dict[str, Any]]:
     events = [] if told is None else told
     wrongs = [_wrong(event, tells, hosts) for event in events] if isinstance(events, list) else ["no list of events"]
     wrong = next(filter(None, wrongs), "")

@@ -9,11 +9,11 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import write_kept_apart
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 
@@ -24,16 +24,12 @@ def save(params: Mapping[str, Any], ctx: Context, content: Callable[[], Mapping[
 
 
 def _replaced(path: str, content: Mapping[str, Any]) -> str:
-    """Replace the file in one step.
+    """Replace the file in one step, where nobody else could have laid a link.
 
     :raises ConfigError: where it cannot be written.
     """
-    draft = f"{path}.{os.getpid()}"
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-        os.replace(draft, path)
+        write_kept_apart(path, json.dumps(content))
     except OSError as exc:
         raise ConfigError(f"the evidence cannot be written: {exc.strerror}", seen=path) from exc
     return path

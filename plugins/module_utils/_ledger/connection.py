@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import make_private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 try:
@@ -43,6 +44,7 @@ else:
 
 
 Self = TypeVar("Self", bound="Connection")
+_IN_MEMORY = "sqlite://"
 #: Seconds that another process may hold the file.
 _LOCKED_SECONDS = 30.0
 #: How a write begins, by dialect. SQLite's driver would begin lazily and read-only: two writers could then deadlock on
@@ -56,6 +58,22 @@ def default_url() -> str:
     """The ledger of a user who named none: a file below the state folder."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return os.environ.get("GPUFLEET_LEDGER_URL") or f"sqlite:///{base}/gpufleet/ledger.sqlite"
+
+
+def _is_file(url: Any) -> bool:
+    return bool(url.database) and url.database != ":memory:" and not url.database.startswith("file:")
+
+
+def _is_there(url: Any) -> bool:
+    """Could a ledger be there? Of a database server, only itself can tell."""
+    return not _is_file(url) or url.get_backend_name() != "sqlite" or _size(url.database) > 0
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 #: What the next connection of the shared engine is made with; one a thread.
@@ -96,7 +114,8 @@ def load_postgresql() -> None:
 class Connection:
     """An open ledger, without a word of what is in it."""
 
-    def __init__(self, url: str = "") -> None:
+    def __init__(self, url: str = "", *, create: bool = True) -> None:
+        """:param create: False where nothing may be written: a ledger that is not there is an empty one in memory."""
         if not HAS_SQLALCHEMY:
             raise MissingLibrary("SQLAlchemy", why="the ledger is kept through it")
         self.url = url or default_url()
@@ -114,19 +133,44 @@ class Connection:
             raise ConfigError(
                 f"the ledger cannot be kept in {self.dialect}", address=self.shown_url, wanted="sqlite or postgresql"
             )
-        self._engine = self._make_engine(parsed)
         self._writing = False
         with self._errors():
-            self._conn = wait_until(
-                self._connected,
-                lambda connection: connection is not None,
-                timeout=_LOCKED_SECONDS,
-                interval=0.05,
-                wanted="the ledger open",
-                seen=lambda connection: "locked by another process",
-                do=f"look for a process that holds {self.shown_url}",
-            )
+            if create:
+                self._open(parsed, create=True)
+            else:
+                self._open_to_read(parsed)
             self._migrate()
+
+    def _open_to_read(self, url: Any) -> None:
+        """Makes nothing and alters nothing: where there is no ledger yet, an empty one in memory takes its place."""
+        if _is_there(url):
+            self._open(url, create=False)
+            version, newest = self._version(), len(migrations(self.dialect))
+            if version >= newest:
+                return
+            self.close()
+            if version:
+                raise ConfigError(
+                    "the ledger was written by an older release of this collection, and nothing may be written now",
+                    address=self.shown_url,
+                    wanted=f"schema {newest}",
+                    seen=f"schema {version}",
+                    do="run once without --check: a task of fleet_status alters its tables, and nothing else",
+                )
+        self.dialect = "sqlite"
+        self._open(sa.engine.make_url(_IN_MEMORY), create=False)
+
+    def _open(self, url: Any, *, create: bool) -> None:
+        self._engine = self._make_engine(url, create=create)
+        self._conn = wait_until(
+            self._connected,
+            lambda connection: connection is not None,
+            timeout=_LOCKED_SECONDS,
+            interval=0.05,
+            wanted="the ledger open",
+            seen=lambda connection: "locked by another process",
+            do=f"look for a process that holds {self.shown_url}",
+        )
 
     def _connected(self) -> Any:
         """A connection; None while another process sets a new file up, which SQLite's own time limit does not cover."""
@@ -137,7 +181,7 @@ class Connection:
                 return None
             raise
 
-    def _make_engine(self, url: Any) -> Any:
+    def _make_engine(self, url: Any, *, create: bool) -> Any:
         if self.dialect != "sqlite":
             try:
                 # A database in the encoding SQL_ASCII would answer with bytes otherwise.
@@ -146,7 +190,7 @@ class Connection:
                 return sa.create_engine(url, poolclass=NullPool, connect_args=settings, use_native_hstore=False)
             except ImportError as exc:
                 raise MissingLibrary("psycopg", why="the ledger lies in PostgreSQL", cause=str(exc)) from exc
-        if url.database and url.database != ":memory:":
+        if create and _is_file(url):
             try:
                 Path(url.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             except OSError as exc:
@@ -155,6 +199,8 @@ class Connection:
                     address=self.shown_url,
                     do="set gpufleet_ledger_url to a place that this user may write",
                 ) from exc
+            # SQLite gives its companions the rights of the file itself.
+            make_private(url.database, f"{url.database}-wal", f"{url.database}-shm")
         engine = _sqlite_engine()
         _opening.arguments = engine.dialect.create_connect_args(url)
         return engine

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
@@ -43,7 +44,7 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
         yield False
         return
     ctx.lifeline.hold(hosts)
-    with open(_lock_path(driver), "w", encoding="ascii") as lock:
+    with private.open_lock(str(_lock_path(driver))) as lock:
         _wait_for(lock, driver, ctx)
         driver.kept_open = (lock.fileno(),)
         try:

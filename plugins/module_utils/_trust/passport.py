@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
@@ -194,9 +194,7 @@ def _write(path: str, envelope: Mapping[str, Any], ctx: Context) -> bool:
     if target.is_file() and target.read_text(encoding="utf-8", errors="replace") == text:
         return False
     if ctx.may_write(f"write {target}"):
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, target)
+        private.write(str(target), text)
     return True
 
 

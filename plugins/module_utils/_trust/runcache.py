@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import canonical
 
@@ -48,15 +49,13 @@ class RunCache:
                 return json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 value = find()
-                draft = path.with_suffix(".new")
-                draft.write_text(json.dumps(value), encoding="utf-8")
-                os.replace(draft, path)
+                private.write(str(path), json.dumps(value))
                 return value
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with open(path, "w", encoding="ascii") as lock:
+    with private.open_lock(str(path)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

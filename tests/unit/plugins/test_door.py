@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import SECRET, Door, Verb
 
 
@@ -157,3 +158,31 @@ def test_s3_a_secret_is_in_no_line_of_progress(tmp_path: Path, capsys: pytest.Ca
 
     Door(tmp_path, tells).run()
     assert "the BMC says ********, see https://********@bmc/x" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", [echoes, refuses])
+def test_s3_check_mode_makes_no_ledger_and_no_folder_for_it(tmp_path: Path, verb: Verb) -> None:
+    door = Door(tmp_path, verb, check_mode=True, gpufleet_ledger_url=f"sqlite:///{tmp_path}/state/ledger.sqlite")
+    assert door._action is not None
+    door.run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def looks(self: Any, params: dict[str, Any]) -> dict[str, Any]:
+    known = self.node_id()
+    return {**params, "force_reason": f"{known}:{len(self.ledger().latest([known], 'state'))}"}
+
+
+def test_s3_check_mode_reads_a_ledger_that_is_not_there_as_an_empty_one(tmp_path: Path) -> None:
+    base = type("Looks", (VerbAction,), {"prepare": looks})
+    said: list[str] = []
+    verb = lambda params, ctx: said.append(params["force_reason"]) or Result()  # noqa: E731
+    assert not Door(tmp_path, verb, check_mode=True, base=base).run().get("failed")
+    assert said == [":0"] and list(tmp_path.iterdir()) == []
+    Door(tmp_path, verb, base=base).run()
+    assert said[1].endswith(":0") and said[1] != ":0"
+    before = (tmp_path / "ledger.sqlite").read_bytes()
+    Door(tmp_path, verb, base=base, check_mode=True, gpufleet_serial="GF0002").run()
+    assert said[2] == ":0", "a stranger becomes no node of the ledger"
+    Door(tmp_path, verb, base=base, check_mode=True).run()
+    assert said[3] == said[1] and (tmp_path / "ledger.sqlite").read_bytes() == before

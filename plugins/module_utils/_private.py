@@ -1,0 +1,125 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that their owner alone may read, and that lie where they were meant to lie. PRIVATE to the collection.
+
+Evidence, passports, answers and locks tell of a site; and who may lay a link where we write, writes with our rights.
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from contextlib import suppress
+from typing import IO
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+
+MODE = 0o600
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def write(path: str, text: str) -> None:
+    """The whole file or none; a link in its place is replaced, and never followed.
+
+    :raises OSError: where it cannot be written.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _write_in(handle, name, text)
+    finally:
+        os.close(handle)
+
+
+def write_kept_apart(path: str, text: str) -> None:
+    """The same in a folder in which nobody else may write, and where no link stands in the file's place.
+
+    :raises ConfigError: where somebody else could lead us elsewhere.
+    :raises OSError: where it cannot be written.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    whole = os.path.realpath(folder)
+    handle = os.open(whole, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check_folders(whole, os.fstat(handle))
+        _check_place(path, name, handle)
+        _write_in(handle, name, text)
+    finally:
+        os.close(handle)
+
+
+def open_lock(path: str) -> IO[str]:
+    """A file to lock, made where it is not there; its content means nothing."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, MODE), "w", encoding="ascii")
+
+
+def make_private(path: str, *companions: str) -> None:
+    """Make the file, empty, where it is not there; else take from others what they may do with it, if it is ours.
+
+    :param companions: files that are treated alike where they are there.
+    """
+    with suppress(OSError):  # what is wrong with the place is told by whoever opens the file
+        try:
+            os.close(os.open(os.path.realpath(path), _NEW, MODE))
+        except FileExistsError:
+            for name in (path, *companions):
+                _close_to_others(name)
+
+
+def _close_to_others(path: str) -> None:
+    with suppress(FileNotFoundError):
+        about = os.stat(path)
+        if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_mode & 0o077:
+            os.chmod(path, stat.S_IMODE(about.st_mode) & ~0o077)
+
+
+def _write_in(handle: int, name: str, text: str) -> None:
+    draft = f".{name}.{uuid.uuid4().hex}"
+    descriptor = os.open(draft, _NEW, MODE, dir_fd=handle)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, name, src_dir_fd=handle, dst_dir_fd=handle)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=handle)
+        raise
+
+
+def _check_folders(folder: str, about: os.stat_result) -> None:
+    """Neither in the folder nor on the way to it may another user put something in place of something else."""
+    on_the_way = folder
+    while True:
+        if about.st_uid not in (0, os.geteuid()) or (
+            about.st_mode & _OTHERS and not _is_shared(about, on_the_way, folder)
+        ):
+            raise ConfigError(
+                "others may write in the folder of the evidence",
+                wanted=f"{folder}: a folder in which user {os.geteuid()} alone may write",
+                seen=f"{on_the_way}: {stat.filemode(about.st_mode)}, user {about.st_uid}",
+                do="name a file in a folder of your own, for instance one made with mode 0700 below /var/lib",
+            )
+        above = os.path.dirname(on_the_way)
+        if above == on_the_way:
+            return
+        on_the_way, about = above, os.lstat(above)
+
+
+def _is_shared(about: os.stat_result, place: str, folder: str) -> bool:
+    """A folder on the way may be everybody's where nobody can rename what is another's: /tmp is."""
+    return place != folder and bool(about.st_mode & stat.S_ISVTX)
+
+
+def _check_place(path: str, name: str, handle: int) -> None:
+    with suppress(FileNotFoundError):
+        about = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+            raise ConfigError(
+                "the evidence would be written through a link or into something that is no file",
+                seen=f"{path}: {stat.filemode(about.st_mode)}, {about.st_nlink} name(s)",
+                do="find out who put it there, and remove it",
+            )
