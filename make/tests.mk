@@ -8,7 +8,7 @@ PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIB
 # One more than the two cores of a small machine: most tests wait for other programs part of their time.
 JOBS ?= 3
 
-.PHONY: test test-fast units molecule test-rack e2e e2e-unproven
+.PHONY: test test-fast units molecule test-rack e2e
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
 # time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
@@ -46,11 +46,7 @@ e2e: e2e-on-$(MAIN) ## Day 0 and day 2 from end to end on the built-in rack
 rack-on-2.19 rack-on-2.21: rack-on-%: setup-%
 	$(PYTEST) -v -m rack --ignore=tests/e2e tests
 e2e-on-2.19 e2e-on-2.21: e2e-on-%: setup-%
-	$(PYTEST) -v -m "not unproven" tests/e2e
-# Tests that are written and were not yet seen to pass: none of them may stay here
-e2e-unproven: e2e-unproven-on-$(MAIN) ## End-to-end tests that are not yet part of make test
-e2e-unproven-on-2.19 e2e-unproven-on-2.21: e2e-unproven-on-%: setup-%
-	$(PYTEST) -v -m unproven tests/e2e
+	$(PYTEST) -v tests/e2e
 
 # It writes beside its scenarios, which the sanity tests of another lane would find.
 molecule: TREE_ROOT := $(BUILD)/tree-molecule

@@ -24,7 +24,6 @@ properties.load(ci=skips.in_ci())
 MARKERS = {
     "rack": "needs the built-in rack, running (make rack-up)",
     "slow": "takes more than a few seconds; left out of make test-fast",
-    "unproven": "written, and not yet seen to pass on the rack; run by make e2e-unproven alone",
     services.MANY_RUNS: "runs a driver many times: slow where each of its calls starts a program",
     "needs_root": "needs root: namespaces, mounts or low ports",
 }
