@@ -9,6 +9,8 @@ variable that each fills. A column without a variable of its own becomes ``csv_<
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names as bmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioner
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as scheduler
@@ -73,7 +75,19 @@ CHOICES = {
     "provisioner": tuple(provisioner.DRIVERS),
     "scheduler": tuple(scheduler.DRIVERS),
 }
-#: Parts of a column's name that say that its cells are secrets.
-SECRET_WORDS = ("password", "passwd", "passphrase", "secret", "token", "api_key", "pwd", "bmc_pass", "ipmi_pass")
+#: What says, anywhere in a column's name, that its cells are secrets.
+_SECRET_PARTS = ("passwor", "passwd", "passphrase", "passcode", "kennwort", "mot_de_passe", "secret", "token", "pwd",
+                 "credential", "apikey", "privkey")  # fmt: skip
+#: And what says so as a word of its own, or behind what it opens.
+_SECRET_WORD = re.compile(
+    r"(^|_|bmc|ipmi|oob|idrac|ilo|xcc|redfish|root|admin|user|login|ssh|snmp|access)"
+    r"(pw|pass|passwds?|keys?|creds?|psk|pin)(_|\d*$)"
+    r"|(^|bmc_?|ipmi_?)kg$"  # IPMI's key of the BMC; a weight is no secret
+)
 
 ALIASES = {alias: name for name, (_variable, aliases) in COLUMNS.items() for alias in (name, *aliases)}
+
+
+def is_secret(name: str) -> bool:
+    """Does the name of a column, or of a variable, say that a secret stands there?"""
+    return any(part in name for part in _SECRET_PARTS) or bool(_SECRET_WORD.search(name))

@@ -24,8 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_colu
     ALIASES,
     COLUMNS,
     MACS,
-    SECRET_WORDS,
     UNIQUE,
+    is_secret,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
@@ -160,12 +160,13 @@ def _header(row: tuple[int, Sequence[str]], complaints: _Complaints) -> list[str
     for number, title in enumerate(titles, 1):
         word = re.sub(r"[^a-z0-9]+", "_", title.strip().lower()).strip("_")
         name = ALIASES.get(word, word)
-        if name != "bmc_password_ref" and any(secret in name for secret in SECRET_WORDS):
+        if name != cells_of.PASSWORD and is_secret(name):
             complaints.add(
                 line,
                 number,
                 f"the column {title.strip()!r} would hold secrets in plain text; remove it and change what stood in it,"
-                " and name the place of the secret in a column bmc_password_ref, such as env:BMC_PASSWORD",
+                " and name the place of the secret in a column bmc_password_ref, such as env:BMC_PASSWORD; if it holds"
+                " none, give it another name",
             )
         elif not _COLUMN.match(name):
             complaints.add(line, number, f"{title.strip()!r} is no name of a column")

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as identity
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, SECRET_WORDS
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, is_secret
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
 _MISSING = ""
@@ -81,7 +81,7 @@ class Fields:
                               " and names of your own")  # fmt: skip
         if name in _TAKEN or keyword.iskeyword(name):
             raise self._error(name, "a name of Ansible's own; choose another one")
-        if any(word in name for word in SECRET_WORDS):
+        if is_secret(name):
             raise self._error(name, "a secret has no place in an inventory")
         try:
             return jmespath.compile(expression)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._net import mac
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import ALIASES, COLUMNS
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import ALIASES, COLUMNS, is_secret
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secrets import password_lookup
@@ -123,8 +123,8 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
         ("name,,serial\ng,,b\n", "servers.csv:1:2: '' is no name of a column"),
         ("serial,provisioner\nA1,foreman\n", "one of ironic, maas is wanted"),
         ("serial,gpu_count\nA1,eight\n", "a whole number is wanted"),
-        ("serial,note\nA1,\"two\nlines\"\n", "servers.csv:2:2: note: holds a control character or a line break"),
-        ("serial,note\nA1,\"open\n", "not CSV"),
+        ('serial,note\nA1,"two\nlines"\n', "servers.csv:2:2: note: holds a control character or a line break"),
+        ('serial,note\nA1,"open\n', "not CSV"),
         ("", "empty"),
         (HEADER, "no server"),
         ((HEADER + ROW).encode("utf-16"), "not UTF-8 text"),
@@ -158,6 +158,28 @@ def test_lost_leading_zeros(tmp_path: Path) -> None:
 def test_no_secret_in_plain_text(tmp_path: Path, title: str) -> None:
     said = refused(tmp_path, f"serial,{title}\nA1,hunter2\n")
     assert "servers.csv:1:2" in said and "bmc_password_ref" in said and "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "bmc_pw", "BMC PW", "bmcpw", "pw", "credentials", "BMC Credentials", "cred", "creds", "bmc_creds", "bmc_key",
+        "Key", "ssh-key", "SSHKey", "access key", "bmc_keys", "ipmi_kg", "KG", "kg_key", "psk", "Passwort", "Kennwort",
+        "mot de passe", "passcode", "Root Pass", "idrac_pass", "ilo pw 2", "bmc_pin", "BMC_PW_1", "admin passwd",
+        "private_key", "apikey", "bmc token", "community_secret", "rootpw", "bmcpassword", "user_pass", "LoginPwd",
+    ],
+)  # fmt: skip
+def test_s3_a_column_of_any_kind_of_secret_is_refused_with_its_place(tmp_path: Path, title: str) -> None:
+    said = refused(tmp_path, f"serial,rack,{title}\nA1,r1,hunter2\n")
+    assert "servers.csv:1:3" in said and title in said and "hunter2" not in said
+    assert "remove it and change what stood in it" in said and "bmc_password_ref" in said
+
+
+def test_s3_no_column_of_ours_and_none_that_is_like_a_word_for_a_secret_is_refused(tmp_path: Path) -> None:
+    ours = {*ALIASES} - {name for name, place in ALIASES.items() if place == "bmc_password_ref"}
+    like = {"keyboard", "monkey", "compass", "pwr_feed", "power_w", "spins", "weight_kg", "turnkey"}
+    assert {name for name in ours | like if is_secret(name)} == set()
+    assert read(tmp_path, "serial,turnkey,compass\nA1,yes,north\n")[0].variables["csv_turnkey"] == "yes"
 
 
 @pytest.mark.parametrize(
