@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, stresses
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import answer, inconclusive, json_digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -68,9 +69,18 @@ class ActionModule(GateAction):
     def _answered(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         if not _started(params, result):
             return super()._answered(params, result)
-        # What was sent, not what the node says that it got.
-        profile = {"sku": str(params["profile"]["sku"]), "digest": json_digest(params["profile"])}
-        return {**result, "profile": profile, "events": []}
+        # What was sent, not what the node says that it got: limit and question are not the node's to choose.
+        sent = params["profile"]
+        ours = {name: str(params[name]) for name in ("job", "state_dir", "boot_id_path")}
+        return {
+            **result,
+            **ours,
+            "gate": self.NAME,
+            "limit": limit_of(params),
+            "profile": {"sku": str(sent["sku"]), "digest": json_digest(sent)},
+            "question": question(sent, int(params["level"]), params["tests"] or []),
+            "events": [],
+        }
 
     def _collected(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """This host's verdict as gate_wait wrote it into the ledger; nothing is asked of the node, nothing recorded."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import LACKING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
@@ -35,7 +36,7 @@ class ActionModule(BatchAction):
         def look(nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
             return looks.ask({str(node["host"]): command(node) for node in nodes})
 
-        return {**params, "look": look}
+        return {**params, "look": look, "lacking": LACKING[params["gate"]]}
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         return self._once(params, self._concluded)

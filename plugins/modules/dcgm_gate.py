@@ -73,8 +73,8 @@ options:
       - Starts the diagnostic in a process of its own on the node, and returns at once. What comes of it is a matter
         for M(gpufleet.baremetal.gate_wait), then for O(collect).
       - A second start of the same O(job) joins the first while it runs, and finds its verdict when it has ended. So a
-        run that was killed goes on with the same diagnostics. A verdict older than a day is not taken, and the job is
-        run once more.
+        run that was killed goes on with the same diagnostics. A verdict older than an hour is not taken, and the job
+        is run once more.
       - Lease and evidence are demanded as ever, before anything is sent to the node.
     type: bool
     default: false

@@ -15,25 +15,32 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     PASS,
     REMEDIES,
     SCHEMA,
+    seconds_of,
     worst,
     worst_remedy,
 )
 
 _WORDS = (PASS, FAIL, INCONCLUSIVE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
+#: The longest text, the most rows and the largest number of any verdict, many times over.
+_LONGEST, _MOST, _LARGEST = 20_000, 5_000, 1e18
+#: Times are of whole seconds.
+_TICK = 2.0
+_UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 
 def _text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
+    return _any_text(value) and bool(value)
 
 
 def _any_text(value: Any) -> bool:
-    return isinstance(value, str)
+    """A text that every ledger can keep: no lone halves of characters, no NUL, no end of it out of sight."""
+    return isinstance(value, str) and len(value) <= _LONGEST and not _UNKEPT.search(value)
 
 
 def _time(value: Any) -> bool:
-    return isinstance(value, str) and bool(_TIME.match(value))
+    return isinstance(value, str) and bool(_TIME.match(value)) and seconds_of(value) is not None
 
 
 def _word(value: Any) -> bool:
@@ -44,8 +51,13 @@ def _remedy(value: Any) -> bool:
     return value in REMEDIES
 
 
-def _anything(value: Any) -> bool:
-    return True
+def _plain(value: Any) -> bool:
+    """What a cell may hold: a word, a number, nothing, or a list of these."""
+    if isinstance(value, list):
+        return len(value) <= _MOST and all(not isinstance(item, list) and _plain(item) for item in value)
+    if isinstance(value, (int, float)):
+        return -_LARGEST < value < _LARGEST
+    return value is None or _any_text(value)
 
 
 def _mapping_of(shape: Mapping[str, Callable[[Any], bool]]) -> Callable[[Any], bool]:
@@ -55,15 +67,15 @@ def _mapping_of(shape: Mapping[str, Callable[[Any], bool]]) -> Callable[[Any], b
 
 
 def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(fits(item) for item in value)
+    return lambda value: isinstance(value, list) and len(value) <= _MOST and all(fits(item) for item in value)
 
 
 _CHECK = _mapping_of(
     {
         "id": _text,
         "entity": _text,
-        "measured": _anything,
-        "wanted": _anything,
+        "measured": _plain,
+        "wanted": _plain,
         "unit": _any_text,
         "source": _any_text,
         "verdict": _word,
@@ -116,4 +128,21 @@ def _contradiction(verdict: Mapping[str, Any]) -> str:
         return f"it says {verdict['verdict']} over cells that say {cells}"
     if verdict["verdict"] == PASS and (remedy != "none" or verdict["remedy"] != "none"):
         return f"it says pass and asks for {worst_remedy([remedy, verdict['remedy']])}"
+    return ""
+
+
+def misdated(verdict: Mapping[str, Any], *, started: str, now: str, limit: float, oldest: float) -> str:
+    """What is wrong with the times of a job's verdict; all of them are of the node's own clock.
+
+    :param started: when the job was started. now: when its file was read.
+    :param limit: the longest that it may have taken. oldest: the greatest age of its end.
+    """
+    begin, end = seconds_of(verdict["started"]), seconds_of(verdict["ended"])
+    first, last = seconds_of(started), seconds_of(now)
+    if begin is None or end is None or first is None or last is None:
+        return "its times, or those of its job, are none"
+    if begin < first or end > last + _TICK or end - begin > limit:
+        return f"it is of {verdict['started']} to {verdict['ended']}, and its job of {started} to {now}"
+    if last - end > oldest:
+        return f"it ended {(last - end) / 60:.0f} minutes ago, which says little of the node now"
     return ""

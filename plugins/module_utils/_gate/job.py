@@ -26,7 +26,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc, seconds_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import own_folder
 
 SCHEMA = 1
@@ -34,7 +34,7 @@ SCHEMA = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _LIMIT = 4 * 1024 * 1024
 #: A verdict as old as this says little of the node now: the same job is then run once more.
-STALE_SECONDS = 86400.0
+STALE_SECONDS = 3600.0
 #: The worker has nothing to do before it reports itself but to write one small file.
 _REPORT_SECONDS = 30.0
 
@@ -46,11 +46,13 @@ def start(
     *,
     limit: float,
     profile: Mapping[str, Any],
+    started: str = "",
 ) -> dict[str, Any]:
     """Start the job, or join the one of this name, running or ended.
 
     :param work: gives the verdict; whatever goes wrong in it must be part of that.
     :param limit: seconds after which the work ends by itself.
+    :param started: when the gate began, which the verdict says as well.
     :returns: what the job's file says, with ``joined``.
     :raises ConfigError: where the folder is not ours alone.
     :raises BadAnswer: where a file of this job cannot be what it claims to be.
@@ -71,7 +73,7 @@ def start(
             "gate": gate,
             "job": name,
             "boot_id": boot_id(str(params["boot_id_path"])),
-            "started": now_utc(),
+            "started": started or now_utc(),
             "limit": limit,
             "profile": dict(profile),
         }
@@ -147,7 +149,7 @@ def _known(folder: str, name: str) -> Optional[dict[str, Any]]:
         content = file.read(_LIMIT)
     try:
         known = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         known = None
     if foreign or not isinstance(known, dict) or known.get("schema") != SCHEMA or known.get("job") != name:
         raise BadAnswer("the job's file is not what we wrote", seen=path, do="remove it, and run again")
@@ -155,10 +157,13 @@ def _known(folder: str, name: str) -> Optional[dict[str, Any]]:
 
 
 def _stale(folder: str, name: str) -> bool:
+    """Has it ended long ago, by its own word? A file that cannot be read is for whoever collects it to refuse."""
     try:
-        return time.time() - os.lstat(_answer(folder, name)).st_mtime > STALE_SECONDS
-    except FileNotFoundError:
+        with open(_answer(folder, name), "rb") as file:
+            ended = seconds_of(json.loads(file.read(_LIMIT))["verdict"]["ended"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+    return ended is not None and time.time() - ended > STALE_SECONDS
 
 
 def _write(path: str, content: Mapping[str, Any]) -> None:

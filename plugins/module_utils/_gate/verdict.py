@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
 
@@ -73,6 +73,14 @@ def now_utc() -> str:
 def iso(seconds: float) -> str:
     """Seconds since the epoch as verdicts write them."""
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(text: Any) -> Optional[float]:
+    """Seconds since the epoch of a time as verdicts write it; None where it is none."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
+    except (TypeError, ValueError):
+        return None
 
 
 def digest(*parts: bytes) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -18,17 +19,22 @@ from typing import Any, Callable, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     PASS,
     inconclusive,
     now_utc,
+    seconds_of,
     sentence,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 #: What a look brings from each host: the command's output and nothing, or nothing and what was in the way.
 Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
+
+#: What a pass lacks of the cells that its question demands; the gate itself knows.
+Lacking = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
 #: What the wait must know of each job; the result of the task that started it tells.
 FROM_START = (
@@ -40,6 +46,7 @@ FROM_START = (
     "limit",
     "started",
     "profile",
+    "question",
     "state_dir",
     "boot_id_path",
 )
@@ -48,16 +55,18 @@ _MARK = "gpufleet-look"
 _LIMIT = 4 * 1024 * 1024
 #: A job ends its tool at its own limit; this long it may take to do so and to write its verdict.
 _ENDING_SECONDS = 120.0
+#: No diagnostic takes a week.
+_LONGEST_SECONDS = 604800.0
 #: At first the looks come close together, for gates that take seconds.
 _EARLY_SECONDS = 20.0
 _EARLY_INTERVAL = 2.0
 
 
 def command(node: Mapping[str, Any]) -> str:
-    """Asks for boot id, worker and answer. In this order: a worker that is gone has written all that it ever will."""
+    """Asks for boot id and clock, worker, answer. In this order: a worker that is gone has written all it ever will."""
     answer = shlex.quote(f"{node['state_dir']}/{node['job']}.json")
     return (
-        f"echo {_MARK}; cat {shlex.quote(str(node['boot_id_path']))}; echo {_MARK};"
+        f"echo {_MARK}; cat {shlex.quote(str(node['boot_id_path']))}; date -u +%Y-%m-%dT%H:%M:%SZ; echo {_MARK};"
         f" cat /proc/{int(node['pid'])}/stat 2>/dev/null; echo {_MARK};"
         f" test -e {answer} && head -c {_LIMIT} {answer}; echo; echo {_MARK}"
     )
@@ -67,6 +76,7 @@ def gate_wait(params: Mapping[str, Any], ctx: Context) -> Result:
     """Look at all open nodes until each has a verdict; a late or silent one gets an inconclusive one.
 
     ``params["look"]`` is handed over by the action: only the controller has the hosts' connections.
+    ``params["lacking"]`` is the gate's own.
     """
     watch = _Watch(params, ctx)
     rounds = ((_EARLY_SECONDS, min(_EARLY_INTERVAL, params["interval"])), (float("inf"), params["interval"]))
@@ -84,6 +94,7 @@ class _Watch:
         self._ctx = ctx
         self._gate = str(params["gate"])
         self._ask: Look = params["look"]
+        self._lacking: Lacking = params["lacking"]
         self._timeout: Optional[float] = params.get("timeout")
         self._grace = float(params["grace"])
         self._begun = time.monotonic()
@@ -105,6 +116,10 @@ class _Watch:
         elif node.get("gate") != self._gate or any(not node.get(key) for key in FROM_START):
             missing = [key for key in FROM_START if not node.get(key)] or ["a job of this gate"]
             self._conclude(host, f"no job was started for it: {', '.join(missing)} not told", "no_job")
+        else:
+            wrong = [key for key, fits in _FITS.items() if not fits(node[key])]
+            if wrong:
+                self._conclude(host, f"what it told of its job cannot be: {', '.join(wrong)}", "unreadable")
 
     def _refuse(self, host: str, reason: str) -> None:
         """Another run works on it: this one has no verdict about it."""
@@ -142,34 +157,46 @@ class _Watch:
                 self._conclude(host, told, "unreachable")
             return
         self._heard[host] = now
-        boot, stat, answer = parts[1:4]
+        boot, _line, clock = parts[1].partition("\n")
+        stat, answer = parts[2:4]
         if boot != node["boot_id"]:
             self._conclude(host, "the node was rebooted while its gate ran", "rebooted")
         elif answer:
-            self._read(host, node, answer)
+            self._read(host, node, answer, clock.strip())
         elif not _runs(stat, int(node["pid_start"])):
             self._conclude(host, "the gate's process ended without a verdict: it was killed", "crashed")
         elif now - self._begun >= limit:
             self._conclude(host, f"no verdict within {limit:.0f} s", "late")
 
-    def _read(self, host: str, node: Mapping[str, Any], answer: str) -> None:
-        try:
-            known = json.loads(answer)
-        except ValueError:
-            known = None
-        said = known if isinstance(known, dict) else {}
+    def _read(self, host: str, node: Mapping[str, Any], answer: str, clock: str) -> None:
+        said = _parsed(answer)
         wrong = [key for key in ("gate", "job", "boot_id") if said.get(key) != node[key]]
         problem = f"it tells of another {', '.join(wrong)}" if wrong else ""
-        problem = problem or problem_of(said.get("verdict"), gate=self._gate, profile=node["profile"])
+        verdict = said.get("verdict")
+        problem = problem or problem_of(verdict, gate=self._gate, profile=node["profile"])
+        problem = problem or self._misfit(node, verdict, clock)
         if problem:
             self._conclude(host, f"the file of the verdict is not what the gate writes: {problem}", "unreadable")
         else:
-            self._keep(host, said["verdict"])
+            self._keep(host, dict(verdict or {}))
+
+    def _misfit(self, node: Mapping[str, Any], verdict: Any, clock: str) -> str:
+        """It is a verdict; is it one of this job, and on the question that was asked?"""
+        waited = time.monotonic() - self._begun
+        problem = misdated(
+            verdict,
+            started=node["started"],
+            now=clock,
+            limit=float(node["limit"]) + _ENDING_SECONDS,
+            oldest=STALE_SECONDS + waited + _ENDING_SECONDS,
+        )
+        return problem or (self._lacking(verdict, node["question"]) if verdict["verdict"] == PASS else "")
 
     def _conclude(self, host: str, text: str, id: str) -> None:
         node = self._nodes[host]
-        started = str(node.get("started") or self._since)
-        profile = node.get("profile")
+        # Of what a node told, only what could be so.
+        started = str(node["started"]) if _FITS["started"](node.get("started")) else self._since
+        profile = node["profile"] if _FITS["profile"](node.get("profile")) else None
         self._keep(host, inconclusive(self._gate, text, id=id, started=started, profile=profile))
 
     def _keep(self, host: str, verdict: dict[str, Any]) -> None:
@@ -194,3 +221,46 @@ def _runs(stat: str, started: int) -> bool:
     """Is it the worker itself that lives, and not another process that was given its number?"""
     fields = stat.rpartition(")")[2].split()
     return len(fields) > 19 and fields[0] not in "ZX" and fields[19] == str(started)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """A node's file; empty where it is none. However it was made, it closes its own host and no other."""
+    try:
+        known = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
+
+
+def _word(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"[\x20-\x7e]{1,1000}", value))
+
+
+#: What a job must look like before a command is made of it.
+_FITS: Mapping[str, Callable[[Any], bool]] = {
+    "job": _word,
+    "boot_id": _word,
+    "pid": _whole,
+    "pid_start": _whole,
+    "limit": lambda value: isinstance(value, (int, float)) and 0 < value <= _LONGEST_SECONDS,
+    "started": lambda value: seconds_of(value) is not None,
+    "profile": lambda value: isinstance(value, Mapping) and all(map(_word, value.values())),
+    "question": lambda value: isinstance(value, Mapping),
+    "state_dir": _word,
+    "boot_id_path": _word,
+}

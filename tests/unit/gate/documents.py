@@ -8,10 +8,24 @@ from __future__ import annotations
 import copy
 import json
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import Found
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+    PASS,
+    Check,
+    Sheet,
+    Tool,
+    as_verdict,
+    digest,
+    now_utc,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 GATE_FILES = CHECKOUT / "roles" / "gate" / "files"
@@ -44,6 +58,9 @@ def profile(count: int = 8) -> dict[str, Any]:
         "gpu": {"count": {"value": count, **about}, "device_ids": {"value": ["2330"], **about}},
         "dcgm": {"tests": [{"name": name, "level": level, **about} for name, level in tests]},
     }
+
+
+_OWN = profile
 
 
 def fault(text: str, error_id: int, severity: int = 2, category: int = 10) -> dict[str, Any]:
@@ -104,6 +121,26 @@ def failing(document: dict[str, Any], test: str, gpu: int, *faults: dict[str, An
             if candidate["name"] == test:
                 candidate["test_summary"] = {"status": "Fail", "warnings": list(faults)}
     return changed
+
+
+def claimed(word: str = "pass", *, profile: Mapping[str, str], started: str = "", level: int = 2) -> dict[str, Any]:
+    """A verdict of dcgm_gate with every cell that the profile of this suite demands of DCGM 4."""
+    sheet, wanted = Sheet(), wanted_of(_OWN())
+    for row in required(wanted, wanted_tests(wanted, level, [], (4, 6, 0)), range(wanted.gpu_count), 4):
+        sheet.require(row.id, row.entity)
+        measured = {"device_id": "2330", "gpu_count": wanted.gpu_count, "exit_status": 0}.get(row.id, "pass")
+        sheet.record(Check(row.id, row.entity, PASS, measured, row.wanted))
+    if word != PASS:
+        sheet.record(Check("dcgm.memory", "GPU 3", word, word))
+    tool = Tool("dcgmi", "4.6.0", ["dcgmi", "diag"])
+    return as_verdict(
+        "dcgm_gate", sheet, tool=tool, started=started or now_utc(), evidence=digest(b"raw"), profile=profile
+    )
+
+
+def asked(level: int = 2) -> dict[str, Any]:
+    """The question that ``claimed`` answers."""
+    return question(profile(), level, [])
 
 
 def text(document: Any) -> str:

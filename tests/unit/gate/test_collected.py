@@ -12,30 +12,24 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
     PASS,
-    Check,
-    Sheet,
-    Tool,
-    as_verdict,
     digest,
     inconclusive,
+    now_utc,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
+STARTED = now_utc()
 PROFILE = {"sku": "test-sku", "digest": digest(b"profile")}
 BOOT = "3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51"
 
 
 def passing() -> dict[str, Any]:
-    sheet = Sheet()
-    sheet.require("dcgm.memory", "GPU 0")
-    sheet.record(Check("dcgm.memory", "GPU 0", PASS, "pass", "pass"))
-    tool = Tool("dcgmi", "4.6.0", ["dcgmi", "diag"])
-    return as_verdict(
-        "dcgm_gate", sheet, tool=tool, started="2026-11-20T10:00:00Z", evidence=digest(b"raw"), profile=PROFILE
-    )
+    return made.claimed(profile=PROFILE, started=STARTED)
 
 
 def test_what_a_gate_writes_fits() -> None:
@@ -61,7 +55,7 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a remedy": (lambda verdict: verdict.update(remedy="rma"), "rma"),
     "a remedy that nobody knows": (lambda verdict: verdict.update(remedy="pray"), "remedy"),
     "no digest": (lambda verdict: verdict.update(evidence_digest="sha256:short"), "evidence_digest"),
-    "backwards": (lambda verdict: verdict.update(ended="2026-11-20T09:00:00Z"), "before"),
+    "backwards": (lambda verdict: verdict.update(ended="2026-11-01T09:00:00Z"), "before"),
     "another schema": (lambda verdict: verdict.update(schema=2), "schema"),
 }
 
@@ -80,10 +74,10 @@ def test_what_is_no_mapping_is_no_verdict(verdict: Any) -> None:
 
 
 def node(host: str) -> dict[str, Any]:
-    places = {"state_dir": "/run/gpufleet", "boot_id_path": "/boot_id", "started": "2026-11-20T10:00:00Z"}
+    places = {"state_dir": "/run/gpufleet", "boot_id_path": "/boot_id", "started": STARTED}
     about = {"gate": "dcgm_gate", "job": f"j-{host}", "boot_id": BOOT, "pid": 7, "pid_start": 99, "limit": 60.0}
-    assert set(FROM_START) == {*places, *about, "profile"}
-    return {"host": host, **places, **about, "profile": PROFILE}
+    assert set(FROM_START) == {*places, *about, "profile", "question"}
+    return {"host": host, **places, **about, "profile": PROFILE, "question": made.asked()}
 
 
 def shown(host: str, *, boot: str = BOOT, state: str = "S", start: int = 99, **answer: Any) -> str:
@@ -91,11 +85,19 @@ def shown(host: str, *, boot: str = BOOT, state: str = "S", start: int = 99, **a
     stat = f"7 (py) {state} " + " ".join(["0"] * 18) + f" {start} 0"
     whole = {"schema": 1, "gate": "dcgm_gate", "job": f"j-{host}", "boot_id": BOOT, "verdict": passing(), **answer}
     text = json.dumps(whole) if answer or start == 0 else ""
-    return f"{mark}{boot}\n{mark}{stat}\n{mark}{text}\n{mark}"
+    return f"{mark}{boot}\n{now_utc()}\n{mark}{stat}\n{mark}{text}\n{mark}"
 
 
 def watched(texts: dict[str, tuple[str, str]], **options: Any) -> dict[str, Any]:
-    params = {"gate": "dcgm_gate", "timeout": 0, "interval": 0.01, "grace": 0, "look": lambda nodes: texts, **options}
+    params = {
+        "gate": "dcgm_gate",
+        "timeout": 0,
+        "interval": 0.01,
+        "grace": 0,
+        "lacking": lacking,
+        "look": lambda nodes: texts,
+        **options,
+    }
     params["nodes"] = [node(host) for host in texts]
     result = gate_wait(params, Context())
     assert {event.node: event.data["verdict"] for event in result.events} == {
@@ -136,7 +138,14 @@ def test_each_node_is_judged_by_what_it_showed() -> None:
 
 def test_a_node_without_a_job_is_not_asked() -> None:
     asked: list[Any] = []
-    params = {"gate": "dcgm_gate", "timeout": None, "interval": 1, "grace": 5, "look": lambda nodes: asked.append(1)}
+    params = {
+        "gate": "dcgm_gate",
+        "timeout": None,
+        "interval": 1,
+        "grace": 5,
+        "lacking": lacking,
+        "look": lambda nodes: asked.append(1),
+    }
     params["nodes"] = [{"host": "a"}, {**node("b"), "gate": "another"}, {**node("c"), "refused": "not ours"}]
     result = gate_wait(params, Context())
     assert asked == []

@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import iso
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
@@ -66,8 +67,9 @@ def test_t1_an_answer_of_days_ago_is_run_for_again(params: dict[str, Any], tmp_p
     log = tmp_path / "log"
     begin(params, log)
     await_answer(params)
-    old = time.time() - job.STALE_SECONDS - 60
-    os.utime(answer(params), (old, old))
+    assert begin(params, log)["joined"] is True
+    old = iso(time.time() - job.STALE_SECONDS - 60)
+    answer(params).write_text(json.dumps({"verdict": {"ended": old}}), encoding="utf-8")
     assert begin(params, log)["joined"] is False
     await_answer(params)
     end = time.monotonic() + 30

@@ -73,6 +73,7 @@ def test_v6_without_a_ring_nothing_proves_where_a_log_ends(tmp_path: Path, sourc
         ("[    0.000000] Linux version\n[  500.000000] late\n", "pass"),
         ("[    0.000000] Linux version\n[  499.000000] late\n", "inconclusive"),
         ("[    0.000000] Linux version\n[  700.000000] late\n[    0.000000] Linux version\n", "inconclusive"),
+        ("[    0.000000] Linux version\n[  700.000000] b\n[    0.000000] c\n[  600.000000] d\n", "inconclusive"),
         ("[    0.500000] the first line is gone\n[  700.000000] late\n", "inconclusive"),
         ("[    0.000000] Linux version\nwithout a time\n", "inconclusive"),
     ],

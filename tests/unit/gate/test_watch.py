@@ -15,26 +15,18 @@ from typing import Any, Callable, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
-    Check,
-    Sheet,
-    Tool,
-    as_verdict,
-    digest,
-    now_utc,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
+STARTED = now_utc()
 PROFILE = {"sku": "test-sku", "digest": "sha256:" + "0" * 64}
 
 
 def verdict_of(word: str = "pass", profile: Mapping[str, str] = PROFILE) -> dict[str, Any]:
-    sheet = Sheet()
-    sheet.require("memory", "GPU 0")
-    sheet.record(Check("memory", "GPU 0", word))
-    evidence = digest(b"x")
-    return as_verdict("dcgm_gate", sheet, tool=Tool("t"), started=now_utc(), evidence=evidence, profile=profile)
+    return made.claimed(word, profile=profile, started=STARTED)
 
 
 class Node:
@@ -55,8 +47,9 @@ class Node:
             "pid": self.worker.pid,
             "pid_start": job.process_start(self.worker.pid),
             "limit": 60.0,
-            "started": now_utc(),
+            "started": STARTED,
             "profile": PROFILE,
+            "question": made.asked(),
             "state_dir": str(self.folder),
             "boot_id_path": str(self.boot),
         }
@@ -121,7 +114,7 @@ def wait(
 
     params = {
         "gate": "dcgm_gate", "nodes": [node.told for node in nodes], "timeout": timeout, "interval": 0.05,
-        "grace": grace, "look": look,
+        "grace": grace, "look": look, "lacking": lacking,
     }  # fmt: skip
     result = gate_wait(params, Context(check_mode=check, lifeline=line))
     assert {event.node for event in result.events} == {

@@ -47,6 +47,12 @@ def stresses(params: Mapping[str, Any]) -> bool:
     return int(params.get("level") or 1) > 1
 
 
+def limit_of(params: Mapping[str, Any]) -> float:
+    """Seconds after which the diagnostic is killed."""
+    named = bool(params.get("tests"))
+    return float(params.get("timeout") or options.TIMEOUTS[3 if named else int(params.get("level") or 1)])
+
+
 def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
     """Run the diagnostic and say what it proves."""
     return begin(GATE, params, lambda begun: _look(params, ctx, begun))
@@ -83,7 +89,8 @@ def _started(params: Mapping[str, Any], session: _Session, begun: Begun) -> Resu
             verdict = begun.unmeasured(f"the gate broke: {type(exc).__name__}: {cut(exc, 300)}", "crashed")
         return verdict
 
-    found = job.start(GATE, params, work, limit=session.limit, profile=begun.wanted.reference())
+    profile = begun.wanted.reference()
+    found = job.start(GATE, params, work, limit=session.limit, profile=profile, started=begun.started)
     places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
     return Result(changed=False, data={**found, **places})
 
@@ -98,8 +105,7 @@ class _Session:
         self._names: list[str] = list(params.get("tests") or [])
         self._level = int(params.get("level") or 1)
         self._dcgmi = str(params.get("dcgmi") or "dcgmi")
-        limit = params.get("timeout") or options.TIMEOUTS[3 if self._names else self._level]
-        self.limit = float(limit)
+        self.limit = limit_of(params)
         self._deadline = time.monotonic() + self.limit
         self.version: Optional[options.Version] = None
         self.runs: list[Run] = []

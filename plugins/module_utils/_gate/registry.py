@@ -1,0 +1,14 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the verb that waits for detached gates must know of each of them. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Lacking
+
+#: What a claimed pass lacks of the cells that its question demands, by the gate's name.
+LACKING: Mapping[str, Lacking] = {"dcgm_gate": lacking}

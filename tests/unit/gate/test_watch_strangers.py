@@ -1,0 +1,186 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one node's word can do to the wait for a batch: close that node, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import digest, iso
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+
+PROFILE = {"sku": "test-sku", "digest": digest(b"profile")}
+BOOT = "3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51"
+NOW = time.time()
+STARTED = iso(NOW - 600)
+
+
+def passing() -> dict[str, Any]:
+    return {**made.claimed(profile=PROFILE, started=STARTED), "ended": iso(NOW - 60)}
+
+
+def node(host: str, **more: Any) -> dict[str, Any]:
+    return {
+        "host": host, "gate": "dcgm_gate", "job": "job-1", "boot_id": BOOT, "pid": 7, "pid_start": 99, "limit": 900.0,
+        "started": STARTED, "profile": PROFILE, "question": made.asked(), "state_dir": "/run/gpufleet",
+        "boot_id_path": "/boot_id", **more,
+    }  # fmt: skip
+
+
+def shown(text: str, clock: str = "") -> tuple[str, str]:
+    mark = "gpufleet-look\n"
+    stat = "7 (py) S " + " ".join(["0"] * 18) + " 99 0"
+    return f"{mark}{BOOT}\n{clock or iso(time.time())}\n{mark}{stat}\n{mark}{text}\n{mark}", ""
+
+
+def file_of(verdict: Any) -> str:
+    return json.dumps({"schema": 1, "gate": "dcgm_gate", "job": "job-1", "boot_id": BOOT, "verdict": verdict})
+
+
+def wait(*nodes: dict[str, Any], answers: dict[str, tuple[str, str]], timeout: Optional[float] = 0) -> dict[str, Any]:
+    def look(waiting: Any) -> dict[str, tuple[str, str]]:
+        assert all(command(one) for one in waiting)
+        return {one["host"]: answers[one["host"]] for one in waiting}
+
+    params = {"gate": "dcgm_gate", "timeout": timeout, "interval": 0.01, "grace": 5, "look": look, "nodes": list(nodes)}
+    params["lacking"] = lacking
+    found: dict[str, Any] = gate_wait(params, Context()).data["verdicts"]
+    return found
+
+
+def one(verdict: Any, clock: str = "", **more: Any) -> dict[str, Any]:
+    """What becomes of a node with this file, beside a healthy one."""
+    text = verdict if isinstance(verdict, str) else file_of(verdict)
+    found = wait(
+        node("bad", **more), node("good"), answers={"bad": shown(text, clock), "good": shown(file_of(passing()))}
+    )
+    assert found["good"]["ok"], found["good"]
+    bad: dict[str, Any] = found["bad"]
+    return bad
+
+
+def test_v3_a_pass_that_fills_the_grid_is_taken() -> None:
+    assert one(passing())["ok"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"verdict": ' + "[" * 5000 + "]" * 5000 + "}",
+        file_of(passing()).replace('"measured": "2330"', '"measured": ' + "[" * 500 + "]" * 500),
+        file_of(passing()).replace('"measured": "2330"', '"measured": NaN'),
+        file_of(passing()).replace('"measured": "2330"', '"measured": 1e400'),
+        file_of(passing()).replace('"measured": "2330"', '"measured": "\\ud800"'),
+        file_of(passing()).replace('"measured": "2330"', '"measured": "\\u0000"'),
+        file_of(passing()).replace('"measured": "2330"', '"measured": ' + "9" * 5000),
+        file_of(passing()).replace('"measured": "2330"', '"measured": "' + "x" * 30_000 + '"'),
+        file_of(passing()).replace('"verdict": "pass"', '"verdict": "fail", "verdict": "pass"', 1),
+    ],
+    ids=[
+        "deep",
+        "deep list",
+        "deep cell",
+        "nan",
+        "infinite",
+        "half a character",
+        "nul",
+        "long number",
+        "long",
+        "twice",
+    ],
+)
+def test_v3_a_file_of_one_node_closes_that_node_alone(text: str) -> None:
+    bad = one(text)
+    assert (bad["verdict"], bad["findings"][0]["id"]) == ("inconclusive", "unreadable")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("pid", "x"), ("pid", -1), ("pid", True), ("pid", 1.5), ("pid", [7]), ("pid_start", "x"), ("pid_start", {"a": 1})]
+    + [("limit", "x"), ("limit", float("inf")), ("limit", -1), ("limit", 1e9), ("started", "today"), ("job", ["a"])]
+    + [("job", "a\nb"), ("state_dir", {"a": 1}), ("boot_id", 5), ("profile", "x"), ("question", "x")],
+)
+def test_v3_what_one_node_told_of_its_job_closes_that_node_alone(key: str, value: Any) -> None:
+    bad = one(passing(), **{key: value})
+    assert (bad["verdict"], bad["findings"][0]["id"]) == ("inconclusive", "unreadable")
+
+
+SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "one cell": (lambda verdict: verdict.update(checks=verdict["checks"][:1]), "0 GPUs"),
+    "a cell is gone": (lambda verdict: verdict["checks"].pop(), "required cells"),
+    "a test is gone": (
+        lambda verdict: verdict.update(checks=[row for row in verdict["checks"] if "memory" not in row["id"]]),
+        "dcgm.memory",
+    ),
+    "a GPU is gone": (
+        lambda verdict: verdict.update(checks=[row for row in verdict["checks"] if row["entity"] != "GPU 7"]),
+        "7 GPUs",
+    ),
+    "another GPU": (
+        lambda verdict: [row.update(measured="20b2") for row in verdict["checks"] if row["id"] == "device_id"],
+        "20b2",
+    ),
+    "another count": (
+        lambda verdict: [row.update(measured=9) for row in verdict["checks"] if row["id"] == "gpu_count"],
+        "number of GPUs",
+    ),
+    "another end": (
+        lambda verdict: [row.update(measured=226) for row in verdict["checks"] if row["id"] == "exit_status"],
+        "end of the tool",
+    ),
+    "dated 2001": (
+        lambda verdict: verdict.update(started="2001-01-01T00:00:00Z", ended="2001-01-01T00:10:00Z"),
+        "2001-01-01",
+    ),
+    "of tomorrow": (lambda verdict: verdict.update(ended=iso(time.time() + 3600)), "its job"),
+    "no such day": (lambda verdict: verdict.update(ended="2026-13-41T00:00:00Z"), "ended"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_v3_a_pass_is_held_against_the_grid_and_the_times_of_its_job(name: str) -> None:
+    spoil, words = SPOILT[name]
+    verdict = copy.deepcopy(passing())
+    spoil(verdict)
+    bad = one(verdict)
+    assert (bad["verdict"], bad["findings"][0]["id"]) == ("inconclusive", "unreadable")
+    assert words in bad["reason"]
+
+
+def test_v3_a_pass_of_a_weaker_question_is_none() -> None:
+    assert one(passing(), question=made.asked(level=3))["findings"][0]["id"] == "unreadable"
+    assert one(passing(), question=question(made.profile(), 1, ["diagnostic"]))["findings"][0]["id"] == "unreadable"
+    assert one(passing(), question={"level": 2})["findings"][0]["id"] == "unreadable"
+
+
+def test_v3_a_job_that_ended_long_ago_says_little_of_now() -> None:
+    old = {**passing(), "started": iso(NOW - 83_400), "ended": iso(NOW - 82_800)}
+    bad = one(old, started=iso(NOW - 83_400))
+    assert bad["verdict"] == "inconclusive" and "1380 minutes ago" in bad["reason"]
+    long = {**passing(), "started": iso(NOW - 7200), "ended": iso(NOW - 60)}
+    assert one(long, started=iso(NOW - 7200))["verdict"] == "inconclusive", "longer than its limit"
+    assert one(passing(), clock="yesterday")["verdict"] == "inconclusive"
+    assert one(passing(), clock=iso(NOW - 300))["verdict"] == "inconclusive", "by the node's own clock it is to come"
+
+
+def test_v3_a_failure_needs_no_full_grid() -> None:
+    failing = {**made.claimed("fail", profile=PROFILE, started=STARTED), "ended": iso(NOW - 60)}
+    failing["checks"] = [row for row in failing["checks"] if row["verdict"] == "fail"]
+    assert one(failing)["verdict"] == "fail"
+
+
+@pytest.mark.parametrize("version", ["", "unknown", "3.3.9"])
+def test_v3_a_version_that_nobody_can_read_is_held_to_every_test(version: str) -> None:
+    verdict = passing()
+    verdict["tool"]["version"] = version
+    assert bool(lacking(verdict, made.asked())) == (version == "3.3.9"), "3.x has no test called software"
