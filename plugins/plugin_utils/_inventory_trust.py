@@ -24,6 +24,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import ha
 _SIGNS_OF_A_TEMPLATE = ("{", "#jinja2")
 
 
+#: Of ansible-core's own forms of JSON: {"__ansible_type": ...}, {"__ansible_unsafe": ...}, {"__ansible_vault": ...}.
+_ORDERS = "__ansible"
+
+
 class Lookup(str):
     """A template that this collection itself wrote out of checked parts: a lookup of a secret."""
 
@@ -60,7 +64,11 @@ def _bare(text: str) -> str:
 
 
 def _named(key: Any) -> Any:
-    return harmless(_bare(key)) if isinstance(key, str) else key
+    """A name that ansible-core reads as an order of its own, in what was written down, becomes another one."""
+    if not isinstance(key, str):
+        return key
+    name = harmless(_bare(key))
+    return f"source{name}" if name.startswith(_ORDERS) else name
 
 
 def _each(value: Any, change: Any) -> Any:
