@@ -243,7 +243,10 @@ def test_s3_the_terminal_acts_on_nothing_that_a_node_wrote(progress, verbosity, 
     progress.v2_runner_on_failed(result("gpu002", task, msg=HOSTILE))
     progress.v2_runner_on_failed(result("gpu003", task, results=[{"msg": HOSTILE, "failed": True}]))
     differs = [{"before": HOSTILE, "after": "x"}, {"prepared": HOSTILE}]
-    progress.v2_on_file_diff(result("gpu001", task, diff=differs, changed=True))
+    found = result("gpu001", task, diff=differs)
+    found.result["changed"] = True
+    progress.v2_on_file_diff(found)
+    assert r"\x1b[2J" in lines(progress)[-1]
     failed = {"ok": 0, "changed": 0, "failures": 1, "unreachable": 0}
     progress.v2_playbook_on_stats(Stats(gpu002={**failed}, gpu003={**failed}))
     text = "\n".join(lines(progress))
