@@ -28,6 +28,7 @@ include make/setup.mk
 include make/quality.mk
 include make/tests.mk
 include make/mutants.mk
+include make/fuzz.mk
 include make/release.mk
 -include make/rack.mk
 include make/demo.mk

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 
+#: Set to "long", fuzzers look for as long as they may: `make fuzz`.
+VARIABLE = "GPUFLEET_FUZZ"
 #: Everywhere: no deadline for an example, no complaint that they are slow to make, and what repeats a failure is shown.
 _COMMON: dict[str, Any] = {
     "deadline": None,
@@ -26,4 +29,5 @@ def load(ci: bool) -> None:
     that the change is at fault, and green stays green; there are more of them, and none remembered from elsewhere."""
     settings.register_profile("gpufleet", **_COMMON)
     settings.register_profile("ci", **{**_COMMON, "max_examples": 200, "derandomize": True, "database": None})
-    settings.load_profile("ci" if ci else "gpufleet")
+    settings.register_profile("long", **{**_COMMON, "max_examples": 20_000})
+    settings.load_profile("long" if os.environ.get(VARIABLE) == "long" else "ci" if ci else "gpufleet")

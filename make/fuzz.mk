@@ -1,0 +1,10 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# What make test asks of a few hundred mutations, asked of many thousands. GPUFLEET_RECORDED_DATA adds recorded outputs.
+FUZZERS ?= tests/unit/gate/test_fuzz.py
+.PHONY: fuzz
+fuzz: setup-link fuzz-$(MAIN) ## Mutate gate documents and kernel logs for long (FUZZERS=files)
+fuzz-2.19 fuzz-2.21: fuzz-%: setup-%
+	GPUFLEET_FUZZ=long $(PYTEST) -q -n $(JOBS) $(FUZZERS)
