@@ -9,15 +9,20 @@ Every command of a driver is run here: one that still writes after its worker wa
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn
 
 #: A command of a provisioner that is at work takes seconds.
 TIMEOUT = 60.0
+#: What was killed is gone within this, unless the kernel or its owner does not let it go.
+GRACE = 5.0
 
 
 @dataclass(frozen=True)
@@ -36,29 +41,66 @@ def run(
 
     It has the lock of our turn open as well: when this worker is killed, nobody else writes before the command and
     all that it has begun have ended. To kill it with its worker would leave half a write behind, and what it had
-    begun elsewhere would go on.
+    begun elsewhere would go on. One that does not end in its time is killed, with all that it has begun in its
+    session; since nobody knows what escaped that, it was the last one of this turn.
 
+    :raises NoTurn: where an earlier one of this turn did not end; then nothing was sent.
     :raises Unreachable: where it does not start, or does not end; then nobody knows what it has done.
     """
-    try:
-        done = subprocess.run(  # pylint: disable=ansible-bad-function  # both doors of a verb come here
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
-            pass_fds=driver.kept_open,
+    if driver.unended:
+        raise NoTurn(
+            "nothing was sent: an earlier command of this turn did not end",
+            address=driver.address,
+            wanted="a turn in which each command has ended before the next",
+            do="run again; the next turn comes when that command, and all that it has begun, have ended",
         )
-    except OSError as exc:
-        raise Unreachable(f"the command does not start: {exc}", address=driver.address) from exc
+    process = _started(driver, argv, {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})})
+    try:
+        out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as exc:
         raise Unreachable(
             "the command does not end",
             address=driver.address,
             wanted=f"an answer within {timeout:g} s",
+            seen=_killed(driver, process),
             do="look whether the provisioner is at work on this machine",
         ) from exc
-    return Answer(done.returncode, done.stdout, done.stderr.strip())
+    except BaseException:
+        _killed(driver, process)
+        raise
+    return Answer(process.returncode, out, err.strip())
+
+
+def _started(driver: Driver, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+    """In a session of its own, so that what it begins can be killed with it."""
+    try:
+        return subprocess.Popen(  # pylint: disable=ansible-bad-function  # both doors of a verb come here
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=env,
+            pass_fds=driver.kept_open,
+            start_new_session=True,
+        )
+    except OSError as exc:
+        raise Unreachable(f"the command does not start: {exc}", address=driver.address) from exc
+
+
+def _killed(driver: Driver, process: subprocess.Popen[str]) -> str:
+    """End it with its session as far as we may, and this turn with it; what became of it, in words.
+
+    One that runs as another user, as with sudo, cannot be killed by us: no error may hide that it goes on.
+    """
+    if driver.kept_open:
+        driver.unended += (process,)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=GRACE)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    return "it was killed" if process.poll() is not None else f"process {process.pid} cannot be killed and goes on"

@@ -15,7 +15,7 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``. The verbs then answer with
   ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``.
-* Commands on this machine go through ``command.run``: one that outlives its worker keeps the turn.
+* Commands on this machine go through ``command.run``: one that outlives its worker, or its time, keeps the turn.
 * Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`. They never write.
 * Writing: :meth:`enrol`, :meth:`start` (or :meth:`start_many`), :meth:`annotate`, :meth:`hold`, :meth:`lift`. Each
   asks ``ctx.may_write`` before every single request, and sends nothing on False. Each is called with the right
@@ -30,6 +30,7 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 
 from __future__ import annotations
 
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -203,6 +204,8 @@ class Driver(ABC):
         self.ctx = ctx
         #: Open files that every command of ours must have as well, so that they are not freed before it has ended.
         self.kept_open: tuple[int, ...] = ()
+        #: Commands of this turn that did not end in their time: nothing more is sent in it.
+        self.unended: tuple[subprocess.Popen[str], ...] = ()
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 TIMEOUT = 600.0
 INTERVAL = 0.1
 
+#: Locks of turns that were given up, by the commands that went on and may have closed their own hold on them.
+_KEPT: list[tuple[IO[str], tuple[subprocess.Popen[str], ...]]] = []
+
 
 class NoTurn(Unreachable):
     """Others wrote all the time. Nothing was sent; it may be asked again."""
@@ -34,7 +38,8 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
 
     The lock is a file of this user on this machine: it holds between all workers of a run and between all runs of
     this user here. The kernel frees it when its holder has died and with it every command that it had begun in its
-    turn (:func:`~.command.run`). It does not hold against other users, other controllers, or people who type the
+    turn (:func:`~.command.run`). A command that does not end in its time was the last of its turn, and the next turn
+    comes when it has gone. It does not hold against other users, other controllers, or people who type the
     provisioner's own commands: a driver that is ``serial`` therefore reads back what it wrote as well.
 
     :param hosts: whose leases are taken before the wait, so that no other run works on these nodes meanwhile.
@@ -44,20 +49,39 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
         yield False
         return
     ctx.lifeline.hold(hosts)
-    with private.open_lock(str(_lock_path(driver))) as lock:
+    lock = private.open_lock(str(_lock_path(driver)))
+    try:
         _wait_for(lock, driver, ctx)
         driver.kept_open = (lock.fileno(),)
-        try:
-            yield True
-        finally:
-            driver.kept_open = ()
+        yield True
+    finally:
+        _KEPT.append((lock, driver.unended))
+        driver.kept_open, driver.unended = (), ()
+        _free_ended()
+
+
+def _free_ended() -> None:
+    """Close the locks of those whose commands have ended; what these have begun and left keeps its own hold on them.
+
+    To close is not to unlock: the next turn opens the file anew, and the kernel lets it wait for all that have it.
+    """
+    for kept in list(_KEPT):
+        lock, commands = kept
+        if all(command.poll() is not None for command in commands):
+            _KEPT.remove(kept)
+            lock.close()
+
+
+def _comes(lock: IO[str]) -> bool:
+    _free_ended()
+    return locked(lock)
 
 
 def _wait_for(lock: IO[str], driver: Driver, ctx: Context) -> None:
     """:raises NoTurn: and no :class:`DeadlineExceeded`, which a batch would take for the end of its own time."""
     try:
         ctx.wait(
-            lambda: locked(lock),
+            lambda: _comes(lock),
             bool,
             timeout=TIMEOUT,
             interval=INTERVAL,

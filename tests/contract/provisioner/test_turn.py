@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
@@ -22,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command as commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from calls import Line, deployed, lead, ready, watch_all
@@ -220,3 +222,83 @@ def test_a_command_that_does_not_end_or_start_is_an_outage(tmp_path: Path) -> No
     with pytest.raises(Unreachable, match="end"):
         commands.run(driver, ["sleep", "30"], timeout=0.2)
     assert commands.run(driver, ["sh", "-c", "echo a; echo b >&2; exit 3"]) == commands.Answer(3, "a\n", "b")
+
+
+# -- commands that do not end --------------------------------------------------------------------------------------
+
+#: Writes its name, leaves its session where it is told to, closes what it has open, and writes on until it may end.
+LINGERS = """
+import os, sys, time
+folder, name, how = sys.argv[1:]
+with open(folder + "/" + name, "w", encoding="ascii") as begun:
+    begun.write(str(os.getpid()))
+if how == "away" and os.fork():
+    time.sleep(60)
+if how == "away":
+    os.setsid()
+if how == "closed":
+    os.closerange(3, 256)
+while not os.path.exists(folder + "/end"):
+    time.sleep(0.05)
+"""
+
+
+class Lingering(CommandLineDriver):
+    """A write of it never ends by itself."""
+
+    how = "away"
+
+    def start(self, step: str, node: Any, wanted: Any) -> None:
+        folder = str(Path(self.address).parent)
+        commands.run(self, [sys.executable, "-IS", "-c", LINGERS, folder, wanted.host, self.how], timeout=1)
+
+
+def lingering(folder: Path, how: str) -> Lingering:
+    driver = Lingering({"provisioner_url": str(folder / "command")}, Context())
+    driver.how = how
+    return driver
+
+
+def test_c9_after_a_command_that_does_not_end_nothing_is_sent_in_its_turn(tmp_path: Path) -> None:
+    driver = lingering(tmp_path, "away")
+    batch: Any = [(None, Wanted(host=host)) for host in ("n1", "n2")]
+    try:
+        with turns.turn(driver, driver.ctx):
+            failed = driver.start_many("assign", batch)
+        assert "does not end" in str(failed["n1"]) and "nothing was sent" in str(failed["n2"])
+        assert isinstance(failed["n2"], turns.NoTurn)
+        assert (tmp_path / "n1").exists() and not (tmp_path / "n2").exists()
+        assert not _turn_is_free(driver), "what the command had begun still writes"
+    finally:
+        (tmp_path / "end").touch()
+    wait_until(lambda: _turn_is_free(driver), bool, timeout=30, interval=0.05, wanted="the turn freed by its end")
+
+
+def test_c9_a_command_that_does_not_end_is_killed_with_what_it_has_begun(tmp_path: Path) -> None:
+    driver = lingering(tmp_path, "")
+    with turns.turn(driver, driver.ctx), pytest.raises(Unreachable, match="does not end.*it was killed"):
+        commands.run(driver, ["sh", "-c", "sleep 60 & wait"], timeout=0.3)
+    wait_until(lambda: _turn_is_free(driver), bool, timeout=30, interval=0.05, wanted="nothing that has the turn")
+
+
+def test_c9_a_command_that_may_not_be_killed_keeps_the_turn_and_is_no_failed_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with sudo, which also closes what it was given open."""
+
+    def refused(*_told: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    driver = lingering(tmp_path, "closed")
+    monkeypatch.setattr(commands, "GRACE", 0.2)
+    monkeypatch.setattr("os.kill", refused)
+    monkeypatch.setattr("os.killpg", refused)
+    try:
+        began = time.monotonic()
+        with turns.turn(driver, driver.ctx), pytest.raises(Unreachable, match="does not end.*process [0-9]+ cannot"):
+            driver.start("assign", None, Wanted(host="n1"))
+        assert time.monotonic() - began < 20
+        assert not _turn_is_free(driver), "the command still writes"
+    finally:
+        (tmp_path / "end").touch()
+    wait_until(lambda: _turn_is_free(driver), bool, timeout=30, interval=0.05, wanted="the turn freed by its end")
