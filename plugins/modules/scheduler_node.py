@@ -36,7 +36,7 @@ options:
     description:
       - V(held) keeps new work away; work that runs goes on. It returns at once; wait for the drain with
         M(gpufleet.baremetal.scheduler_wait). A hold of ours that says the same is kept as it is, whichever run took
-        it; where O(why) differs, the reason is replaced.
+        it; where O(why) differs, the reason is replaced. A hold of the kind C(quarantine) stays as it is.
       - V(resumed) lifts a hold of ours, once the node's agent answers its scheduler, then waits until the node is in
         service, and makes sure that it stays there.
       - V(present) only looks.

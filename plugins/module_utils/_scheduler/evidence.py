@@ -4,7 +4,8 @@
 """What the ledger is told of a node's place in its scheduler. PRIVATE to the collection.
 
 The newest such event decides whether a destructive verb may act. So every look at a node is told, also one that
-takes an older permission back; and a node that somebody else drained is never evidence that we may touch it.
+takes an older permission back; and a node that somebody else drained, or that is in quarantine, is never evidence
+that we may touch it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def name_of(view: NodeView, claim: Claim) -> str:
     owner = claim.owner(view)
     if owner == FOREIGN:
         return FOREIGN_HOLD
-    if owner == OURS and view.state == "drained" and not view.work:
+    if owner == OURS and view.state == "drained" and not view.work and not claim.quarantine(view):
         return DRAINED
     return IN_SERVICE if view.in_service else NOT_DRAINED
 

@@ -6,7 +6,8 @@
 By its token (:mod:`.._token`), and by what our own ledger knows of the run in it. A scheduler that overwrites the
 text with a finding of its own takes the token away; then the ledger's record that we took the hold stands for it.
 Each hold of a node is judged by itself, and one that is somebody else's makes the node theirs. A person's keep hold
-is the person's, whichever run of ours wrote it for them: no run lifts it, and it is no evidence.
+is the person's, whichever run of ours wrote it for them: no run lifts it, and it is no evidence. A quarantine hold
+is ours and stays: no run takes it for its own work, nor lifts it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import KEEP, Hold, NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    KEEP,
+    QUARANTINE,
+    Hold,
+    NodeView,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, kind_of, run_of, runs_of
 
 FREE, OURS, SCHEDULER, FOREIGN = "free", "ours", "scheduler", "foreign"
@@ -49,7 +55,7 @@ class Claim:
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
-        if _is_keep(hold) or (hold.overwrites and kind_of(self.token) == KEEP):
+        if KEEP in self._kinds(hold):
             return FOREIGN
         run = run_of(hold.text)
         if run:
@@ -67,6 +73,14 @@ class Claim:
 
     def holds_of(self, view: NodeView, owner: str) -> list[Hold]:
         return [hold for hold in view.holds if self.owner_of(hold) == owner]
+
+    def _kinds(self, hold: Hold) -> set[str]:
+        """By what the scheduler keeps of its kind, by its token, or by the one that it overwrote: any is enough."""
+        return {hold.kind, kind_of(hold.text), kind_of(self.token) if hold.overwrites else ""}
+
+    def quarantine(self, view: NodeView) -> Hold | None:
+        """The quarantine of ours that stands, if one does."""
+        return next((hold for hold in self.holds_of(view, OURS) if QUARANTINE in self._kinds(hold)), None)
 
     def told(self, view: NodeView) -> list[dict[str, str]]:
         """The holds as a result shows them."""
@@ -97,11 +111,6 @@ class Claim:
 
     def _whose(self, foreign: Sequence[Hold]) -> tuple[str, str]:
         """Whose they are in words, and what to do; no holds at all are somebody else's."""
-        if foreign and all(_is_keep(hold) and run_of(hold.text) in self.runs for hold in foreign):
+        if foreign and all(KEEP in self._kinds(hold) and run_of(hold.text) in self.runs for hold in foreign):
             return _A_PERSONS_KEEP
         return _OTHER_SITES if foreign and all(has_form(hold.text) for hold in foreign) else _SOMEBODY_ELSES
-
-
-def _is_keep(hold: Hold) -> bool:
-    """By what the scheduler keeps of its kind, or by its token: either is enough."""
-    return KEEP in (hold.kind, kind_of(hold.text))

@@ -49,6 +49,9 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
     owner = claim.owner(view)
     if owner == FOREIGN:
         return _foreign(view, claim)
+    quarantine = claim.quarantine(view)
+    if quarantine:
+        return Judgement(False, True, f"in quarantine: {quarantine.text}; no run takes it for its work")
     if check_mode and owner != OURS:
         return Judgement(True, True, f"{view.native} now; would be held and then waited for")
     if owner != OURS:

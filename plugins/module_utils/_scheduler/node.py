@@ -12,6 +12,7 @@ from typing import Any, Callable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, NotProven, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    QUARANTINE,
     WORK,
     Hold,
     NodeView,
@@ -110,15 +111,17 @@ def _held(node: _Node) -> Result:
     if owner == FOREIGN:
         raise node.claim.not_ours(before, wanted=f"a hold of ours ({why})")
     ours = node.claim.holds_of(before, OURS)
-    if _is_drain(before) and any(says(hold.text, why) or hold.overwrites for hold in ours):
-        # Taken by this run or an earlier one of ours; or the scheduler's own finding stands where our token stood.
+    kind = QUARANTINE if node.claim.quarantine(before) else WORK
+    if _is_drain(before) and (kind != WORK or any(says(hold.text, why) or hold.overwrites for hold in ours)):
+        # Taken by this run or an earlier one of ours; or the scheduler's own finding stands where our token stood; or a
+        # quarantine, which no other reason of ours replaces.
         return node.result(before, before, _taken(node, ours), wrote=False)
-    token = make_token(str(node.params["run_id"]), why, WORK)
-    if not node.ctx.may_write(node.driver.hold_request(before, token, WORK)):
-        holds = (Hold(token, kind=WORK), *node.claim.holds_of(before, SCHEDULER))
+    token = make_token(str(node.params["run_id"]), why, kind)
+    if not node.ctx.may_write(node.driver.hold_request(before, token, kind)):
+        holds = (Hold(token, kind=kind), *node.claim.holds_of(before, SCHEDULER))
         after = replace(before, state=_expected(before), reason=token, holds=holds)
         return node.result(before, after, [], wrote=True)
-    node.driver.hold(before, token, WORK)
+    node.driver.hold(before, token, kind)
     after = node.ctx.wait(
         node.read,
         lambda view: _is_drain(view) and any(hold.text.startswith(token) for hold in view.holds),
@@ -194,6 +197,7 @@ def _may_resume(node: _Node, view: NodeView) -> None:
         )
     if owner != OURS:
         raise node.claim.not_ours(view, wanted="a hold of ours, to be lifted")
+    _not_in_quarantine(node, view)
     if view.blocks_resume:
         first = view.blocks_resume[0]
         raise Refused(
@@ -203,6 +207,19 @@ def _may_resume(node: _Node, view: NodeView) -> None:
             seen=first.seen,
             do=first.do,
             details={"finding": view.finding, "blocks_resume": [block.reason for block in view.blocks_resume]},
+        )
+
+
+def _not_in_quarantine(node: _Node, view: NodeView) -> None:
+    quarantine = node.claim.quarantine(view)
+    if quarantine:
+        raise Refused(
+            "the node is in quarantine, and no run lifts that",
+            node=node.name,
+            wanted="a hold of a run's own work, to be lifted",
+            seen=f"{view.native}, {quarantine}",
+            do="apply the remedy that its text names, then resume the node in the scheduler itself and run again",
+            details={"reason": quarantine.text, "holds": node.claim.told(view)},
         )
 
 

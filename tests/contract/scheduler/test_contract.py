@@ -176,6 +176,20 @@ def test_a_keep_hold_is_a_persons_and_no_run_lifts_it(keeper: Any) -> None:
     assert keeper.texts(name) == [kept] and keeper.faults.writes == []
 
 
+def test_a_quarantine_hold_is_ours_and_no_run_works_on_it_or_lifts_it(keeper: Any) -> None:
+    name, kept = keeper.names[0], make_token(RUN, "rma board", "quarantine")
+    driver = keeper.open()
+    driver.hold(view(keeper, name), kept, "quarantine")
+    keeper.faults.forget()
+    held = node(keeper, name, "held", known_token=kept)
+    assert not held.changed and held.data["owner"] == "ours" and evidence(held) == "not_drained"
+    with pytest.raises(Refused, match="in quarantine"):
+        node(keeper, name, "resumed", known_token=kept)
+    found = wait(keeper, name)
+    assert not verdict(found, name)["ok"] and evidence(found) == "not_drained"
+    assert keeper.texts(name) == [kept] and keeper.faults.writes == []
+
+
 def test_a_foreign_hold_that_comes_to_ours_makes_the_node_theirs(keeper: Any) -> None:
     name = keeper.names[0]
     node(keeper, name, "held")

@@ -94,6 +94,10 @@ def test_a_foreign_drain_is_no_evidence() -> None:
     assert name_of(view("gpufleet:run9:x"), OURS) == "foreign_hold"
     assert name_of(view(MINE, PERSON), OURS) == "foreign_hold"
     assert name_of(view("gpufleet:run2+keep:for bob"), OURS) == "foreign_hold"
+    assert name_of(view("gpufleet:run2+quarantine:xid79"), OURS) == "not_drained"
+    assert name_of(view(Hold("gpufleet:run2:xid79", kind="quarantine")), OURS) == "not_drained"
+    assert name_of(view(MINE, "gpufleet:run2+quarantine:xid79"), OURS) == "not_drained"
+    assert name_of(view(OVER), hold.Claim("gpufleet:run2+quarantine:xid79", frozenset({"run2"}))) == "not_drained"
     assert name_of(view("gpufleet:run1:x"), OURS) == "drained"
     assert name_of(view("gpufleet:run1:x", state="draining", work=work("7")), OURS) == "not_drained"
     assert name_of(view("gpufleet:run1:x", state="draining", waits_for="COMPLETING"), OURS) == "not_drained"
@@ -138,6 +142,10 @@ def test_judgements_settle_only_what_waiting_cannot_change() -> None:
     assert until_drained(view("NHC"), OURS).settled and not until_drained(view("NHC"), OURS).ok
     assert not until_drained(view("NHC"), OURS, check_mode=True).ok
     assert until_drained(view(state="idle"), OURS, check_mode=True).ok
+    quarantine = view("gpufleet:run1+quarantine:xid79", state="draining", work=work("7"))
+    for check_mode in (True, False):
+        found = until_drained(quarantine, OURS, check_mode=check_mode)
+        assert found.settled and not found.ok and not found.evict and "in quarantine" in found.reason
     silent = NodeView("gpu1", "idle", answers=False)
     assert not until_idle(silent, OURS).settled and not until_idle(silent, OURS).ok
 

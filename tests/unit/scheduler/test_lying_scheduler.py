@@ -10,7 +10,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, NotOurs, NotProven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    DeadlineExceeded,
+    NotOurs,
+    NotProven,
+    Refused,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import node as verb
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
@@ -101,6 +106,35 @@ def test_t1_a_hold_that_somebody_lifted_meanwhile_is_not_lifted_again() -> None:
 def test_t1_a_hold_that_somebody_took_meanwhile_is_left() -> None:
     with pytest.raises(NotOurs):
         call("resumed", drained(TOKEN, answers=False), drained("bad DIMM"))
+    assert Liar.sent == []
+
+
+QUARANTINE = "gpufleet:r1+quarantine:rma board"
+
+
+def test_t1_a_quarantine_is_not_replaced_by_another_reason_of_ours() -> None:
+    result = call("held", drained(QUARANTINE))
+    assert Liar.sent == [] and not result.changed and result.data["reason"] == QUARANTINE
+    assert [event.name for event in result.events] == ["taken", "not_drained"]
+
+
+def test_t1_a_quarantine_that_has_to_be_written_again_is_one_still() -> None:
+    """The node fell down with our text as its reason, which keeps nobody away once it has registered."""
+    down = replace(drained(QUARANTINE), state="down")
+    after = drained("gpufleet:r1+quarantine:reimage")
+    result = call("held", down, after=after)
+    assert Liar.sent == ["hold"] and result.changed and result.data["reason"] == after.reason
+
+
+@pytest.mark.parametrize(
+    "quarantine", [drained(QUARANTINE), replace(drained("x"), holds=(Hold(TOKEN, kind="quarantine"),))]
+)
+def test_t1_a_quarantine_is_lifted_by_no_run(quarantine: NodeView) -> None:
+    with pytest.raises(Refused, match="in quarantine"):
+        call("resumed", quarantine)
+    assert Liar.sent == []
+    with pytest.raises(Refused, match="in quarantine"):
+        call("resumed", drained(TOKEN, answers=False), quarantine)
     assert Liar.sent == []
 
 
