@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import answer, inconclusive, json_digest
@@ -78,9 +78,12 @@ class ActionModule(GateAction):
             "gate": self.NAME,
             "limit": limit_of(params),
             "profile": {"sku": str(sent["sku"]), "digest": json_digest(sent)},
-            "question": question(sent, int(params["level"]), params["tests"] or []),
+            "question": _question(params),
             "events": [],
         }
+
+    def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
+        return lacking(verdict, _question(params))
 
     def _collected(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """This host's verdict as gate_wait wrote it into the ledger; nothing is asked of the node, nothing recorded."""
@@ -106,6 +109,10 @@ class ActionModule(GateAction):
             )
         found: dict[str, Any] = event["data"]
         return found
+
+
+def _question(params: Mapping[str, Any]) -> dict[str, Any]:
+    return question(params["profile"], int(params["level"]), params["tests"] or [])
 
 
 def _started(params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate, lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import KERNEL_LOG_GATE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, seconds_ago
 
@@ -17,6 +18,9 @@ class ActionModule(GateAction):
     TELLS = {"verdict": ("kernel_log_gate",)}
     BESIDE = ("evidence", "window", "evidence_path")
     verb = staticmethod(kernel_log_gate)
+
+    def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
+        return lacking(verdict)
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         prepared = super().prepare(params)

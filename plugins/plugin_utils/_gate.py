@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+    PASS,
     answer,
     inconclusive,
     json_digest,
@@ -96,6 +97,8 @@ class GateAction(VerbAction):
         verdict = {key: result.get(key) for key in KEYS}
         profile = {"digest": json_digest(params["profile"])}
         problem = problem_of(verdict, gate=self.NAME, profile=profile)
+        if not problem and verdict["verdict"] == PASS:
+            problem = self.lacking(params, verdict)
         if problem:
             text = f"what the node answered is no verdict of this gate: {problem}"
             return self._concluded(params, self._without(text, "forged", "retest", params))
@@ -103,6 +106,10 @@ class GateAction(VerbAction):
         ctx = Context(check_mode=bool(self._task.check_mode), diff=bool(self._task.diff))
         ctx.asked = [str(what) for what in result.get("asked") or []]
         return self._concluded(params, answer(verdict, **beside).as_dict(ctx))
+
+    def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
+        """What a claimed pass lacks of the cells that this task asked for; empty where it lacks nothing."""
+        return ""
 
     def _crashed(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """The module said something else than a verdict: it was killed, or could not even start."""

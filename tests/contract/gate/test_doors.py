@@ -259,6 +259,7 @@ def test_the_default_path_is_the_kernels_own(site: Site) -> None:
 
 #: Answers of a machine whose root writes them himself, and the word with which each is turned away.
 PASSED = {"gate": "dcgm_gate", "verdict": "pass", "checks": [], "findings": [], "remedy": "none", "schema": 1}
+CELL = ("id", "entity", "measured", "wanted", "unit", "source")
 FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "a verdict of its neighbour": (
         {**PASSED, "events": [{"kind": "verdict", "name": "dcgm_gate", "node": "gpu002", "data": PASSED}]},
@@ -280,6 +281,18 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "an event without data": ({**PASSED, "events": [{"kind": "verdict"}]}, "an event of another shape"),
     "the word alone": ({"verdict": "pass", "events": []}, "not as it must be"),
     "a pass without a cell": ({**PASSED, "events": []}, "not as it must be"),
+    "a pass with one cell of its own making": (
+        {
+            **PASSED,
+            **dict(zip(("argv", "started", "ended"), ([], "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"))),
+            "checks": [{**dict.fromkeys(CELL, "x"), "verdict": "pass"}],
+            "tool": {"name": "dcgmi", "version": "4.2.3"},
+            "evidence_digest": "sha256:" + "0" * 64,
+            "profile": "THE PROFILE",
+            "events": [],
+        },
+        "it names 0 GPUs",
+    ),
     "variables for the play": (
         {**PASSED, "events": [], "ansible_facts": {"gpufleet_serial": "another"}, "add_host": {"host_name": "new"}},
         "not as it must be",
@@ -288,9 +301,14 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_v2_a_node_writes_nobody_elses_history_and_no_verdict_of_its_own_making(site: Site) -> None:
+    dcgm(site, "honest", made.text(made.dcgm4(["software"])))
+    sent = site.play(LOOK)["honest"]["profile"]
+    del site.hosts["honest"]
+    (site.folder / "ledger.sqlite").unlink()
     for number, (answer, _word) in enumerate(FORGED.values(), 1):
         home = site.host(f"gpu{number:03}")
-        (home / "answer.json").write_text(json.dumps({**answer, "changed": False}), encoding="utf-8")
+        known = {**answer, "profile": sent} if "profile" in answer else answer
+        (home / "answer.json").write_text(json.dumps({**known, "changed": False}), encoding="utf-8")
         forger = made.program(home / "python", f"cat {home}/answer.json")
         site.hosts[f"gpu{number:03}"].update(ansible_python_interpreter=forger, dcgmi="/nonexistent")
     results = site.play(LOOK)

@@ -40,7 +40,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 GATE = "kernel_log_gate"
 NODE = "node"
+#: What each pass has looked at.
+CELLS = ("window", "xid", "sxid", "kernel")
 _SAME_SECONDS = 2.0
+
+
+def lacking(verdict: Mapping[str, Any]) -> str:
+    """The cells that a claimed pass has not; empty where it has all. verdict: one whose shape was checked."""
+    passed = {row["id"] for row in verdict["checks"] if (row["entity"], row["verdict"]) == (NODE, PASS)}
+    gone = [name for name in CELLS if name not in passed]
+    return f"required cells are not in it: {', '.join(gone)}" if gone else ""
 
 
 def kernel_log_gate(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -58,7 +67,7 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     logs = _read(params, start, clock)
     chosen = logs[-1]
     sheet = Sheet()
-    for name in ("window", "xid", "sxid", "kernel"):
+    for name in CELLS:
         sheet.require(name, NODE)
     names = Names({}, {})
     judge(sheet, _found(logs, start, clock, names), names)
