@@ -12,6 +12,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 
 #: States with which another image may begin to run.
 _IMAGING = ("imaging", "wiping")
+#: The verbs that send a provisioner its steps, and the option in which each is told where the node shall come to.
+_SENDS = {"provisioner_node": "state", "provisioner_wait": "until"}
 #: A provisioner told to do one of these writes or removes an image.
 _REPLACES_IMAGE = frozenset({"deployed", "released"})
 
@@ -39,7 +41,7 @@ def _images(event: Mapping[str, Any]) -> bool:
     if event["kind"] == "state":
         return event["name"] in _IMAGING
     options = event["data"].get("options") or {}
-    return event["kind"] == "intent" and event["name"] == "provisioner_node" and options.get("state") in _REPLACES_IMAGE
+    return event["kind"] == "intent" and options.get(_SENDS.get(event["name"])) in _REPLACES_IMAGE
 
 
 def _last(events: Sequence[Mapping[str, Any]], fits: Any) -> Mapping[str, Any] | None:

@@ -22,6 +22,10 @@ def ordered(state: str) -> tuple[str, str, dict[str, Any]]:
     return ("intent", "provisioner_node", {"options": {"state": state}})
 
 
+def sent(until: str) -> tuple[str, str, dict[str, Any]]:
+    return ("intent", "provisioner_wait", {"options": {"until": until}, "write": "PUT provision deploy"})
+
+
 def known(ledger: Ledger, *events: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
     node = ledger.identify("n1", aliases=[("serial", "GF0001")])
     for event in events:
@@ -33,7 +37,9 @@ def verdicts(found: dict[str, Any]) -> list[str]:
     return [event["data"]["verdict"] for event in found["verdicts"]]
 
 
-@pytest.mark.parametrize("begins", [IMAGING, WIPING, ordered("deployed"), ordered("released")])
+@pytest.mark.parametrize(
+    "begins", [IMAGING, WIPING, ordered("deployed"), ordered("released"), sent("deployed"), sent("released")]
+)
 def test_t1_what_was_found_before_the_image_was_replaced_is_not_handed_over(ledger: Ledger, begins: Any) -> None:
     found = known(ledger, IMAGING, PASS, begins)
     assert found["verdicts"] == []
@@ -41,7 +47,9 @@ def test_t1_what_was_found_before_the_image_was_replaced_is_not_handed_over(ledg
     assert verdicts(known(ledger, FAIL)) == ["fail"]
 
 
-@pytest.mark.parametrize("keeps", [ordered("maintenance"), ordered("present"), ("state", "validating", {})])
+@pytest.mark.parametrize(
+    "keeps", [ordered("maintenance"), ordered("present"), sent("available"), ("state", "validating", {})]
+)
 def test_t1_what_replaces_no_image_leaves_the_verdicts(ledger: Ledger, keeps: Any) -> None:
     assert verdicts(known(ledger, IMAGING, PASS, keeps)) == ["pass"]
 
