@@ -22,6 +22,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wa
 
 T = TypeVar("T")
 
+#: What the ledger is told of a node's place in its scheduler: the names of events of the kind evidence. The newest one
+#: lets a destructive write pass where it is one of PERMITS; whatever else it says takes back what stood before.
+PERMITS = (DRAINED, ABSENT) = ("drained", "not_in_scheduler")
+VOIDS = (IN_SERVICE, FOREIGN_HOLD, NOT_DRAINED) = ("in_service", "foreign_hold", "not_drained")
+
 
 class Lifeline:
     """What ties a verb to its run. This one ties to nothing: a module on another machine has no ledger."""

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS
+
 STATES = (
     "discovered",
     "enrolled",
@@ -27,7 +29,6 @@ STATES = (
 )
 #: States that begin work anew each time they are entered: entered twice, they are two events.
 BEGINNINGS = frozenset({"imaging", "wiping"})
-_FREE = ("drained", "not_in_scheduler")
 
 #: What the ledger knows of a node: by kind the newest event, and the newest passport; None where there is none.
 Known = Mapping[str, Any]
@@ -45,14 +46,16 @@ def _held(known: Known, data: Mapping[str, Any], now: float) -> str:
     """Our hold at the scheduler, or that the scheduler does not know the node."""
     hold, seen = known.get("hold"), known.get("evidence")
     taken = hold is not None and hold["name"] == "taken"
-    free = seen is not None and seen["name"] in _FREE
+    free = seen is not None and seen["name"] in PERMITS
     return "" if taken or free else "a hold of ours (scheduler_node with state held)"
 
 
 def _free(known: Known, data: Mapping[str, Any], now: float) -> str:
     """Nothing runs there, by the newest look at the scheduler."""
     seen = known.get("evidence")
-    return "" if seen is not None and seen["name"] in _FREE else "proof that no job runs (scheduler_wait until drained)"
+    return (
+        "" if seen is not None and seen["name"] in PERMITS else "proof that no job runs (scheduler_wait until drained)"
+    )
 
 
 def _passport(known: Known, data: Mapping[str, Any], now: float) -> str:

@@ -29,11 +29,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event, Lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive, wait_until
 
-#: A destructive write needs one of these, not older than EVIDENCE_SECONDS, with nothing of VOIDS after it.
-EVIDENCE = ("drained", "not_in_scheduler")
+#: A destructive write needs evidence that permits it, not older than this when the task first looked at it.
 EVIDENCE_SECONDS = 60.0
 #: A lease that was looked at this short ago is not looked at again.
 _FRESH_SECONDS = 5.0
@@ -87,7 +86,9 @@ class LedgerLifeline(Lifeline):
         self._beside = False
         #: Why nothing may be written any more, where all nodes share one fate.
         self._over: Fenced | None = None
-        self._evidence: dict[str, str] = {}
+        #: The event that proves it for each node: it was fresh when it was first seen, and its age counts no more.
+        self._evidence: dict[str, int] = {}
+        self._forced: set[str] = set()
         self._intended: set[str] = set()
         self._maintained: set[str] = set()
         self._checked = 0.0
@@ -114,7 +115,9 @@ class LedgerLifeline(Lifeline):
             self._maintained.update(unmaintained)
         if destructive:
             self._demand_evidence(names, what)
-        return self._evidence.get(names[0])
+        if names[0] in self._forced:
+            return f"forced:{self._force_reason}"
+        return f"event:{self._evidence[names[0]]}" if names[0] in self._evidence else None
 
     def beat(self) -> None:
         """With a thread that renews beside it, a wait asks no ledger: one that is away for a moment must not end it."""
@@ -204,14 +207,15 @@ class LedgerLifeline(Lifeline):
     def foresee(self, nodes: tuple[str, ...]) -> None:
         """Take the leases now, and remember the evidence that is fresh: from here on the leases keep others away.
 
-        A node without such evidence is refused when its destructive write comes.
+        A node without such evidence is refused when its destructive write comes, and so is one of which the ledger
+        was told otherwise by then.
         """
         self.hold(nodes)
         ids = {self._leases[name].node_id: name for name in nodes if name not in self._evidence}
         latest = self._open().latest(list(ids), "evidence") if ids else {}
         for node_id, event in latest.items():
-            if event is not None and self._problem(event) is None:
-                self._evidence[ids[node_id]] = f"event:{event['id']}"
+            if not _problem(event):
+                self._evidence[ids[node_id]] = event["id"]
 
     def parent_lives(self) -> None:
         """:raises Fenced: where the run's main process was killed and this worker is an orphan."""
@@ -306,23 +310,33 @@ class LedgerLifeline(Lifeline):
             raise lost[0]
 
     def _demand_evidence(self, names: Sequence[str], what: str) -> None:
-        missing = [name for name in names if name not in self._evidence]
-        if not missing:
-            return
+        """Asked for anew at each write: what proved it before may have been taken back since."""
         ledger = self._open()
-        ids = {self._leases[name].node_id: name for name in missing}
-        latest = ledger.latest(list(ids), "evidence")
+        ids = {self._leases[name].node_id: name for name in names if name not in self._forced}
+        latest = ledger.latest(list(ids), "evidence") if ids else {}
         for node_id, name in ids.items():
             event = latest.get(node_id)
-            problem = self._problem(event)
-            if problem is None and event is not None:
-                self._evidence[name] = f"event:{event['id']}"
+            problem = _problem(event)
+            if event is not None and not problem:
+                self._evidence[name] = event["id"]
+            elif self._stands(name, event):
+                continue
             elif self._force_reason:
-                self._evidence[name] = f"forced:{self._force_reason}"
                 note = Event("note", "forced", {"verb": self._verb, "write": what, "reason": self._force_reason})
                 ledger.append(self._holder.run_id, [(node_id, note)], secrets=self._secrets)
+                self._forced.add(name)
             else:
-                raise _evidence_missing(name, what, problem or "")
+                raise _evidence_missing(name, what, problem)
+
+    def _stands(self, name: str, latest: Mapping[str, Any] | None) -> bool:
+        """Does what this task saw fresh still hold? Nothing that came after it may say otherwise."""
+        first = self._evidence.get(name)
+        if first is None or latest is None:
+            return False
+        if latest["id"] == first:
+            return True
+        later = self._open().history(latest["node_id"], since=first, kinds=("evidence",))
+        return all(event["name"] in PERMITS for event in later)
 
     def _demand_maintenance(self, names: Sequence[str], what: str) -> None:
         """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like."""
@@ -345,15 +359,17 @@ class LedgerLifeline(Lifeline):
                 " with state maintenance), or give force_reason, which is recorded",
             )
 
-    def _problem(self, event: Mapping[str, Any] | None) -> str | None:
-        if event is None:
-            return "the ledger has no such event for this node"
-        if event["name"] not in EVIDENCE:
-            return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
-        age = time.time() - event["at"]
-        if age > EVIDENCE_SECONDS or age < -EVIDENCE_SECONDS:
-            return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
-        return None
+
+def _problem(event: Mapping[str, Any] | None) -> str:
+    """Why this event, the newest of its kind, permits no destructive write by itself; empty where it does."""
+    if event is None:
+        return "the ledger has no such event for this node"
+    if event["name"] not in PERMITS:
+        return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
+    age = time.time() - event["at"]
+    if age > EVIDENCE_SECONDS or age < -EVIDENCE_SECONDS:
+        return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
+    return ""
 
 
 def _whose(data: Mapping[str, Any]) -> str:

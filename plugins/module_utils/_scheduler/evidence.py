@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, Claim
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
+    ABSENT,
+    DRAINED,
+    FOREIGN_HOLD,
+    IN_SERVICE,
+    NOT_DRAINED,
+    PERMITS,
+    VOIDS,
+    Event,
+)
 
-DRAINED, ABSENT, IN_SERVICE = "drained", "not_in_scheduler", "in_service"
-#: These two permit nothing, and void what stood before.
-FOREIGN_HOLD, NOT_DRAINED = "foreign_hold", "not_drained"
-#: All of them.
-EVIDENCE = (DRAINED, ABSENT, IN_SERVICE, FOREIGN_HOLD, NOT_DRAINED)
+EVIDENCE = PERMITS + VOIDS
 
 
 def name_of(view: NodeView, claim: Claim) -> str:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Callable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Refusal
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import ABSENT, DRAINED, name_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import name_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, FREE, OURS, Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import ABSENT, DRAINED
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import VOIDS, Event
 
 NAMES = ("n1", "n2", "n3")
 
@@ -129,6 +129,60 @@ def test_t1_what_was_fresh_before_a_wait_counts_after_it(
     assert mine.before_write("wipe", destructive=True, nodes=("n1",)) == first
     with pytest.raises(EvidenceMissing):
         mine.before_write("wipe", destructive=True, nodes=("n2",))
+
+
+@pytest.mark.parametrize("name", VOIDS)
+def test_t1_what_was_taken_back_since_permits_no_second_write(
+    ledger: Ledger, nodes: dict[str, str], line: Line, name: str
+) -> None:
+    first = seen(ledger, nodes, "n1")
+    mine = line()
+    mine.foresee(("n1", "n2"))
+    assert mine.before_write("first", destructive=True, nodes=("n1",)) == first
+    seen(ledger, nodes, "n1", name)
+    with pytest.raises(EvidenceMissing):
+        mine.before_write("second", destructive=True, nodes=("n1",))
+    again = seen(ledger, nodes, "n1")
+    assert mine.before_write("third", destructive=True, nodes=("n1",)) == again
+
+
+def test_t1_a_proof_that_came_after_another_look_is_to_be_fresh_itself(
+    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen(ledger, nodes, "n1")
+    mine = line()
+    mine.foresee(("n1",))
+    seen(ledger, nodes, "n1", "in_service")
+    seen(ledger, nodes, "n1")
+    later = time.time() + 600
+    monkeypatch.setattr(lifeline.time, "time", lambda: later)
+    with pytest.raises(EvidenceMissing, match="s old"):
+        mine.before_write("wipe", destructive=True, nodes=("n1",))
+
+
+def test_t1_who_looks_again_and_sees_the_same_takes_nothing_back(
+    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is never refused for being slow."""
+    first = seen(ledger, nodes, "n1")
+    mine = line()
+    mine.foresee(("n1",))
+    seen(ledger, nodes, "n1", "not_in_scheduler")
+    later = time.time() + 600
+    monkeypatch.setattr(lifeline.time, "time", lambda: later)
+    assert mine.before_write("wipe", destructive=True, nodes=("n1",)) == first
+
+
+def test_t1_a_force_is_told_once_a_node_and_after_what_was_taken_back(
+    ledger: Ledger, nodes: dict[str, str], line: Line
+) -> None:
+    mine = line(force_reason="smoke")
+    first = seen(ledger, nodes, "n1")
+    assert mine.before_write("first", destructive=True, nodes=("n1",)) == first
+    seen(ledger, nodes, "n1", "in_service")
+    for what in ("second", "third"):
+        assert mine.before_write(what, destructive=True, nodes=("n1",)) == "forced:smoke"
+    assert [event["data"]["write"] for event in ledger.history(nodes["n1"], kinds=("note",))] == ["second"]
 
 
 def test_t1_what_was_stale_before_a_wait_does_not_count_after_it(

@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, VOIDS, Context, Event
 
 FORK = multiprocessing.get_context("fork")
 SECRET = "hunter2-of-the-bmc"
@@ -225,7 +225,7 @@ def test_a_batch_is_held_before_its_wait(ledger: Ledger, node: str, run: Callabl
     assert [event["kind"] for event in ledger.history(node)] == ["intent"], "the intent is told with the first write"
 
 
-@pytest.mark.parametrize("name", lifeline.EVIDENCE)
+@pytest.mark.parametrize("name", PERMITS)
 def test_fresh_evidence_allows_a_destructive_write(
     ledger: Ledger, node: str, run: Callable[[], Holder], name: str
 ) -> None:
@@ -233,7 +233,7 @@ def test_fresh_evidence_allows_a_destructive_write(
     assert line(ledger, run(), node).before_write("POST /off", destructive=True) == f"event:{number}"
 
 
-@pytest.mark.parametrize("seen", [[], ["drained", "in_service"], ["drained", "foreign_hold"]])
+@pytest.mark.parametrize("seen", [[], *(["drained", name] for name in (*VOIDS, "of_a_later_release"))])
 def test_without_evidence_nothing_destructive_happens(
     ledger: Ledger, node: str, run: Callable[[], Holder], seen: list[str]
 ) -> None:
