@@ -134,6 +134,8 @@ class Command:
 
 
 def told_to_end(*_told: Any) -> None:
+    """The first one ends the step; another must not come while it is being ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Stopped
 
 

@@ -31,6 +31,7 @@ import step_report as report  # noqa: E402
 from step_report import LOGS, Outcome  # noqa: E402
 
 RUNNER = Path(__file__).resolve().with_name("step_runner.py")
+ENDS = (signal.SIGTERM, signal.SIGINT)
 PROGRESS = "GPUFLEET_TESTS_PROGRESS"
 # A step that hangs must not take the closing table with it.
 LIMIT = os.environ.get("STEP_LIMIT_SECONDS", "2700")
@@ -62,11 +63,24 @@ class Run:
         self.outcomes: list[Outcome] = []
         self.now: dict[str, tuple[str, float, subprocess.Popen[bytes]]] = {}
         self.stopping = threading.Event()
+        self.signals = 0
+        self.heeded = 0
         self.screen = threading.RLock()
 
     def say(self, text: str) -> None:
         with self.screen:
             print(text, flush=True)
+
+    def told_to_end(self, *_told: Any) -> None:
+        """Handles a signal, and raises nothing: a second one would come in the midst of ending what runs."""
+        self.signals += 1
+
+    def heed(self) -> None:
+        """Ends what runs, once for each signal that has come."""
+        while self.heeded < self.signals:
+            self.heeded += 1
+            self.say("interrupted: ending what runs")
+            self.stop()
 
     def stop(self) -> None:
         """Each runner ends what it has started."""
@@ -171,18 +185,17 @@ def outcome_of(step: str, status: int) -> Outcome:
 
 
 def await_all(run: Run, lanes: list[Lane]) -> None:
+    """Wait for all lanes, whatever signals come: the table tells in any case how far the run came."""
+    run.heed()
     for lane in lanes:
         lane.thread.start()
     next_sign = time.monotonic() + SIGN_OF_LIFE
     while any(lane.thread.is_alive() for lane in lanes):
-        try:
-            time.sleep(POLL)
-            if len(lanes) > 1 and time.monotonic() > next_sign:
-                next_sign += SIGN_OF_LIFE
-                run.sign_of_life()
-        except KeyboardInterrupt:
-            run.say("interrupted: ending what runs")
-            run.stop()
+        time.sleep(POLL)
+        run.heed()
+        if len(lanes) > 1 and time.monotonic() > next_sign:
+            next_sign += SIGN_OF_LIFE
+            run.sign_of_life()
 
 
 def words(text: str) -> list[str]:
@@ -199,19 +212,16 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def ended_from_outside(*_told: Any) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> int:
     options = arguments()
     everything = [*options.first, *options.steps, *options.lane]
     LOGS.mkdir(parents=True, exist_ok=True)
     for step in everything:
         report.forget(step)
-    signal.signal(signal.SIGTERM, ended_from_outside)
     started, load = time.monotonic(), os.getloadavg()[0]
     run = Run(options.main, len(everything))
+    for number in ENDS:
+        signal.signal(number, run.told_to_end)
     await_all(run, [Lane(run, "first", options.first, True, [])])
     two = bool(options.lane and options.steps)
     lanes = [Lane(run, "others", options.steps, not two, NICE if two else [])]
@@ -220,6 +230,8 @@ def main() -> int:
     report.print_failures(run.outcomes)
     if run.outcomes:
         report.print_table(run.outcomes, options.pairs, time.monotonic() - started, (load, os.getloadavg()[0]))
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)  # what comes now would only take the exit status away
     complete = len(run.outcomes) == len(everything)
     return 0 if complete and all(outcome.good for outcome in run.outcomes) else 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -178,18 +179,37 @@ def test_what_comes_first_is_done_before_either_lane(steps):
     assert result_of(done, "units-2.21") == "not run", "it needs an environment whose set-up failed"
 
 
+def pid_of_daemon(folder):
+    """As soon as it runs."""
+    end = time.monotonic() + 20
+    while not ((folder / "daemon.pid").exists() and (folder / "daemon.pid").read_text().strip()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return int((folder / "daemon.pid").read_text())
+
+
 @pytest.mark.slow
 def test_a_run_that_is_ended_from_outside_leaves_nothing_and_says_how_far_it_came(steps, tmp_path):
     process = steps.start("setup-2.19", "hangs-with-a-daemon", "units-2.19")
-    end = time.monotonic() + 20
-    while not ((tmp_path / "daemon.pid").exists() and (tmp_path / "daemon.pid").read_text().strip()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    pid = int((tmp_path / "daemon.pid").read_text())
+    pid = pid_of_daemon(tmp_path)
     process.terminate()
     said, _nothing = process.communicate(timeout=30)
     assert process.returncode == 1 and not alive(pid)
     assert "steps: 1 passed, 1 failed" in said and "stopped" in said
+
+
+@pytest.mark.slow
+def test_c10_signals_close_together_end_the_run_as_one_does(steps, tmp_path):
+    process = steps.start("setup-2.19", "hangs-with-a-daemon", "units-2.19")
+    pid = pid_of_daemon(tmp_path)
+    end = time.monotonic() + 1
+    while process.poll() is None and time.monotonic() < end:
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.001)
+    said, _nothing = process.communicate(timeout=30)
+    assert process.returncode == 1 and not alive(pid)
+    assert "interrupted" in said and "steps: 1 passed, 1 failed" in said and "stopped" in said
 
 
 def program(path, text):
