@@ -23,7 +23,7 @@ _BESIDE = ("event", "seconds", "reason")
 class ActionModule(GateAction):
     NAME = "dcgm_gate"
     SPEC = DCGM_GATE
-    TELLS = {"verdict": ("dcgm_gate",)}
+    LOADS = True
     BESIDE = ("evidence", "gpus", "evidence_path")
     RULES = {"mutually_exclusive": [("detached", "collect")]}
     verb = staticmethod(dcgm_gate)

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import Ga
 class ActionModule(GateAction):
     NAME = "kernel_log_gate"
     SPEC = KERNEL_LOG_GATE
-    TELLS = {"verdict": ("kernel_log_gate",)}
+    LOADS = False
     BESIDE = ("evidence", "window", "evidence_path")
     verb = staticmethod(kernel_log_gate)
 

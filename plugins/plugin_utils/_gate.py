@@ -45,11 +45,26 @@ _DEPLOYING = ("deploying", "deployed")
 
 
 class GateAction(VerbAction):
-    """Base of the gates' actions."""
+    """Base of the gates' actions: what each tells of is its own verdict, and each says whether it loads the GPUs."""
 
     NODE_SIDE = True
+    #: Does a run load the GPUs? Then it takes the lease, needs the permit of a destructive write, and is announced.
+    #: On the node nobody could refuse it.
+    LOADS: ClassVar[bool]
     #: What a module's result has beside its verdict.
     BESIDE: ClassVar[tuple[str, ...]] = ("evidence", "evidence_path")
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if not isinstance(getattr(cls, "LOADS", None), bool):
+            raise TypeError(f"the action of {cls.NAME} does not say whether a run LOADS the GPUs: True or False")
+        cls.TELLS = {"verdict": (cls.NAME,)}
+
+    def writes(self, params: Mapping[str, Any]) -> bool:
+        return self.LOADS
+
+    def destructive(self, params: Mapping[str, Any]) -> bool:
+        return self.LOADS
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         self._started = now_utc()

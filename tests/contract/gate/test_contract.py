@@ -10,137 +10,18 @@ node in each way that has fooled a gate somewhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import refusal
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from contract import newcomers
 from contract.gate import case
 from contract.gate.case import Case, Params
+from contract.gate.cases import DCGM, GATES, HEALTHY, dcgm
 
-XID79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
-
-
-# -- DCGM ------------------------------------------------------------------------------------------------------------
-
-HEALTHY = made.dcgm4()
-
-
-def dcgm(output: str, level: int = 2, **how: Any) -> Callable[[Path], Params]:
-    return lambda folder: {
-        "dcgmi": made.dcgmi(folder, output, **how),
-        "level": level,
-        "timeout": 2,
-        "busy_timeout": 0,
-        "profile": made.profile(),
-        "pci_path": made.pci(folder),
-    }
-
-
-def changed(make: Callable[[Path], Params], **options: Any) -> Callable[[Path], Params]:
-    return lambda folder: {**make(folder), **options}
-
-
-def all_skipped() -> str:
-    document = made.dcgm4()
-    for name in made.LEVELS[2]:
-        for gpu in range(8):
-            made.result_of(document, name, gpu)["status"] = "Skip"
-    return made.text(document)
-
-
-DCGM = Case(
-    "dcgm_gate",
-    dcgm_gate,
-    dcgm(made.text(HEALTHY)),
-    {
-        "tool missing": (changed(dcgm(""), dcgmi="/nonexistent/dcgmi"), "inconclusive", "not installed"),
-        "tool hangs": (dcgm("", body="sleep 60"), "inconclusive", "still running after"),
-        "tool hangs after a perfect document": (
-            dcgm("", body=f"cat <<'X'\n{made.text(HEALTHY)}\nX\nsleep 60"),
-            "inconclusive",
-            "still running after",
-        ),
-        "tool killed": (dcgm(made.text(HEALTHY), body="kill -9 $$"), "inconclusive", "signal 9"),
-        "killed while printing": (dcgm(made.text(HEALTHY)[:900], rc=203), "inconclusive", "killed"),
-        "noise": (dcgm("lorem ipsum { dolor\n"), "inconclusive", "no diagnosis"),
-        "nothing": (dcgm(""), "inconclusive", "no diagnosis"),
-        "a flood": (dcgm("", body="exec yes '{'"), "inconclusive", "dcgmi"),
-        "seven of eight": (dcgm(made.text(made.dcgm4(gpus=7))), "fail", "GPU 7 is missing"),
-        "all skipped": (dcgm(all_skipped()), "inconclusive", "says skip"),
-        "exit 0 with a failing entity": (dcgm(made.text(made.failing(HEALTHY, "memory", 2))), "fail", "GPU 2"),
-        "a failing entity": (
-            dcgm(made.text(made.failing(HEALTHY, "memory", 6, made.fault("faulty", 52))), rc=205),
-            "fail",
-            "GPU 6: faulty memory (DCGM 52)",
-        ),
-        "bad exit, good document": (dcgm(made.text(HEALTHY), rc=205), "fail", "although every test passed"),
-        "exit 0, only level 1 was run": (dcgm(made.text(made.dcgm4(["software"]))), "inconclusive", "memory"),
-        "root required": (dcgm("Error: root\n", rc=227), "inconclusive", "root is required"),
-        "busy": (dcgm("", rc=217), "inconclusive", "another diagnostic is running"),
-        "an unknown exit status": (dcgm("", rc=42), "inconclusive", "exit status 42"),
-        "unknown SKU": (changed(dcgm(made.text(HEALTHY)), profile=None), "inconclusive", "profile"),
-        "half a profile": (changed(dcgm(made.text(HEALTHY)), profile={"schema": 1}), "inconclusive", "profile"),
-    },
-)
-
-# -- kernel log ------------------------------------------------------------------------------------------------------
-
-
-def klog(log: str, **options: Any) -> Callable[[Path], Params]:
-    return lambda folder: {**made.machine(folder, log), **options}
-
-
-QUIET = made.kmsg("NVRM: loading NVIDIA UNIX driver", "nvidia-nvswitch0: open")
-
-KERNEL_LOG = Case(
-    "kernel_log_gate",
-    kernel_log_gate,
-    klog(QUIET),
-    {
-        "tool missing": (klog(QUIET, source="journal", journalctl="/nonexistent"), "inconclusive", "missing"),
-        "tool hangs": (
-            lambda folder: {
-                **klog(QUIET, source="journal", timeout=1)(folder),
-                "journalctl": made.program(folder / "journalctl", "sleep 60"),
-            },
-            "inconclusive",
-            "timeout",
-        ),
-        "tool killed": (
-            lambda folder: {
-                **klog(QUIET, source="journal")(folder),
-                "journalctl": made.program(folder / "journalctl", "kill -9 $$"),
-            },
-            "inconclusive",
-            "-9",
-        ),
-        "noise": (klog("lorem ipsum\n"), "inconclusive", "no time"),
-        "nothing": (klog(""), "inconclusive", "empty"),
-        "unreadable": (klog(QUIET, path="/nonexistent/kmsg"), "inconclusive", "cannot be read"),
-        "rotated past the start": (klog(made.kmsg("late", start=500, seq=9)), "inconclusive", "begins 500 s"),
-        "records lost": (klog(made.kmsg("a") + made.kmsg("b", start=9, seq=9)), "inconclusive", "lost records"),
-        "another boot": (klog(made.kmsg("a", step=9000)), "inconclusive", "another boot"),
-        "a GPU off the bus": (klog(made.kmsg(XID79)), "fail", "GPU 0000:9b:00: fallen off the bus (Xid 79)"),
-        "an Xid nobody knows": (klog(made.kmsg(XID79.replace("79", "4711"))), "fail", "Xid 4711"),
-        "a fatal SXid": (
-            klog(made.kmsg("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")),
-            "fail",
-            "SXid 20034",
-        ),
-        "unknown SKU": (klog(QUIET, profile=None), "inconclusive", "profile"),
-        "half a profile": (klog(QUIET, profile={"schema": 1}), "inconclusive", "profile"),
-    },
-)
-
-GATES = [DCGM, KERNEL_LOG, *newcomers.adapters("gate")]
 BREAKS = [pytest.param(gate, name, id=f"{gate.name}: {name}") for gate in GATES for name in gate.broken]
 
 

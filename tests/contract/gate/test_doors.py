@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sqlite3
@@ -15,7 +16,10 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from contract.gate.case import Case
+from contract.gate.cases import GATES
 
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 pytestmark = pytest.mark.skipif(not PLAYBOOK.exists(), reason="ansible-playbook is not installed beside this Python")
@@ -103,6 +107,39 @@ def dcgm(site: Site, name: str, output: str, **variables: Any) -> None:
     how = {key: variables.pop(key) for key in ("rc", "body") if key in variables}
     home = site.host(name, **variables)
     site.hosts[name]["dcgmi"] = made.dcgmi(home, output, **how)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_each_gate_through_its_action_is_recorded_and_one_that_loads_the_gpus_is_permitted_first(
+    site: Site, gate: Case
+) -> None:
+    module = f"gpufleet.baremetal.{gate.name}"
+    for name, reason in (("asking", ""), ("forced", "a test of the test")):
+        home = site.host(name, reason=reason)
+        site.hosts[name]["healthy"] = options = gate.healthy(home)
+    task = {module: {**{key: f"{{{{ healthy.{key} }}}}" for key in options}, "force_reason": "{{ reason }}"}}
+    results = site.play(task)
+    loads = _action(gate).LOADS
+    assert site.verdicts() == ({"forced": "pass"} if loads else {"asking": "pass", "forced": "pass"}), results
+    assert {name for _host, name, _data in site.events()} == {gate.name}
+    assert bool(site.events("intent")) is bool(site.events("outcome")) is loads
+    if loads:
+        assert results["asking"]["error"]["kind"] == "evidence_missing"
+        assert results["forced"]["evidence"] == "forced:a test of the test"
+        dry = site.play(task, "--check")
+        assert {one["findings"][0]["id"] for one in dry.values()} == {"check_mode"}, "a dry run loads no GPU"
+        assert site.verdicts() == {"forced": "pass"}
+
+
+def _action(gate: Case) -> Any:
+    home = f"ansible_collections.gpufleet.baremetal.plugins.action.{gate.name}"
+    return importlib.import_module(home).ActionModule
+
+
+@pytest.mark.parametrize("said", [{}, {"LOADS": None}, {"LOADS": 1}], ids=["nothing", "none", "a number"])
+def test_a_gate_that_does_not_say_whether_it_loads_the_gpus_has_no_action(said: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="acme_gate does not say whether a run LOADS the GPUs"):
+        type("ActionModule", (GateAction,), {"NAME": "acme_gate", "SPEC": {}, **said})
 
 
 LOOK = {"gpufleet.baremetal.dcgm_gate": {"dcgmi": "{{ dcgmi }}", "level": 1}}
