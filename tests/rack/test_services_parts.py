@@ -28,6 +28,8 @@ import supervise
 
 # An address of this machine's own that nobody else uses, and one that it does not have (TEST-NET-1)
 HERE, NOWHERE = "127.90.0.1", "192.0.2.1"
+#: The run that takes a claim here.
+ME = os.getpid()
 KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 
 
@@ -69,20 +71,20 @@ def test_c5_a_listener_on_every_address_is_in_the_way_of_each(address: str) -> N
 
 
 def test_c5_a_claim_ends_with_its_run(tmp_path: Path) -> None:
-    claim.take(tmp_path, [])
-    claim.take(tmp_path, [])  # the same run, once more
+    claim.take(tmp_path, [], ME)
+    claim.take(tmp_path, [], ME)  # the same run, once more
     file = tmp_path / "claim" / claim.HOLDER
     other = subprocess.Popen(["sleep", "60"])
     told = {"pid": other.pid, "start_time": supervise.start_time(other.pid), "boot_id": supervise.boot_id()}
     file.write_text(json.dumps({**told, "since": time.time()}))
     with pytest.raises(claim.Claimed, match=f"process {other.pid}: sleep 60"):
-        claim.take(tmp_path, [])
-    claim.release(tmp_path)
+        claim.take(tmp_path, [], ME)
+    claim.release(tmp_path, ME)
     assert file.exists(), "somebody else's claim was released"
     other.kill()
     other.wait(10)
-    claim.take(tmp_path, [])
-    claim.release(tmp_path)
+    claim.take(tmp_path, [], ME)
+    claim.release(tmp_path, ME)
     assert not file.exists()
 
 
@@ -148,22 +150,22 @@ def test_c5_what_empties_a_rack_goes_on_after_its_run_was_killed_and_nobody_join
     assert emptied.stdout and SlowIronic.asked.wait(30)
     pid = int(emptied.stdout.readline())
     with pytest.raises(claim.Claimed, match=f"process {emptied.pid}: "):
-        claim.take(tmp_path, [])
+        claim.take(tmp_path, [], ME)
     emptied.kill()
     emptied.wait(10)
     assert supervise.start_time(pid), "it goes on"
     with pytest.raises(claim.Claimed, match=rf"still works on .*: process {pid}: .*empty\.py.*Wait for its end"):
-        claim.take(tmp_path, [])
+        claim.take(tmp_path, [], ME)
     with pytest.raises(claim.Claimed, match=f"process {pid}: "), claim.working(tmp_path):
         pass
-    claim.release(tmp_path)  # a release of somebody else's does not help
+    claim.release(tmp_path, ME)  # a release of somebody else's does not help
     with pytest.raises(claim.Claimed):
-        claim.take(tmp_path, [])
+        claim.take(tmp_path, [], ME)
     SlowIronic.go_on.set()
     assert supervise.wait_for_death(pid, 30_000)
     assert len(supervise.remembered(tmp_path / "run")) == 2, "a service that it started lives on, and holds nothing"
-    claim.take(tmp_path, [])
-    claim.release(tmp_path)
+    claim.take(tmp_path, [], ME)
+    claim.release(tmp_path, ME)
 
 
 def test_c5_nothing_empties_a_rack_on_which_another_run_works(tmp_path: Path) -> None:
@@ -182,7 +184,7 @@ def test_c5_nothing_empties_a_rack_on_which_another_run_works(tmp_path: Path) ->
 def test_c5_a_claim_is_not_given_where_a_port_is_taken(bound: tuple[str, socket.socket], tmp_path: Path) -> None:
     protocol, other = bound
     with pytest.raises(claim.Claimed, match="is taken by process"):
-        claim.take(tmp_path, [wanted(protocol, other.getsockname()[1])])
+        claim.take(tmp_path, [wanted(protocol, other.getsockname()[1])], ME)
 
 
 def test_c5_a_log_that_grew_is_set_aside_and_gone_on_with(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ports import command_of, taken
+from ports import command_of, taken, words_of
 from supervise import boot_id, process_stat, start_time
 
 HOLDER = "holder.json"
@@ -35,18 +35,23 @@ class Claimed(Exception):
 
 
 def this_run() -> int:
-    """The run of Ansible that this was called by: of the nearest ancestors of that name the outermost, no worker."""
+    """The run of Ansible that this was called by: of the nearest ancestors of that name the outermost, no worker.
+
+    0 where a person has called it, or its run has ended.
+    """
     pid, found = os.getppid(), 0
     while pid > 1 and (is_ansible(pid) or not found):
         found = pid if is_ansible(pid) else found
         fields = process_stat(pid)
         pid = int(fields[1]) if fields else 0
-    return found or os.getppid()
+    return found
 
 
 def is_ansible(pid: int) -> bool:
-    """Whether it is one of Ansible's commands, called by itself or through its interpreter."""
-    return any(Path(word).name.startswith("ansible") for word in command_of(pid).split()[:2])
+    """Whether it is one of Ansible's commands, called by itself or through its interpreter, wherever that lies."""
+    words = words_of(pid)
+    called = words[:3] if words[1:2] == ["-m"] else words[:2]
+    return any(Path(word).name.startswith("ansible") for word in called)
 
 
 @contextmanager
@@ -119,8 +124,14 @@ def working(rack: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def take(rack: Path, wanted: list[dict[str, Any]]) -> None:
-    run = this_run()
+def take(rack: Path, wanted: list[dict[str, Any]], run: int) -> None:
+    """
+    :raises Claimed: also where no run is there to take it: a claim that nobody's end ends would keep everybody off, and
+        one of whoever stands between this program and its run ends with that at once.
+    """
+    if not run:
+        do = "Use make rack-up, rack-empty or rack-down, or the role in a playbook"
+        raise Claimed(f"No run of Ansible called this, and only a run can claim the rack in {rack}. {do}.")
     with holder_file(rack) as file:
         refuse_another(rack, file, run)
         os.close(worker_lock(rack))
@@ -131,11 +142,11 @@ def take(rack: Path, wanted: list[dict[str, Any]]) -> None:
         raise Claimed("\n".join(trouble))
 
 
-def release(rack: Path) -> None:
+def release(rack: Path, run: int) -> None:
     if not rack.exists():
         return
     with holder_file(rack) as file:
-        if living_holder(file).get("pid") in (None, this_run()):
+        if living_holder(file).get("pid") in (None, run):
             file.unlink(missing_ok=True)
 
 
@@ -158,9 +169,9 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         if asked.verb == "take":
-            take(asked.rack, asked.ports)
+            take(asked.rack, asked.ports, this_run())
         else:
-            release(asked.rack)
+            release(asked.rack, this_run())
     except Claimed as trouble:
         print(trouble, file=sys.stderr)
         return 1

@@ -58,12 +58,18 @@ def _files_of(pid: int) -> set[str]:
     return found
 
 
-def command_of(pid: int) -> str:
+def words_of(pid: int) -> list[str]:
+    """The whole command, word by word; empty where the process has ended."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        return "ended meanwhile"
-    return " ".join(word.decode(errors="replace") for word in words if word)[:120]
+        return []
+    return [word.decode(errors="replace") for word in words if word]
+
+
+def command_of(pid: int) -> str:
+    """For a message; never to be taken apart, since it is cut."""
+    return " ".join(words_of(pid))[:120] or "ended meanwhile"
 
 
 def taken(wanted: dict[str, Any], ours: set[int]) -> Optional[str]:
