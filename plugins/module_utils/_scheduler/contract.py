@@ -134,7 +134,8 @@ class NodeView:
     version: changes with whatever a verb judges by; opaque. native: the scheduler's own words for the state. reason,
     set_by: what it shows to people as the reason, and who wrote it; nothing is judged by them. answers: the node's
     agent is known to be alive, since a boot that the scheduler knows. finding: what the scheduler found wrong with
-    the node. waits_for: what is still under way although no work is left. work: jobs or pods on it.
+    the node. waits_for: what is still under way although no work is left. work: jobs or pods on it. unread: why
+    nothing that is told of this node can be believed, where others of its batch can; the state is ``unknown`` then.
     """
 
     name: str
@@ -150,6 +151,7 @@ class NodeView:
     finding: str = ""
     waits_for: str = ""
     work: tuple[Work, ...] = ()
+    unread: str = ""
 
     @property
     def absent(self) -> bool:

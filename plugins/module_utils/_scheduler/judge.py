@@ -42,6 +42,8 @@ def after_eviction(judgement: Judgement, refusals: Sequence[Refusal]) -> Judgeme
 
 def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:
     """Held by us with nothing on it; or not the scheduler's at all."""
+    if view.unread:
+        return Judgement(False, False, view.unread)
     name = name_of(view, claim)
     if name == ABSENT:
         return Judgement(True, True, "the scheduler does not know it")
@@ -66,6 +68,8 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
 
 def until_idle(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:
     """In service: a node that already got a job again is what we wanted, too. kept: it belongs to a scheduler."""
+    if view.unread:
+        return Judgement(False, False, view.unread)
     if view.absent:
         return Judgement(not kept, True, "the scheduler does not know it" if kept else "it belongs to no scheduler")
     if view.in_service:

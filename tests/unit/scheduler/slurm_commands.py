@@ -58,7 +58,8 @@ def _nodes(world: dict[str, Any], names: list[str], shown_all: bool) -> int:
             status = 1
             continue
         reason = f" Reason={node['reason']} [{node['by']}@2026-11-20T10:40:13]" if node["reason"] else ""
-        print(f"NodeName={name} Arch=x86_64 State={node['state']} BootTime=2026-11-20T10:12:58{reason}")
+        sent = f" OS={node['os']}" if node.get("os") else ""
+        print(f"NodeName={name} Arch=x86_64{sent} State={node['state']} BootTime=2026-11-20T10:12:58{reason}")
     return status
 
 

@@ -122,8 +122,41 @@ def test_a_reason_may_hold_anything(reason: str, comment: str) -> None:
 
 def test_a_forged_reason_forges_nothing() -> None:
     forged = "x [root@2026-01-01T00:00:00] State=IDLE BootTime=None Reason=gpufleet:run1:mine [me@2026-01-01T00:00:00]"
-    record = parse_nodes(line("n1", "MIXED+DRAIN", forged))["n1"]
-    assert record.native == "MIXED+DRAIN" and record.booted and record.reason.startswith("x")
+    with pytest.raises(BadAnswer, match="told twice"):  # what slurmd sends may read the same
+        parse_nodes(line("n1", "MIXED+DRAIN", forged))
+    for half in (forged.replace(" State=IDLE", ""), forged.replace(" BootTime=None", "")):
+        record = parse_nodes(line("n1", "MIXED+DRAIN", half))["n1"]
+        assert record.native == "MIXED+DRAIN" and record.booted and record.reason.startswith("x")
+
+
+FAKE = "State=IDLE+DRAIN BootTime=2026-11-21T00:00:00"
+HELD = "Reason=gpufleet:run1:mine [root@2026-11-20T10:40:13]"
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        # Of another node, and of itself: all fields, and as few of them as would change what is read.
+        f"x {FAKE}\nNodeName=n2 Arch=x {FAKE} {HELD}\nNodeName=n9 y",
+        f"x {FAKE} {HELD}\nNode n2 not found\n",
+        f"x {FAKE} {HELD}\nNode n9 not found\n",
+        f"x {FAKE} {HELD}",
+        f"x {FAKE}",
+        "x State=IDLE",
+        "x BootTime=2026-11-21T00:00:00",
+        f"x BootTime=2026-11-21T00:00:00 {HELD}",
+    ],
+)
+def test_what_a_node_sends_of_itself_is_no_record(system: str) -> None:
+    """slurmd says what its OS is, and scontrol prints that as it is."""
+    text = line("n1", "MIXED") + line("n2", "MIXED+DRAIN", "bob")
+    assert parse_nodes(text, ["n1", "n2"])["n2"].reason == "bob"
+    for name in ("n1", "n2"):
+        whole = line(name, "MIXED").replace("OS=Linux", f"OS={system}")
+        others = line("n2" if name == "n1" else "n1", "MIXED+DRAIN", "bob")
+        for said in (others + whole, whole + others):
+            with pytest.raises(BadAnswer):
+                parse_nodes(said, ["n1", "n2"])
 
 
 def test_absent_nodes_between_others() -> None:

@@ -28,7 +28,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import ABSENT, NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.halves import by_halves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
     is_own_text,
@@ -74,10 +75,8 @@ class Slurm(Scheduler):
     # -- reading -----------------------------------------------------------------------------------------------
 
     def states(self, names: Sequence[str]) -> dict[str, NodeView]:
-        records: dict[str, Record] = {}
-        for block in blocks([check_name(name) for name in names]):
-            records.update(self._records(block))
-        absent = [name for name in names if name not in records]
+        records, spoilt = self._all_records([check_name(name) for name in dict.fromkeys(names)])
+        absent = [name for name in names if name not in records and name not in spoilt]
         if absent:
             self._nothing_hidden(absent)
         reserved = self._reservations() if records else {}
@@ -89,9 +88,22 @@ class Slurm(Scheduler):
         return {
             name: self._view(records[name], jobs.get(name, ()), reserved.get(name, ()))
             if name in records
-            else NodeView(name)
+            else NodeView(name, state="unknown" if name in spoilt else ABSENT, unread=str(spoilt.get(name, "")))
             for name in names
         }
+
+    def _all_records(self, names: Sequence[str]) -> tuple[dict[str, Record], dict[str, BadAnswer]]:
+        """The records, and the names of nodes whose own cannot be read: those spoil nobody else's.
+
+        :raises BadAnswer: where it is all of them.
+        """
+        records: dict[str, Record] = {}
+        spoilt: dict[str, BadAnswer] = {}
+        for block in blocks(names):
+            records.update(by_halves(block, self._records, spoilt))
+        if spoilt and len(spoilt) == len(names):
+            raise next(iter(spoilt.values()))
+        return records, spoilt
 
     def _view(self, record: Record, jobs: Sequence[str], reserved: Sequence[Reservation]) -> NodeView:
         # Who slurmctld writes as is asked only where a reason could be its own.
@@ -101,9 +113,10 @@ class Slurm(Scheduler):
     def _records(self, block: Sequence[str]) -> dict[str, Record]:
         # --all: nodes of hidden partitions are left out without it, and would look absent.
         done = self._command("scontrol", "--all", "-o", "show", "node", ",".join(block))
-        records, unknown = parse_nodes(done.stdout), not_found(done.stdout)
+        unknown = not_found(done.stdout)
         if done.returncode != 0 and not unknown:
             raise self._error(done, f"scontrol show node {block[0]}{', ...' if block[1:] else ''}")
+        records = parse_nodes(done.stdout, block)
         silent = [name for name in block if name not in records and name not in unknown]
         if silent:
             raise BadAnswer(

@@ -9,6 +9,7 @@ The text forms are the same from 22.05 to 26.05; the JSON forms are not, and sco
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,12 +26,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 
 _RECORD = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|^Node \S+ not found|\Z)", re.S | re.M)
 _NOT_FOUND = re.compile(r"^Node (\S+) not found\s*$", re.M)
-# A Reason may hold anything, also what looks like fields; but it stands behind all fields that are read here.
+# A Reason may hold anything, also what looks like fields; but it stands behind all fields that are read here. In front
+# of them stands what slurmd sent (OS), which whoever is root on the node chooses, line breaks and all.
 _STATE = re.compile(r"\sState=(\S+)")
 _BOOTED = re.compile(r"\sBootTime=(\S+)")
 _REASON = re.compile(
     r"\sReason=(?P<text>.*?)\s*\[(?P<by>[^\[\]\s@]*)@(?P<at>\d{4}-\d\d-\d\dT[\d:]+)\]\s*(?=\Z|\s[A-Z]\w+=)", re.S
 )
+_LIAR = "look at scontrol show node of this node alone: its slurmd, or a reason, holds text that reads like a record"
 _NEVER = frozenset({"None", "Unknown", "N/A", "(null)", ""})
 
 
@@ -127,13 +130,17 @@ class Record:
         return "allocated" if word == "idle" and (work or "COMPLETING" in self.state.flags) else word
 
 
-def parse_nodes(text: str) -> dict[str, Record]:
-    """The records in what ``scontrol -o show node`` printed."""
+def parse_nodes(text: str, asked: Collection[str] | None = None) -> dict[str, Record]:
+    """The records in what ``scontrol -o show node`` printed.
+
+    :param asked: the names that it was asked for, where only those may stand in it.
+    :raises BadAnswer: also for a name that was not asked for or is told twice, and for fields that are: one node's
+        record holds text of its own making, which may read like another record.
+    """
+    _no_other(text, asked)
     records = {}
     for name, body in _RECORD.findall(text):
-        state, booted = _STATE.search(body), _BOOTED.search(body)
-        if not state or not booted:
-            raise BadAnswer("a node without State or BootTime", node=name, seen=cut(body, 200))
+        state, booted = _fields(name, body)
         reason = _REASON.search(body, booted.end())
         records[name] = Record(
             name=name,
@@ -145,6 +152,27 @@ def parse_nodes(text: str) -> dict[str, Record]:
             booted="" if booted[1] in _NEVER else booted[1],
         )
     return records
+
+
+def _no_other(text: str, asked: Collection[str] | None) -> None:
+    """Each name once, found or not found, and no other name."""
+    told = Counter([name for name, _body in _RECORD.findall(text)] + _NOT_FOUND.findall(text))
+    for name, times in told.items():
+        if times > 1 or (asked is not None and name not in asked):
+            what = "a node that is told twice" if times > 1 else "a node that was not asked for"
+            raise BadAnswer(what, node=name, seen=cut(text, 300), do=_LIAR)
+
+
+def _fields(name: str, body: str) -> tuple[re.Match[str], re.Match[str]]:
+    """State and BootTime, told once before the reason, and not both of them again in or behind it."""
+    states, boots = list(_STATE.finditer(body)), list(_BOOTED.finditer(body))
+    if not states or not boots:
+        raise BadAnswer("a node without State or BootTime", node=name, seen=cut(body, 200))
+    state, booted = states[0], boots[0]
+    again = bool(states[1:]) and (bool(boots[1:]) or states[1].start() < booted.start())
+    if again or booted.start() < state.start():
+        raise BadAnswer("a node whose State or BootTime is told twice", node=name, seen=cut(body, 300), do=_LIAR)
+    return state, booted
 
 
 def _reason_text(found: re.Match[str] | None, body: str, start: int) -> str:

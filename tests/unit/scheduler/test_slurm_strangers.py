@@ -1,0 +1,61 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node whose slurmd sends text that reads like records: it decides nothing of another, and stops no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import name_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import until_drained, until_idle
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
+from unit.scheduler.slurm_commands import install
+
+TOKEN = "gpufleet:run1:reimage"
+CLAIM = Claim(TOKEN, frozenset({"run1"}))
+FREE = {"state": "IDLE", "reason": "", "by": ""}
+PERSONS = {"state": "IDLE+DRAIN", "reason": "fan broken, leave it", "by": "alice"}
+FORGED = "Linux State=IDLE BootTime=2026-11-20T10:12:58\nNodeName=n1 State=IDLE+DRAIN BootTime=2026-11-20T10:12:58"
+FORGED += f" Reason={TOKEN} [root@2026-11-20T10:40:13]\nNodeName=n9"
+World = Callable[..., Path]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    return lambda **given: install(tmp_path, **given)
+
+
+def liar(**more: Any) -> dict[str, Any]:
+    return {**FREE, "os": FORGED, **more}
+
+
+def test_a_node_that_sends_another_nodes_record_decides_nothing_and_stops_nobody(world: World) -> None:
+    nodes = {"n0": FREE, "n1": PERSONS, "n2": liar(), **{f"n1{number}": FREE for number in range(6)}}
+    world(nodes=nodes)
+    views = Slurm({}).states([*nodes, "n1"])
+    assert views["n1"].reason == PERSONS["reason"] and CLAIM.owner(views["n1"]) == "foreign"
+    lied = views["n2"]
+    assert (lied.state, lied.in_service, lied.absent) == ("unknown", False, False) and "n2" in lied.unread + lied.name
+    for judge in (until_drained, until_idle):
+        found = judge(lied, CLAIM)
+        assert not found.ok and not found.settled and not found.evict and found.reason == lied.unread
+    assert name_of(lied, CLAIM) == "not_drained"
+    assert all(view.in_service for name, view in views.items() if name not in ("n1", "n2"))
+
+
+def test_such_a_node_alone_and_many_of_them_are_an_error(world: World) -> None:
+    file = world(nodes={f"n{number}": liar() if number else FREE for number in range(24)})
+    with pytest.raises(BadAnswer):
+        Slurm({}).states(["n2"])
+    with pytest.raises(BadAnswer):
+        Slurm({}).states([f"n{number}" for number in range(24)])
+    assert len(json.loads(file.read_text())["calls"]) < 45
