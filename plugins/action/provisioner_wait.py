@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
@@ -19,8 +19,8 @@ class ActionModule(BatchAction):
 
     NAME = "provisioner_wait"
     SPEC = WAIT_SPEC
-    CONNECTION = of_each_host(names.OPTION, names.OPTIONS)
-    HOST_VARS = {name: f"gpufleet_{name}" for name in (*CONNECTION, "provisioner_id", "image", "boot_mac", "serial")}
+    PORT: ClassVar[ModuleType | None] = names
+    HOST_VARS = {name: f"gpufleet_{name}" for name in ("provisioner_id", "image", "boot_mac", "serial")}
     FROM_AFTER = ("deploy_id",)
     verb = staticmethod(watch)
 

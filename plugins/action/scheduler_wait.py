@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
@@ -23,19 +23,15 @@ class ActionModule(BatchAction):
     NEEDS_IDENTITY = True
     SPEC = WAIT
     TELLS = {"evidence": EVIDENCE}
-    CONNECTION = of_each_host(names.OPTION, names.OPTIONS)
-    HOST_VARS = {name: f"gpufleet_{name}" for name in (*CONNECTION, "scheduler_node")}
+    PORT: ClassVar[ModuleType | None] = names
+    HOST_VARS = {"scheduler_node": "gpufleet_scheduler_node"}
     verb = staticmethod(scheduler_wait)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return False
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
-        given = bool(params.get("nodes"))
         params = super().prepare(params)
-        # What the task itself says is meant for all; what was filled in came from the first host's variables.
-        said = {name: params[name] for name in self.CONNECTION if self._task.args.get(name)}
         known = holds(self.ledger(), self.ids)
-        own: dict[str, Any] = {} if given else said
-        params["nodes"] = [{**known.get(node["host"], {}), **node, **own} for node in params["nodes"]]
+        params["nodes"] = [{**known.get(node["host"], {}), **node} for node in params["nodes"]]
         return params

@@ -22,6 +22,8 @@ options:
     description:
       - The nodes to watch, each with C(host) and what the verb must know of it.
       - The action fills it from the host variables of the live hosts of the batch.
+      - Each host has the connection that its own variables name; what it lacks is not taken from the host that runs the
+        task. What the task or the play says is meant for all hosts.
     type: list
     elements: dict
 """

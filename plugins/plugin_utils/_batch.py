@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 from ansible import constants as C
@@ -26,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch_hosts import Hosts
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
 
@@ -38,14 +40,31 @@ class BatchAction(VerbAction):
     NEEDS_IDENTITY: ClassVar[bool] = False
     #: What the verb needs to know of each host: key in the node's dict, by the host variable that fills it.
     HOST_VARS: Mapping[str, str] = {}
-
+    #: The names of its port, whose connection each host has for itself; None where it has none.
+    PORT: ClassVar[ModuleType | None] = None
     #: What the verb also needs, out of the registered result that the option ``after`` names.
     FROM_AFTER: Sequence[str] = ()
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
-        nodes = [dict(node) for node in params.get("nodes") or map(self._node, self.batch())]
+        nodes = [self._connected(node) for node in params.get("nodes") or map(self._node, self.batch())]
         self.ids = self._leased(nodes)
         return {**params, "nodes": nodes}
+
+    @functools.cached_property
+    def _hosts(self) -> Hosts:
+        return Hosts(self._host, self._task.args, self._params, self._vars.get("hostvars") or {}, self.host_var)
+
+    def _connected(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """A host of the inventory with its own connection, whole: what it lacks is not to be had from its neighbour."""
+        host = str(node.get("host") or "")
+        if host not in self._hosts:
+            return dict(node)  # named by the task, which speaks for it
+        try:
+            whole = {**node, **self._hosts.connection(host, node, self.PORT)} if self.PORT else dict(node)
+            refused = self._hosts.refusal(host, whole, self.PORT)
+        except ConfigError as exc:
+            return {**node, "refused": str(exc)}
+        return {**whole, **({"refused": refused} if refused else {})}
 
     def _leased(self, nodes: Sequence[dict[str, Any]]) -> dict[str, str]:
         """Take the leases of the batch before its long wait; the ledger's ids of its hosts.
@@ -54,11 +73,10 @@ class BatchAction(VerbAction):
         and is none of this call's.
         """
         ids = {}
-        inventory = self._vars.get("hostvars") or {}
         create = self.NEEDS_IDENTITY and not self._task.check_mode
         for host, node in ((str(node.get("host") or ""), node) for node in nodes):
-            if host not in inventory:
-                continue  # named by the task, and no host of this play
+            if host not in self._hosts or node.get("refused"):
+                continue  # named by the task, and no host of this play; or none of this call's
             try:
                 ids[host] = self.node_id(host, create=create)
             except ConfigError as exc:

@@ -113,6 +113,7 @@ class VerbAction(ActionBase):
         self._host = str(self._vars.get("inventory_hostname", "localhost"))
         self._ledger: Ledger | None = None
         self._ids: dict[str, str] = {}
+        self._others: dict[str, Any] = {}
         self._intended = ""
         self._secrets: frozenset[str] = frozenset()
         result: dict[str, Any]
@@ -209,7 +210,9 @@ class VerbAction(ActionBase):
     def host_var(self, name: str, host: str = "") -> Any:
         """A variable of this host, or of another one of the play, templated; None where it is not set."""
         if host and host != self._host:
-            return self._vars["hostvars"][host].get(name)
+            if host not in self._others:  # each look there gathers all its variables anew
+                self._others[host] = self._vars["hostvars"][host]
+            return self._others[host].get(name)
         value = self._vars.get(name)
         return None if value is None else self._templar.template(value)
 

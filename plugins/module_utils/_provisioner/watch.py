@@ -83,8 +83,9 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
 def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
     """The connection must be the same for all hosts of one call, since one asks for all of them."""
     for key in of_each_host(names.OPTION, names.OPTIONS):
-        own, asked = (value_of(given, key, names.OPTIONS) for given in (item, params))
-        if own and asked and own != asked:
+        own, asked = (str(value_of(given, key, names.OPTIONS)) for given in (item, params))
+        if key in item and own != asked:  # empty is another place, too
+            own, asked = own or "not set", asked or "where it is not set"
             return f"its {key} is {own}, and this batch asks {asked}: watch them in separate plays"
     return ""
 

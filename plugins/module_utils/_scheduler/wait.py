@@ -44,13 +44,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 
 def _connection(node: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Driver and options of one host: its own, else those of the task.
+    """Driver and options of one host: its own where it names them, be they empty, else those of the task.
 
     The task's secrets were given for the task's scheduler: a host of another one is not let in with them.
     """
     known = of_each_host(names.OPTION, names.OPTIONS)
     asked = {name: value_of(params, name, names.OPTIONS) for name in known}
-    own = {name: value_of(node, name, names.OPTIONS) or asked[name] for name in known}
+    own = {name: value_of(node, name, names.OPTIONS) if name in node else asked[name] for name in known}
     secrets = {name: params.get(name) or "" for name in names.OPTIONS if name not in known and own == asked}
     return {**own, **secrets}
 

@@ -163,6 +163,26 @@ def test_a_host_that_nothing_identifies_is_refused_alone(site: Site) -> None:
     assert verdicts["gpu001"]["ok"] and "which machine this is" in verdicts["gpu002"]["reason"]
 
 
+def test_a_host_without_a_scheduler_is_refused_beside_one_that_has_its_own(site: Site) -> None:
+    inventory = yaml.safe_load((site.folder / "hosts.yml").read_text())
+    shared, hosts = inventory["all"]["vars"], inventory["all"]["hosts"]
+    own = {name: shared.pop(name) for name in ("gpufleet_scheduler", "gpufleet_scheduler_conf")}
+    hosts["gpu001"].update(own, gpufleet_scheduler="none")
+    (site.folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    verdicts = site.play(WAIT, limit="gpu001,gpu002")[-1]["result"]["verdicts"]
+    assert verdicts["gpu001"]["ok"] and "gpufleet_scheduler" in verdicts["gpu002"]["reason"]
+    assert [(node, name) for node, name, data in site.events("evidence")] == [("gpu001", "not_in_scheduler")]
+
+
+def test_what_the_play_says_is_for_each_host_of_the_batch(site: Site) -> None:
+    inventory = yaml.safe_load((site.folder / "hosts.yml").read_text())
+    shared = inventory["all"]["vars"]
+    of_play = {name: shared.pop(name) for name in ("gpufleet_scheduler_conf", "gpufleet_ledger_url")}
+    (site.folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    results = site.play({**HOLD, "vars": of_play}, {**WAIT, "vars": of_play}, limit="gpu001,gpu002")
+    assert all(verdict["ok"] for verdict in results[-1]["result"]["verdicts"].values())
+
+
 def test_check_mode_writes_nothing_anywhere(site: Site, slurm: Any) -> None:
     before = slurm.show("gpu001")
     result = site.play(HOLD, check=True)[0]["result"]

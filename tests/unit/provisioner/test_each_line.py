@@ -244,10 +244,13 @@ _TOLD = ("provisioner", "provisioner_url", "provisioner_username", "provisioner_
 
 
 @pytest.mark.parametrize("key", _TOLD)
-def test_t1_a_node_of_another_provisioner_is_not_watched_here(key: str) -> None:
+@pytest.mark.parametrize(("own", "asked"), [("another", "memory"), ("", "memory"), ("another", "")])
+def test_t1_a_node_of_another_provisioner_is_not_watched_here(key: str, own: str, asked: str) -> None:
+    """A connection that is empty here and not there is another one, too."""
     Memory.seen = {"n1": [at("active")]}
-    found = wait(nodes=[{"host": "n1", key: "another"}], **dict.fromkeys(_TOLD, "memory"))
-    assert not found.data["verdicts"]["n1"]["ok"] and "another" in found.data["verdicts"]["n1"]["reason"]
+    told = {**dict.fromkeys(_TOLD, "memory"), **({key: asked} if key != "provisioner" else {})}
+    found = wait(nodes=[{"host": "n1", key: own}], **told).data["verdicts"]["n1"]
+    assert not found["ok"] and f"its {key} is {own or 'not set'}" in found["reason"]
 
 
 @pytest.mark.parametrize("native", ["new", "going", "active"])

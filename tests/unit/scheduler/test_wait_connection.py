@@ -58,3 +58,19 @@ def test_a_host_of_another_scheduler_is_asked_there_and_without_the_secret_of_th
 def test_a_path_of_a_host_is_read_as_the_module_reads_its_own() -> None:
     (found,) = opened({"scheduler_conf": "~/slurm.conf"})
     assert found["scheduler_conf"] == str(Path.home() / "slurm.conf")
+
+
+def test_what_is_known_to_be_empty_of_a_host_is_not_the_tasks() -> None:
+    assert opened({"scheduler_conf": "", "scheduler_url": ""}) == [
+        {"scheduler_conf": "", "scheduler_url": "", "scheduler_jwt": ""}
+    ]
+
+
+def test_a_host_that_names_no_scheduler_is_refused_alone() -> None:
+    waiting = {"until": "drained", "timeout": 1, "interval": 0.1, "completing_timeout": 1}
+    nodes = [{"host": "aaa"}, {"host": "zzz", "scheduler": ""}]
+    result = scheduler_wait({"scheduler": "noting", **TASK, **waiting, "nodes": nodes}, Context())
+    verdicts = result.data["verdicts"]
+    assert verdicts["aaa"]["ok"] and not verdicts["zzz"]["ok"]
+    assert "gpufleet_scheduler" in verdicts["zzz"]["reason"]
+    assert [event.node for event in result.events] == ["aaa"], "and no evidence permits a write to it"
