@@ -274,6 +274,8 @@ _NAMES = ("fleet.yml", "fleet.yaml")
 #: The provisioners' clients name their own options; here they are options of a source.
 _OPTION = re.compile(r"\b(?:gpufleet_)?provisioner_(url|username|password|api_key|ca_path|cloud)\b")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+#: Names that mean something else to ansible-core: all hosts, and the controller, to which tasks are delegated.
+_MEANT_OTHERWISE = re.compile(r"all|ungrouped|localhost(\..*)?|127(\.\d+){1,3}|ip6-localhost|ip6-loopback", re.I)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -359,17 +361,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Like any inventory's cache: asked for by the option, refused by --flush-cache, ended by its timeout."""
         if not self.get_option("cache"):
             return list(read())
-        # Answers of before control variables were asked for by name are no answer to this.
-        public = {"": 2, **{key: value for key, value in options.items() if key not in SECRETS}}
+        # Answers of before control variables were asked for by name, or kept as structures, are no answer to this.
+        public = {"": 3, **{key: value for key, value in options.items() if key not in SECRETS}}
         digest = hashlib.sha256(json.dumps(public, sort_keys=True, default=str).encode()).hexdigest()[:16]
         key = f"{self.get_cache_key(path)}_{digest}"
         if cache:
             try:
-                return [Record.from_dict(item) for item in self._cache[key]]
+                return [Record.from_dict(item) for item in json.loads(self._cache[key])]
             except KeyError:
                 pass
         records: list[Record] = read()
-        self._cache[key] = [record.as_dict() for record in records]
+        # As one text: ansible-core makes of a structure in its cache what words in it ask for, a trusted template too.
+        self._cache[key] = json.dumps([record.as_dict() for record in records])
         return records
 
     # -- choosing ----------------------------------------------------------------------------------------------
@@ -397,7 +400,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 if "undefined" in str(exc).lower():
                     continue  # this machine lacks it; the next expression may do
                 raise ConfigError(f"the expression {expression} in hostnames fails: {exc}", node=machine.where) from exc
-            if name and not _HOST_NAME.match(name):
+            if name and (not _HOST_NAME.match(name) or _MEANT_OTHERWISE.fullmatch(name)):
                 raise ConfigError(f"{name!r} cannot be the name of a host", node=machine.where)
             if name:
                 return name
