@@ -59,9 +59,9 @@ class Ledger(Connection):
         known = [(kind, normal(kind, value)) for kind, value in aliases if value]
         chosen, missing = self._owner(name, node_id, known)
         # An id out of the inventory may be one that this ledger has never seen.
-        settled = chosen and not missing and (chosen != node_id or self._exists(node_id))
-        if settled or not create:
-            return chosen or ""
+        seen = bool(chosen) and (chosen != node_id or self._exists(node_id))
+        if not create or (seen and not missing):
+            return (chosen or "") if seen else ""
         with self.transaction() as conn:
             if self.dialect == "postgresql":
                 conn.execute(sa.text("SELECT pg_advisory_xact_lock(20863)"))

@@ -6,7 +6,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, make_token, run_of, runs_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
+    has_form,
+    known_runs,
+    make_token,
+    run_of,
+    runs_of,
+)
 
 
 @pytest.mark.parametrize("why", ["a\nb", "a\r\nb", "a\x1b[31mb", "a\x00b", "a\tb", "a\x7fb"])
@@ -23,3 +29,8 @@ def test_t1_a_run_is_known_again_by_its_token(run: str) -> None:
 @pytest.mark.parametrize("text", ["see gpufleet:r1:work", " gpufleet:r1:work", "GPUFLEET:r1:work", "gpufleet"])
 def test_t1_a_token_stands_at_the_beginning(text: str) -> None:
     assert not has_form(text) and run_of(text) == ""
+
+
+def test_t1_a_ledger_that_knows_no_run_is_not_the_same_as_no_ledger() -> None:
+    assert known_runs({"known_runs": []}) == frozenset()
+    assert known_runs({"known_runs": None}) is None and known_runs({}) is None

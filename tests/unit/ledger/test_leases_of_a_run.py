@@ -1,0 +1,71 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the leases of a run live: renewed in time, taken in one order, not held again once lost, and by one process."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import LeaseLost
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start, this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
+
+
+@pytest.fixture
+def ids(ledger: Ledger) -> dict[str, str]:
+    return {host: ledger.identify(host, aliases=[("serial", f"SN-{host}")]) for host in HOSTS}
+
+
+def line(ledger: Ledger, ids: dict[str, str], holder: Holder) -> LedgerLifeline:
+    return LedgerLifeline(
+        lambda: ledger, holder, verb="node_wait", intent={}, identify=ids.__getitem__, default_node=HOSTS[0], batch=True
+    )
+
+
+def test_t1_a_lease_outlives_two_renewals_that_did_not_come() -> None:
+    """Of the values that ship: one turn that is late and one that failed end no lease."""
+    assert 3 * lifeline._RENEW_SECONDS <= lease.LEASE_SECONDS
+    assert lifeline._FRESH_SECONDS < lifeline._RENEW_SECONDS
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_t1_leases_are_taken_in_one_order_whatever_the_order_of_the_hosts(
+    ledger: Ledger, ids: dict[str, str], ascending: bool
+) -> None:
+    """Two batches that take the same nodes the other way round would wait for each other for ever."""
+    named = sorted(HOSTS, key=ids.__getitem__, reverse=not ascending)
+    line(ledger, ids, this_run(os.getpid())).hold_each(named)
+    taken = [row["node_id"] for row in ledger._rows("SELECT node_id FROM lease_log ORDER BY id")]
+    assert taken == sorted(ids.values())
+
+
+def test_t1_a_node_that_was_lost_is_not_held_again(ledger: Ledger, ids: dict[str, str]) -> None:
+    """Nor does the wait for its turn begin, which could take minutes for nothing."""
+    here = this_run(os.getpid())
+    mine = line(ledger, ids, here)
+    assert mine.hold_each(HOSTS) == {}
+    theirs = replace(here, run_id="theirs", host="elsewhere#1")
+    with ledger.transaction() as conn:
+        conn.exec_driver_sql("UPDATE leases SET expires = 1")
+        lease.take_in(conn, ledger, ids["gpu002"], theirs, node="gpu002")
+    assert list(mine.confirm()) == ["gpu002"]
+    with pytest.raises(LeaseLost, match="gpu002"):
+        mine.hold(("gpu002",))
+    mine.hold(("gpu001", "gpu003"))
+
+
+def test_t1_a_process_of_the_same_number_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are given out again; a run that lost its lease must never come by it as its own successor."""
+    pid = os.getpid()
+    for job in ("", "job-7"):
+        monkeypatch.setenv("GPUFLEET_RUN_ID", job)
+        assert this_run(pid).run_id.endswith(f"-{pid}-{process_start(pid)}")
+        assert this_run(1).run_id != this_run(pid).run_id
+    assert process_start(pid) > 0

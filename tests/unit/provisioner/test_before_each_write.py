@@ -1,0 +1,141 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is looked at before a write and while others write: whose hold it is, which serial, which of two records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard, registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import watch as verb
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from ansible_collections.gpufleet.baremetal.tests.unit.provisioner.test_each_line import MINE, OTHER, Memory, at
+
+
+class Records(Memory):
+    """A provisioner whose records have names as well as ids; a name can be given to another one."""
+
+    name = "records"
+    address = "records://"
+    serial = True
+    by_id: ClassVar[dict[str, c.NodeState]]
+    recorded: ClassVar[dict[str, str]]
+    inspected: ClassVar[dict[str, str]]
+
+    def find(self, wanted: Wanted) -> c.NodeState | None:
+        if wanted.provisioner_id:
+            return self.by_id.get(wanted.provisioner_id)
+        return next((one for one in self.by_id.values() if one.name == wanted.host), None)
+
+    def states(self, ids: Sequence[str]) -> dict[str, c.NodeState]:
+        named = {one.name: one for one in self.by_id.values()}
+        return {id: named[id] for id in ids if id in named}
+
+    def serials(self, node: c.NodeState, *, ask: bool) -> Mapping[str, str]:
+        found = {"record": self.recorded.get(node.id, "")}
+        if ask:
+            found["inspection"] = self.inspected.get(node.id, "")
+        return {source: serial for source, serial in found.items() if serial}
+
+    def network(self, node: c.NodeState, *, ask: bool) -> c.Network:
+        return c.Network()
+
+
+class Meanwhile(Lifeline):
+    """Something happens once the leases are taken, while the turn is waited for."""
+
+    def __init__(self, happens: Callable[[], Any]) -> None:
+        self._happens = happens
+
+    def hold(self, nodes: Sequence[str]) -> None:
+        self._happens()
+
+
+@pytest.fixture(autouse=True)
+def provisioner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(registry.DRIVERS, Records.name, Records)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    Records.by_id = {"x": replace(at("new"), id="x", name="n1")}
+    Records.recorded, Records.inspected = {"x": "S1"}, {}
+    Records.sent, Records.refusals = [], {}
+
+
+def test_t1_a_hold_of_another_site_is_not_ours_where_our_ledger_knows_no_run() -> None:
+    """No known run is a word of the ledger; only no ledger at all is none."""
+    wanted = replace(MINE, runs=frozenset())
+    with pytest.raises(NotOurs, match="another controller"):
+        guard.leave_foreign_alone(at("new", hold=OTHER), wanted)
+    assert guard.not_ours(at("new", hold="gpufleet:r2:x"), wanted) == ""
+
+
+@pytest.mark.parametrize(("known", "wanted"), [("S1", "S10"), ("S10", "S1"), ("10S", "S"), ("S", "10S")])
+def test_t1_a_serial_that_begins_or_ends_like_another_is_another(known: str, wanted: str) -> None:
+    Records.recorded = {"x": known}
+    driver = Records({}, Context())
+    with pytest.raises(WrongMachine, match=known):
+        guard.right_machine(driver, at("new"), replace(MINE, serial=wanted))
+
+
+def test_t1_what_an_inspection_found_while_others_wrote_is_asked_for_before_the_write() -> None:
+    """The record at hand still says the right serial; only a further request shows what is behind it now."""
+
+    def another_machine() -> None:
+        Records.inspected = {"x": "S2"}
+
+    driver = Records({}, Context(lifeline=Meanwhile(another_machine)))
+    with pytest.raises(WrongMachine, match="inspection"), guard.recording(driver, Records.by_id["x"], MINE):
+        raise AssertionError("another machine was written to")
+
+
+def test_t1_a_name_that_moved_to_another_record_takes_no_write_along() -> None:
+    """The node that was judged is known by its id: the one that bears its name now was never judged."""
+
+    def renamed() -> None:
+        Records.by_id = {
+            "y": replace(at("new"), id="y", name="n1"),
+            "x": replace(Records.by_id["x"], name="n1-old"),
+        }
+
+    driver = Records({}, Context(lifeline=Meanwhile(renamed)))
+    with guard.recording(driver, Records.by_id["x"], MINE) as now:
+        assert now is not None and (now.id, now.name) == ("x", "n1-old")
+
+
+def test_t1_a_node_that_the_batch_was_refused_is_not_touched_and_the_other_one_is() -> None:
+    Records.by_id["y"] = replace(at("new"), id="y", name="n2")
+    nodes = [{"host": "n1", "serial": "S1", "refused": "another run works on it"}, {"host": "n2", "serial": "S1"}]
+    params = {"provisioner": "records", "until": "deployed", "timeout": 0.1, "interval": 0.01, "run_id": "r2"}
+    verdicts = verb.watch({**params, "nodes": nodes}, Context()).data["verdicts"]
+    assert (verdicts["n1"]["ok"], verdicts["n1"]["reason"]) == (False, "another run works on it")
+    assert Records.sent == ["n2"] and "still new" in verdicts["n2"]["reason"]
+
+
+class Leaving(Lifeline):
+    """The other writer leaves between the first look at the turn and the second."""
+
+    def __init__(self, leave: Callable[[], Any]) -> None:
+        self._leave: list[Callable[[], Any]] = [lambda: None, leave]
+
+    def beat(self) -> None:
+        if self._leave:
+            self._leave.pop(0)()
+
+
+def test_t1_a_turn_that_becomes_free_while_it_is_waited_for_is_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TIMEOUT", 30.0)
+    first = Records({}, Context())
+    holding = turns.turn(first, first.ctx)
+    holding.__enter__()
+    line = Leaving(lambda: holding.__exit__(None, None, None))
+    second = Records({}, Context(lifeline=line))
+    with turns.turn(second, second.ctx) as waited:
+        assert waited and not line._leave
