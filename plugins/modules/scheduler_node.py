@@ -69,6 +69,9 @@ options:
   known_token:
     description: The token of the hold that the ledger says was taken and not released. Filled by the action.
     type: str
+  known_author:
+    description: Who set that hold, as the scheduler told it then. Filled by the action.
+    type: str
   known_runs:
     description: All runs of ours that ever held this node, from the ledger. Filled by the action.
     type: list

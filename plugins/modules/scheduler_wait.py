@@ -17,8 +17,8 @@ description:
   - The verdicts are those of the last poll. The ledger is told of each node what was seen then (C(drained),
     C(not_in_scheduler), C(in_service), C(not_drained) or C(foreign_hold)).
   - Where several hosts call it all the same, one of them polls and the others take its answer.
-  - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), C(scheduler_conf), C(known_token) and
-    C(known_runs).
+  - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), C(scheduler_conf), C(known_token),
+    C(known_author) and C(known_runs).
 author: gpufleet.baremetal contributors (@gpufleet)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes

@@ -16,7 +16,7 @@ _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The options known_token and known_runs by host, in two queries for the whole batch; ids: node id by host.
+    """The options known_token, known_author and known_runs by host, in two queries for all; ids: node id by host.
 
     A run is ours when it announced a write on this very node: the intent stands in the ledger before the write, so
     a run that was killed right after it is known as well.
@@ -26,9 +26,10 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     found = {}
     for host, node_id in ids.items():
         event = newest.get(node_id)
-        taken = event is not None and event["name"] == "taken"
+        taken = event["data"] if event is not None and event["name"] == "taken" else {}
         found[host] = {
-            "known_token": str(event["data"].get("hold_token", "")) if event is not None and taken else "",
+            "known_token": str(taken.get("hold_token", "")),
+            "known_author": str(taken.get("hold_author", "")),
             "known_runs": sorted(runs.get(node_id, ())),
         }
     return found

@@ -65,7 +65,9 @@ class Hold:
     empty where it does not tell. kind: of a hold that carries a token, one of KINDS. form: the driver's word for
     what it is, for people (``drain``, ``taint x=y``, ``maintenance reservation``). by_scheduler: the scheduler's own
     mark, certainly nobody's. overwrites: such a mark may stand where a token of ours stood. passing: such a mark
-    goes by itself as soon as the node's agent has reported, so nobody has to lift it.
+    goes by itself as soon as the node's agent has reported, so nobody has to lift it. appended: the end of the text,
+    where the scheduler itself certainly wrote it behind what somebody else had written; where it then signs for the
+    whole, the author is empty, for that of the rest is told no more.
     """
 
     text: str
@@ -76,6 +78,7 @@ class Hold:
     by_scheduler: bool = False
     overwrites: bool = False
     passing: bool = False
+    appended: str = ""
 
     def __str__(self) -> str:
         words = f"reason {self.text!r}" + (f" set by {self.author}" if self.author else "")

@@ -13,7 +13,7 @@ is ours and stays: no run takes it for its own work, nor lifts it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
@@ -43,15 +43,20 @@ _SOMEBODY_ELSES = ("held by somebody else", "ask whoever set it; when they have 
 
 @dataclass(frozen=True)
 class Claim:
-    """What our ledger knows of this node: the token of a hold taken and not released, and all runs of ours on it."""
+    """What our ledger knows of this node: token and author of a hold that stands by it, and all runs of ours here.
+
+    author: as the scheduler told it when the hold was taken; empty where it did not, or the ledger does not say.
+    """
 
     token: str = ""
     runs: frozenset[str] = frozenset()
+    author: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
         token = str(params.get("known_token") or "")
-        return cls(token, runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)]))
+        runs = runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)])
+        return cls(token, runs, str(params.get("known_author") or ""))
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
@@ -59,10 +64,27 @@ class Claim:
             return FOREIGN
         run = run_of(hold.text)
         if run:
-            return OURS if run in self.runs else FOREIGN
+            return OURS if run in self.runs and self.untouched(hold) else FOREIGN
         if has_form(hold.text) or not hold.by_scheduler:
             return FOREIGN
         return OURS if self.token and hold.overwrites else SCHEDULER
+
+    def untouched(self, hold: Hold) -> bool:
+        """Still as the ledger knows it: a person who adds words to our hold, or writes it anew, has made it theirs.
+
+        Of a hold that the ledger does not know, because its run ended right after the write, nothing can be told.
+        """
+        return not self.token or run_of(hold.text) != run_of(self.token) or self.has(hold)
+
+    def has(self, hold: Hold) -> bool:
+        """Is it the hold that the ledger knows: its token, behind which only the scheduler wrote, by its author?"""
+        rest = hold.text[len(self.token) :]
+        same = bool(self.token) and hold.text.startswith(self.token) and hold.appended.endswith(rest)
+        return same and (not self.author or not hold.author or hold.author == self.author)
+
+    def with_token(self, token: str) -> Claim:
+        """As it is once this hold was written; who the scheduler says wrote it is to be seen."""
+        return replace(self, token=token, author="")
 
     def owner(self, view: NodeView) -> str:
         """Of the node as a whole; ``free`` where nothing has to be lifted."""
@@ -113,4 +135,5 @@ class Claim:
         """Whose they are in words, and what to do; no holds at all are somebody else's."""
         if foreign and all(KEEP in self._kinds(hold) and run_of(hold.text) in self.runs for hold in foreign):
             return _A_PERSONS_KEEP
-        return _OTHER_SITES if foreign and all(has_form(hold.text) for hold in foreign) else _SOMEBODY_ELSES
+        others = [has_form(hold.text) and run_of(hold.text) not in self.runs for hold in foreign]
+        return _OTHER_SITES if others and all(others) else _SOMEBODY_ELSES

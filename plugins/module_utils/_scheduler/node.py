@@ -115,13 +115,16 @@ def _held(node: _Node) -> Result:
     if _is_drain(before) and (kind != WORK or any(says(hold.text, why) or hold.overwrites for hold in ours)):
         # Taken by this run or an earlier one of ours; or the scheduler's own finding stands where our token stood; or a
         # quarantine, which no other reason of ours replaces.
-        return node.result(before, before, _taken(node, ours), wrote=False)
+        return node.result(before, before, _taken(node, ours, node.claim), wrote=False)
     token = make_token(str(node.params["run_id"]), why, kind)
+    known = node.claim
     if not node.ctx.may_write(node.driver.hold_request(before, token, kind)):
+        node.claim = known.with_token(token)
         holds = (Hold(token, kind=kind), *node.claim.holds_of(before, SCHEDULER))
         after = replace(before, state=_expected(before), reason=token, holds=holds)
         return node.result(before, after, [], wrote=True)
     node.driver.hold(before, token, kind)
+    node.claim = known.with_token(token)
     after = node.ctx.wait(
         node.read,
         lambda view: _is_drain(view) and any(hold.text.startswith(token) for hold in view.holds),
@@ -132,7 +135,7 @@ def _held(node: _Node) -> Result:
         do="look at the node in the scheduler: did somebody else change it at the same moment?",
     )
     # A hold of somebody else that came meanwhile is in the result, and no evidence that the node may be touched.
-    return node.result(before, after, _taken(node, node.claim.holds_of(after, OURS)), wrote=True)
+    return node.result(before, after, _taken(node, node.claim.holds_of(after, OURS), known), wrote=True)
 
 
 def _is_drain(view: NodeView) -> bool:
@@ -144,15 +147,17 @@ def _expected(view: NodeView) -> str:
     return "draining" if view.work or view.waits_for or view.state in ("allocated", "mixed", "unknown") else "drained"
 
 
-def _taken(node: _Node, holds: Sequence[Hold]) -> list[Event]:
-    """The ledger learns of a hold once; a token that it knows already is no news."""
-    known = node.claim.token
-    news = [
-        hold.text
-        for hold in holds
-        if run_of(hold.text) and not (run_of(hold.text) == run_of(known) and hold.text.startswith(known))
-    ]
-    return [Event("hold", "taken", {"hold_token": text, "scheduler_node": node.name}) for text in news]
+def _taken(node: _Node, holds: Sequence[Hold], known: Claim) -> list[Event]:
+    """The ledger learns of a hold once, with who set it; a token that it knows already is no news."""
+    news = [hold for hold in holds if run_of(hold.text) and not known.has(hold)]
+    return [Event("hold", "taken", _told_of(hold, node.name)) for hold in news]
+
+
+def _told_of(hold: Hold, name: str) -> dict[str, str]:
+    """Without what the scheduler appended to it, and may append to again."""
+    token = hold.text[: len(hold.text) - len(hold.appended)]
+    author = {"hold_author": hold.author} if hold.author else {}
+    return {"hold_token": token, **author, "scheduler_node": name}
 
 
 # -- resume ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler impo
 OWNERSHIP = {
     "run_id": {"type": "str"},
     "known_token": {"type": "str", "no_log": False},
+    "known_author": {"type": "str"},
     "known_runs": {"type": "list", "elements": "str"},
 }
 

@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 
 OURS = hold.Claim("gpufleet:run1:reimage", frozenset({"run1", "run2"}))
 NOBODY = hold.Claim()
+SIGNED = hold.Claim.of({"known_token": OURS.token, "known_author": "root", "known_runs": ["run1"]})
+LONGER = hold.Claim("gpufleet:run1:x : Down", frozenset({"run1"}))
 
 
 #: What a scheduler with one place for all puts where a token stood, and what one with several puts beside it.
@@ -48,7 +50,18 @@ def work(*ids: str) -> tuple[Work, ...]:
     [
         (view(state="idle"), OURS, hold.FREE),
         (view("gpufleet:run1:reimage"), OURS, hold.OURS),
-        (view("gpufleet:run1:reimage : Not responding"), OURS, hold.OURS),
+        (view(Hold("gpufleet:run1:reimage : Not responding", "root", appended=" : Not responding")), OURS, hold.OURS),
+        # A person's words behind it, or another hand, and it is the person's.
+        (view("gpufleet:run1:reimage : Not responding"), OURS, hold.FOREIGN),
+        (view("gpufleet:run1:reimage; alice: PSU smokes"), OURS, hold.FOREIGN),
+        (view(Hold("gpufleet:run1:reimage; x : Down", "root", appended=" : Down")), OURS, hold.FOREIGN),
+        (view("gpufleet:run1:re"), OURS, hold.FOREIGN),
+        (view(MINE), SIGNED, hold.OURS),
+        (view(Hold(MINE.text, "alice")), SIGNED, hold.FOREIGN),
+        (view(Hold(MINE.text)), SIGNED, hold.OURS),
+        (view(Hold(f"{MINE.text} : Down : Low", appended=" : Down : Low")), SIGNED, hold.OURS),
+        # What an earlier look wrote down with what the scheduler had appended by then.
+        (view(Hold("gpufleet:run1:x : Down : Low", appended=" : Down : Low")), LONGER, hold.OURS),
         (view("gpufleet:run2:quarantined"), OURS, hold.OURS),
         # A person's, made through us: no run's, whichever ledger knows it, and whatever says its kind.
         (view("gpufleet:run2+keep:for bob"), OURS, hold.FOREIGN),
@@ -98,10 +111,10 @@ def test_a_foreign_drain_is_no_evidence() -> None:
     assert name_of(view(Hold("gpufleet:run2:xid79", kind="quarantine")), OURS) == "not_drained"
     assert name_of(view(MINE, "gpufleet:run2+quarantine:xid79"), OURS) == "not_drained"
     assert name_of(view(OVER), hold.Claim("gpufleet:run2+quarantine:xid79", frozenset({"run2"}))) == "not_drained"
-    assert name_of(view("gpufleet:run1:x"), OURS) == "drained"
-    assert name_of(view("gpufleet:run1:x", state="draining", work=work("7")), OURS) == "not_drained"
-    assert name_of(view("gpufleet:run1:x", state="draining", waits_for="COMPLETING"), OURS) == "not_drained"
-    assert name_of(view("gpufleet:run1:x", work=work("7")), OURS) == "not_drained"
+    assert name_of(view("gpufleet:run1:reimage"), OURS) == "drained"
+    assert name_of(view("gpufleet:run1:reimage", state="draining", work=work("7")), OURS) == "not_drained"
+    assert name_of(view("gpufleet:run1:reimage", state="draining", waits_for="COMPLETING"), OURS) == "not_drained"
+    assert name_of(view("gpufleet:run1:reimage", work=work("7")), OURS) == "not_drained"
     assert name_of(view(OVER, state="down"), NOBODY) == "not_drained"
     assert name_of(NodeView("gpu1"), NOBODY) == "not_in_scheduler"
     assert name_of(NodeView("gpu1", "idle", answers=True), NOBODY) == "in_service"
@@ -118,6 +131,7 @@ def test_somebody_elses_hold_is_told_and_ours_beside_it_is_not() -> None:
     assert "another controller" in str(OURS.not_ours(view("gpufleet:run9+keep:x"), wanted="x"))
     assert "another controller" in str(OURS.not_ours(view("gpufleet:run9:x"), wanted="x"))
     assert "another controller" not in str(OURS.not_ours(view("gpufleet:run9:x", PERSON), wanted="x"))
+    assert "somebody else" in str(OURS.not_ours(view("gpufleet:run1:reimage; leave it"), wanted="x"))
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
@@ -137,12 +151,12 @@ def test_no_text_is_ours_by_its_form(reason: str) -> None:
 
 
 def test_judgements_settle_only_what_waiting_cannot_change() -> None:
-    draining = view("gpufleet:run1:x", state="draining", work=work("7"))
+    draining = view("gpufleet:run1:reimage", state="draining", work=work("7"))
     assert not until_drained(draining, OURS).settled and until_drained(draining, OURS).evict
     assert until_drained(view("NHC"), OURS).settled and not until_drained(view("NHC"), OURS).ok
     assert not until_drained(view("NHC"), OURS, check_mode=True).ok
     assert until_drained(view(state="idle"), OURS, check_mode=True).ok
-    quarantine = view("gpufleet:run1+quarantine:xid79", state="draining", work=work("7"))
+    quarantine = view("gpufleet:run2+quarantine:xid79", state="draining", work=work("7"))
     for check_mode in (True, False):
         found = until_drained(quarantine, OURS, check_mode=check_mode)
         assert found.settled and not found.ok and not found.evict and "in quarantine" in found.reason
@@ -151,7 +165,7 @@ def test_judgements_settle_only_what_waiting_cannot_change() -> None:
 
 
 def test_what_refuses_to_leave_is_told_and_settles_only_for_good() -> None:
-    waiting = until_drained(view("gpufleet:run1:x", state="draining", work=(Work("7", "it is ending"),)), OURS)
+    waiting = until_drained(view("gpufleet:run1:reimage", state="draining", work=(Work("7", "it is ending"),)), OURS)
     assert "7 (it is ending)" in waiting.reason
     assert after_eviction(waiting, []) is waiting
     later = after_eviction(waiting, [Refusal("8", "its budget")])

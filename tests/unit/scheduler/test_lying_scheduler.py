@@ -69,17 +69,28 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verb, "_READ_BACK_SECONDS", 0.0)
 
 
-def call(state: str, *seen: NodeView, after: NodeView = IDLE) -> Result:
+def call(state: str, *seen: NodeView, after: NodeView = IDLE, known: str = "") -> Result:
     Liar.seen, Liar.after, Liar.sent = list(seen), after, []
     params = {
         "scheduler": "liar", "scheduler_node": "gpu001", "state": state, "run_id": "r1", "why": "reimage",
-        "known_token": "", "known_runs": ["r1"], "timeout": 0, "interval": 0.01,
+        "known_token": known, "known_runs": ["r1"], "timeout": 0, "interval": 0.01,
     }  # fmt: skip
     return verb.scheduler_node(params, Context(node="gpu001"))
 
 
+def test_the_ledger_learns_who_set_a_hold_and_not_what_the_scheduler_added() -> None:
+    shown = replace(IDLE, state="drained", holds=(Hold(f"{TOKEN} : Down", "root", appended=" : Down"),))
+    told = [event.data for event in call("held", IDLE, after=shown).events if event.kind == "hold"]
+    assert told == [{"hold_token": TOKEN, "hold_author": "root", "scheduler_node": "gpu001"}]
+    # One of this run with another reason is replaced, and the new one is news that is ours.
+    old = replace(IDLE, state="drained", holds=(Hold("gpufleet:r1:re", "root"),))
+    result = call("held", old, after=shown, known="gpufleet:r1:re")
+    assert [event.name for event in result.events] == ["taken", "drained"] and Liar.sent == ["hold"]
+    assert call("held", shown, known=TOKEN).events[0].kind == "evidence"
+
+
 def test_t1_a_hold_that_shows_is_taken() -> None:
-    result = call("held", IDLE, after=drained(f"{TOKEN} [root@now]"))
+    result = call("held", IDLE, after=drained(f"{TOKEN}"))
     assert result.changed and ("hold", "taken") in [(event.kind, event.name) for event in result.events]
 
 

@@ -52,6 +52,26 @@ def test_a_node_that_sends_another_nodes_record_decides_nothing_and_stops_nobody
     assert all(view.in_service for name, view in views.items() if name not in ("n1", "n2"))
 
 
+def owners(file: Path, reason: str, by: str, claim: Claim) -> str:
+    world = json.loads(file.read_text())
+    world["nodes"]["n1"] = {"state": "IDLE+DRAIN", "reason": reason, "by": by}
+    file.write_text(json.dumps(world))
+    return claim.owner(Slurm({}).states(["n1"])["n1"])
+
+
+def test_a_person_who_writes_behind_our_reason_holds_the_node(world: World) -> None:
+    file = world()
+    claim = Claim.of({"known_token": TOKEN, "known_author": "root", "known_runs": ["run1"]})
+    assert owners(file, TOKEN, "root", claim) == "ours"
+    assert owners(file, f"{TOKEN}; alice: PSU smokes, do not power on", "root", claim) == "foreign"
+    # slurmctld adds its own findings, and may then sign for the whole.
+    for end in (" : Not responding", " : Not responding : Low RealMemory, Low CPUs"):
+        assert [owners(file, TOKEN + end, by, claim) for by in ("root", "slurm", "64030")] == ["ours"] * 3
+        assert owners(file, TOKEN + end, "alice", claim) == "foreign"
+        assert owners(file, f"{TOKEN}; alice{end}", "slurm", claim) == "foreign"
+    assert owners(file, TOKEN, "alice", claim) == owners(file, TOKEN, "slurm", claim) == "foreign"
+
+
 def test_such_a_node_alone_and_many_of_them_are_an_error(world: World) -> None:
     file = world(nodes={f"n{number}": liar() if number else FREE for number in range(24)})
     with pytest.raises(BadAnswer):

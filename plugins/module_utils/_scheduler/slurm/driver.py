@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
     is_own_text,
+    own_end,
     parse_reservations,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import blocks, check_name
@@ -107,7 +108,7 @@ class Slurm(Scheduler):
 
     def _view(self, record: Record, jobs: Sequence[str], reserved: Sequence[Reservation]) -> NodeView:
         # Who slurmctld writes as is asked only where a reason could be its own.
-        user = self._slurm_user() if is_own_text(record.reason) else ()
+        user = self._slurm_user() if is_own_text(record.reason) or own_end(record.reason) else ()
         return record.view(jobs, user, reserved)
 
     def _records(self, block: Sequence[str]) -> dict[str, Record]:

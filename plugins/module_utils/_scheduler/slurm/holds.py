@@ -31,6 +31,15 @@ _FIELD = re.compile(r"(?:^|\s)(ReservationName|Nodes|Flags|Users|State|StartTime
 _NO_RESERVATIONS = "No reservations in the system"
 
 
+_APPENDED = re.compile(f"(?: : (?:{_ONE})(?:, (?:{_ONE}))*)+\\Z")
+
+
+def own_end(text: str) -> str:
+    """What slurmctld appended to a text of somebody else's; empty where it did not."""
+    found = None if is_own_text(text) else _APPENDED.search(text)
+    return found[0] if found else ""
+
+
 def is_own_text(text: str) -> bool:
     """All of it, from the first character to the last, is what slurmctld writes by itself."""
     return _OWN_REASON.fullmatch(text) is not None
@@ -99,11 +108,12 @@ class Marks:
     def _own_reason(self, form: str, slurm_user: Collection[str]) -> Hold:
         if form == "fail":
             return Hold(f"FAIL: {self.reason}", author=self.set_by, since=self.since, form=form)
-        own = self.by_scheduler(slurm_user)
+        own, end = self.by_scheduler(slurm_user), own_end(self.reason)
         return Hold(
             self.reason,
-            author=self.set_by,
+            author="" if end and self.set_by in slurm_user else self.set_by,
             since=self.since,
+            appended=end,
             kind=kind_of(self.reason),
             form=form,
             by_scheduler=own,
