@@ -24,7 +24,6 @@ from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch_hosts import Hosts
@@ -192,7 +191,7 @@ class BatchAction(VerbAction):
         """The leases of this call, where it has any, are renewed from a thread."""
         if not self.ids or self._task.check_mode:
             return nullcontext()
-        return self._line.renewing(functools.partial(Ledger, self.ledger().url))
+        return self._line.renewing(self.ledger().another)
 
 
 def _registered(task: Task) -> set[str]:

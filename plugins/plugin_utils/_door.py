@@ -49,7 +49,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
@@ -161,7 +160,7 @@ class VerbAction(ActionBase):
         except FleetError as exc:
             if ctx.asked:
                 failed = {"asked": ctx.asked, "error": str(exc.located(node=self._host)), "kind": exc.kind}
-                self._append([Event("outcome", self.NAME, failed)])
+                self._told_if_there([Event("outcome", self.NAME, failed)])
             raise
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -171,12 +170,14 @@ class VerbAction(ActionBase):
             evidence = self._line.before_write(intended, destructive=self.destructive(params))
             self._intended = intended
         # The ledger's address, which can hold a password, stays here: FLEET is the controller's alone.
-        with kept_alive(self._line.beat):
+        with self._line.renewing(lambda: self.ledger().another()):
             result: dict[str, Any] = self._execute_module(
                 module_name=f"gpufleet.baremetal.{self.NAME}",
                 module_args={key: value for key, value in params.items() if value is not None and key not in FLEET},
                 task_vars=self._vars,
             )
+        if self._intended:  # what was found on a node that another run took meanwhile is nobody's
+            self._line.confirm()
         result.pop("invocation", None)
         result = believed(result, tells=self.TELLS, hosts=self.hosts(params), node=self._host)
         if self._discovered_interpreter_key:
@@ -316,6 +317,13 @@ class VerbAction(ActionBase):
         ids = self._append(events)
         for item, number in zip(result.get("events") or [], ids):
             item["id"] = number
+
+    def _told_if_there(self, events: list[Event]) -> None:
+        """Beside an error that ends the task: a ledger that is away must not take its place."""
+        try:
+            self._append(events)
+        except FleetError as exc:
+            display.warning(shown(f"{self._host}: the ledger was not told: {exc}", self._secrets))
 
     def _append(self, events: list[Event]) -> list[int]:
         if not events or self._task.check_mode:

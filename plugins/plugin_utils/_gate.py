@@ -94,7 +94,10 @@ class GateAction(VerbAction):
             result = super()._shipped(params)
         except BadAnswer as exc:  # not what a module of ours says: what was measured there is unknown
             return self._concluded(params, self._without(str(exc), "forged", "retest", params))
-        except (FleetError, KeyboardInterrupt, SystemExit):
+        except FleetError as exc:
+            self._unconfirmed(exc, params)
+            raise
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as exc:  # Ansible's own time limit is no Exception
             lost = isinstance(exc, AnsibleConnectionFailure)
@@ -102,6 +105,15 @@ class GateAction(VerbAction):
             self._append_verdict(self._without(text, "unreachable" if lost else "aborted", "retest", params))
             raise
         return self._answered(params, result) if self._is_answer(params, result) else self._crashed(params, result)
+
+    def _unconfirmed(self, exc: FleetError, params: Mapping[str, Any]) -> None:
+        """Where the gate ran, an older verdict must not stay its newest one."""
+        if not self._intended:
+            return  # refused before anything was done there
+        self._line.parent_lives()
+        text = f"whether the node was ours to the gate's end is not known: {exc}"
+        result = self._without(text, "aborted", "retest", params)
+        self._told_if_there([Event(str(e["kind"]), str(e["name"]), dict(e["data"])) for e in result["events"]])
 
     def _is_answer(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
         """Did the module say what a gate has to say?"""

@@ -49,7 +49,19 @@ _IN_MEMORY = "sqlite://"
 _LOCKED_SECONDS = 30.0
 #: How a write begins, by dialect. SQLite's driver would begin lazily and read-only: two writers could then deadlock on
 #: the upgrade. Reads stand outside of any transaction, which spares PostgreSQL two more questions for each of them.
-_BEGIN = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
+#: A writer that hangs while it holds a lock on PostgreSQL ends nobody else's lease: they are told before.
+_BEGIN = {
+    "sqlite": ("BEGIN IMMEDIATE",),
+    "postgresql": ("BEGIN", "SET LOCAL statement_timeout TO 30000"),
+}
+#: A database host that falls silent is given up after this, well within a lease's life.
+_SILENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25000,
+}
 #: The one driver that the collection requires, whatever the URL says.
 _POSTGRESQL = "postgresql+psycopg"
 
@@ -74,6 +86,15 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def _place(path: str) -> tuple[int, int] | None:
+    """What tells one file from another in its place; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 #: What the next connection of the shared engine is made with; one a thread.
@@ -134,6 +155,8 @@ class Connection:
                 f"the ledger cannot be kept in {self.dialect}", address=self.shown_url, wanted="sqlite or postgresql"
             )
         self._writing = False
+        #: Device and inode of SQLite's file, as it was opened.
+        self._place: tuple[int, int] | None = None
         with self._errors():
             if create:
                 self._open(parsed, create=True)
@@ -171,6 +194,28 @@ class Connection:
             seen=lambda connection: "locked by another process",
             do=f"look for a process that holds {self.shown_url}",
         )
+        self._path = str(url.database) if self.dialect == "sqlite" and _is_file(url) else ""
+        self._place = _place(self._path) if self._path else None
+
+    def _still_there(self) -> None:
+        """:raises Unreachable: where SQLite's file was removed or replaced: what is written would be in no ledger."""
+        if self._place is not None and _place(self._path) != self._place:
+            raise Unreachable(
+                "the ledger's file was removed or replaced since it was opened",
+                address=self.shown_url,
+                wanted="the file that this task opened",
+                seen="another file" if _place(self._path) else "no file",
+                do="put the file back in its place; what this run did since is in no ledger",
+            )
+
+    def another(self: Self) -> Self:
+        """A second connection to this very ledger, for a thread; where it is gone, none is made."""
+        self._still_there()
+        opened = type(self)(self.url)
+        if opened._place != self._place:
+            opened.close()
+            self._still_there()
+        return opened
 
     def _connected(self) -> Any:
         """A connection; None while another process sets a new file up, which SQLite's own time limit does not cover."""
@@ -185,7 +230,8 @@ class Connection:
         if self.dialect != "sqlite":
             try:
                 # A database in the encoding SQL_ASCII would answer with bytes otherwise.
-                settings = {"connect_timeout": 10, "client_encoding": "utf8", "autocommit": True}
+                own = {key: value for key, value in _SILENCE.items() if key not in url.query}
+                settings = {**own, "client_encoding": "utf8", "autocommit": True}
                 url = url.set(drivername=_POSTGRESQL)
                 return sa.create_engine(url, poolclass=NullPool, connect_args=settings, use_native_hstore=False)
             except ImportError as exc:
@@ -221,21 +267,32 @@ class Connection:
                 address=self.shown_url,
                 do="is it a ledger of this collection? A file that another program made is not touched",
             ) from exc
+        except sa.exc.SQLAlchemyError as exc:  # of its own, for instance on a connection that broke before
+            raise Unreachable(
+                f"the ledger cannot be asked: {exc}", address=self.shown_url, do="check gpufleet_ledger_url"
+            ) from exc
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """A write transaction: everything in the body, or nothing."""
         with self._errors(), self._marked():
-            self._conn.exec_driver_sql(_BEGIN[self.dialect])
             try:
+                self._still_there()
+                for statement in _BEGIN[self.dialect]:
+                    self._conn.exec_driver_sql(statement)
                 yield self._conn
+                self._conn.exec_driver_sql("COMMIT")
+                self._conn.commit()
             except BaseException:
                 with contextlib.suppress(sa.exc.SQLAlchemyError):  # what broke may be the connection itself
                     self._conn.exec_driver_sql("ROLLBACK")
-                    self._conn.rollback()
+                self._forget()
                 raise
-            self._conn.exec_driver_sql("COMMIT")
-            self._conn.commit()
+
+    def _forget(self) -> None:
+        """End what SQLAlchemy believes to have begun: on a broken connection it opens no new one before."""
+        with contextlib.suppress(sa.exc.SQLAlchemyError):
+            self._conn.rollback()
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
@@ -248,10 +305,11 @@ class Connection:
     def _read(self, statement: Any, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Rows. Outside a write transaction SQLAlchemy's own, which it believes to have begun, ends here."""
         with self._errors():
-            rows = [dict(row) for row in self._conn.execute(statement, dict(values)).mappings()]
-            if not self._writing:
-                self._conn.rollback()
-            return rows
+            try:
+                return [dict(row) for row in self._conn.execute(statement, dict(values)).mappings()]
+            finally:
+                if not self._writing:
+                    self._forget()
 
     def _rows(self, sql: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         return self._read(sa.text(sql), values or {})
@@ -266,6 +324,7 @@ class Connection:
             return
         with self.transaction() as conn:
             if self.dialect == "postgresql":
+                conn.exec_driver_sql("SET LOCAL statement_timeout TO 0")  # as long as a big table needs
                 conn.execute(sa.text("SELECT pg_advisory_xact_lock(20861)"))
             conn.execute(sa.text("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"))
             done = conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0

@@ -185,7 +185,7 @@ class LedgerLifeline(Lifeline):
 
         def beat() -> None:
             self.parent_lives()
-            if time.monotonic() - self._checked < _FRESH_SECONDS:
+            if not self._leases or time.monotonic() - self._checked < _FRESH_SECONDS:
                 return
             try:
                 with open_another() as ledger:
@@ -197,6 +197,9 @@ class LedgerLifeline(Lifeline):
             except Exception as exc:  # whatever it is, nothing was renewed
                 self._unrenewed(exc)
 
+        if self._beside:  # a thread does it already
+            yield
+            return
         self._beside = True
         try:
             with kept_alive(beat, interval=_RENEW_SECONDS):

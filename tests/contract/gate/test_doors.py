@@ -218,6 +218,21 @@ def test_a_stress_test_needs_evidence_and_check_mode_does_not_run_it(site: Site)
     assert len(site.events("outcome")) == 1
 
 
+def test_t1_a_gate_under_which_the_lease_was_lost_leaves_no_pass(site: Site) -> None:
+    """Another run worked on the node meanwhile: what was measured there is nobody's, and no older verdict stands."""
+    take = f"""import sqlite3
+with sqlite3.connect({str(site.ledger)!r}) as connection:
+    connection.execute("UPDATE leases SET run_id = 'theirs', fencing = fencing + 1")
+"""
+    (site.folder / "take.py").write_text(take, encoding="utf-8")
+    dcgm(site, "node", made.text(made.dcgm4()), body=f"{sys.executable} {site.folder}/take.py")
+    stress = {"dcgmi": "{{ dcgmi }}", "level": 2, "force_reason": "a test of the test"}
+    result = site.play({"gpufleet.baremetal.dcgm_gate": stress})["node"]
+    assert (result["failed"], result["error"]["kind"]) == (True, "fenced"), result
+    assert site.verdicts() == {"node": "inconclusive"}
+    assert site.events()[0][2]["findings"][0]["id"] == "aborted"
+
+
 @pytest.mark.slow
 def test_a_task_that_runs_out_of_time_leaves_a_verdict(site: Site) -> None:
     dcgm(site, "node", "", body="sleep 30")

@@ -79,6 +79,17 @@ def test_t1_a_write_that_failed_has_an_outcome_as_well(tmp_path: Path) -> None:
     assert '"kind": "refused"' in door.events()[-1][2]
 
 
+def test_t4_a_ledger_that_is_away_hides_no_error_of_a_verb(tmp_path: Path) -> None:
+    def refuses_alone(params: Any, ctx: Context) -> Result:
+        ctx.may_write("POST /power")
+        door.ledger.rename(tmp_path / "away")
+        raise Refused("no power")
+
+    door = Door(tmp_path, refuses_alone)
+    result = door.run()
+    assert result["failed"] and result["error"]["kind"] == "refused" and "no power" in result["msg"]
+
+
 def test_t1_check_mode_records_nothing(tmp_path: Path) -> None:
     door = Door(tmp_path, echoes, check_mode=True)
     assert door.run()["asked"] == []

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A ledger that breaks while a task has it open: what comes next works again, or is refused, and never lost."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from postgresql import Server
+
+NOTE = Event("note", "x")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+def test_t4_a_connection_that_broke_in_a_transaction_serves_the_next_one(ledger: Ledger) -> None:
+    node = ledger.identify("n1", aliases=[("serial", "S1")])
+    with pytest.raises(KeyError), ledger.transaction() as conn:
+        ledger.append_in(conn, "run", [(node, Event("note", "half"))])
+        conn.invalidate()
+        raise KeyError
+    assert ledger.history(node) == []
+    assert ledger.append("run", [(node, NOTE)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["read", "write"])
+def test_t4_a_server_that_ends_our_connection_is_asked_again(postgresql: Server, first: str) -> None:
+    with Ledger(postgresql.url("public")) as ledger:
+        node = ledger.identify("n1", aliases=[("serial", "S1")])
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        postgresql.statement(f"{others} AND pid <> pg_backend_pid()")
+        with pytest.raises(FleetError):
+            ledger.history(node) if first == "read" else ledger.append("run", [(node, NOTE)])
+        assert ledger.append("run", [(node, NOTE)])
+
+
+@pytest.mark.slow
+def test_t4_no_lock_and_no_silent_host_is_waited_for_as_long_as_a_lease_lives(postgresql: Server) -> None:
+    with Ledger(postgresql.url("public")) as ledger:
+        with ledger.transaction() as conn:
+            assert conn.execute(sa.text("SHOW statement_timeout")).scalar() == "30s"
+        told = {name.decode(): value for name, value in _parameters(ledger).items()}
+    assert told["tcp_user_timeout"] == b"25000" and told["keepalives_idle"] == b"10"
+
+
+def _parameters(ledger: Ledger) -> dict[bytes, bytes | None]:
+    """What the open connection was made with, as libpq tells."""
+    raw = ledger._conn.connection.driver_connection
+    return {option.keyword: option.val for option in raw.pgconn.info}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_t4_nothing_is_written_into_a_file_that_is_gone(file: Path, replaced: bool) -> None:
+    with Ledger(f"sqlite:///{file}") as ledger:
+        node = ledger.identify("n1", aliases=[("serial", "S1")])
+        file.rename(file.with_suffix(".old"))
+        if replaced:
+            file.touch()
+        with pytest.raises(Unreachable, match="removed or replaced"):
+            ledger.append("run", [(node, NOTE)])
+        with pytest.raises(Unreachable, match="removed or replaced"):
+            ledger.another()
+        assert file.exists() == replaced, "and no new one is made"
+        if replaced:
+            return
+        file.with_suffix(".old").rename(file)
+        assert ledger.append("run", [(node, NOTE)])
+
+
+def test_t4_a_second_connection_sees_the_same_ledger(ledger: Ledger) -> None:
+    node = ledger.identify("n1", aliases=[("serial", "S1")])
+    with ledger.another() as second:
+        assert second.append("run", [(node, NOTE)])
+    assert len(ledger.history(node)) == 1 and time.time() - ledger.history(node)[0]["at"] < 60
