@@ -68,7 +68,8 @@ MACS = frozenset({"bmc_mac", "boot_mac", "dpu_bmc_macs"})
 #: Columns that hold IP addresses, or may.
 ADDRESSES = frozenset({"bmc_ip", "primary_ip"})
 #: Columns whose cells may not stand in two rows.
-UNIQUE = ("name", "node_id", "serial", "system_uuid", "bmc_ip", "bmc_mac", "boot_mac", "primary_ip", "provisioner_id")
+UNIQUE = ("name", "node_id", "serial", "system_uuid", "bmc_ip", "bmc_mac", "boot_mac", "primary_ip", "provisioner_id",
+          "scheduler_node")  # fmt: skip
 #: Columns with few allowed words.
 CHOICES = {
     "bmc_protocol": tuple(bmc.DRIVERS),

@@ -178,6 +178,7 @@ class _Batch:
         try:
             if self._ids is None:
                 self._ids = self._driver.resolve(list(self._open.values()))
+                self._apart(self._ids)
             found = self._driver.states([self._ids[one.host] for one in nodes if one.host in self._ids])
         except _OUTAGE as exc:
             self._outage = exc
@@ -185,6 +186,16 @@ class _Batch:
             return None
         self._outage = None
         return found
+
+    def _apart(self, ids: Mapping[str, str]) -> None:
+        """Two hosts that are one node of the provisioner: one of them is wrong, and nobody can tell which."""
+        hosts: dict[str, list[str]] = {}
+        for host, node in ids.items():
+            hosts.setdefault(node, []).append(host)
+        for node, same in hosts.items():
+            for host in same if len(same) > 1 else []:
+                others = ", ".join(one for one in same if one != host)
+                self._close(host, False, f"its node {node} is also that of {others}: correct one")
 
     def _on_its_own(self, host: str, do: Any, *args: Any) -> bool:
         """Did it go well? What goes wrong with one node is that node's verdict, unless it concerns all."""

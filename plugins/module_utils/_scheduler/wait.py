@@ -113,7 +113,19 @@ class _Watch:
         self.begun = time.monotonic()
         self.last_told = ""
         self.hosts = [_Watched(node, params) for node in params.get("nodes") or []]
+        self._apart()
         self.clusters = self._clusters()
+
+    def _apart(self) -> None:
+        """Two hosts that name one node of one scheduler: one of them is wrong, and nobody can tell which."""
+        known: dict[tuple[str, str], list[_Watched]] = {}
+        for host in self.hosts:
+            known.setdefault((repr(host.connection), host.name), []).append(host)
+        for (_connection, name), hosts in known.items():
+            for host in hosts if len(hosts) > 1 else []:
+                others = ", ".join(one.host for one in hosts if one is not host)
+                host.refused = host.refused or f"its scheduler_node {name} is also that of {others}: correct one"
+                host.judgement = Judgement(False, False, host.refused)
 
     def _clusters(self) -> list[_Cluster]:
         """The batch by scheduler; a host whose own options are wrong is refused alone."""

@@ -63,6 +63,7 @@ def test_what_is_not_one_clear_match_names_both_rows(first: list[Record], second
         ({"gpufleet_bmc_address": "10.0.0.5"}, {"gpufleet_bmc_address": "10.0.0.5/24"}),
         ({"gpufleet_node_id": "5AC0"}, {"gpufleet_node_id": "5ac0"}),
         ({"gpufleet_provisioner_id": "p1"}, {"gpufleet_provisioner_id": "p1"}),
+        ({"gpufleet_scheduler_node": "n1"}, {"gpufleet_scheduler_node": "n1"}),
         ({"ansible_host": "10.0.0.5"}, {"ansible_host": "10.0.0.5"}),
         ({"csv_bmc_mac": M1}, {"gpufleet_boot_mac": M1}),
     ],

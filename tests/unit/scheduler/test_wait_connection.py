@@ -74,3 +74,15 @@ def test_a_host_that_names_no_scheduler_is_refused_alone() -> None:
     assert verdicts["aaa"]["ok"] and not verdicts["zzz"]["ok"]
     assert "gpufleet_scheduler" in verdicts["zzz"]["reason"]
     assert [event.node for event in result.events] == ["aaa"], "and no evidence permits a write to it"
+
+
+def test_two_hosts_of_one_node_are_both_refused_and_neither_has_evidence() -> None:
+    waiting = {"until": "drained", "timeout": 1, "interval": 0.1, "completing_timeout": 1}
+    named = {"h1": "n1", "h2": "n1", "h3": "n2"}
+    nodes = [{"host": host, "scheduler_node": name} for host, name in named.items()]
+    nodes += [{"host": "h4", "scheduler_node": "n1", "scheduler_url": "https://two"}]
+    result = scheduler_wait({"scheduler": "noting", **TASK, **waiting, "nodes": nodes}, Context())
+    verdicts = result.data["verdicts"]
+    assert [host for host, one in verdicts.items() if one["ok"]] == ["h3", "h4"], "another scheduler has its own n1"
+    assert "also that of h2" in verdicts["h1"]["reason"] and "also that of h1" in verdicts["h2"]["reason"]
+    assert [event.node for event in result.events] == ["h3", "h4"]
