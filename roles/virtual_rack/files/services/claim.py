@@ -5,9 +5,11 @@
 
     claim.py take --rack DIR [--ports JSON]
     claim.py release --rack DIR
+    claim.py work --rack DIR -- COMMAND ...
 
 The claim belongs to the run of Ansible that this program was called by, and ends with it: a claim whose holder is gone
-is no claim. A program that goes on where its run is killed holds a lock of its own (:func:`working`), and to its end.
+is no claim. A program that goes on where its run is killed holds a lock of its own, and to its end: whatever of the
+role changes a rack is started by ``work``, or takes that lock itself (:func:`working`).
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ports import command_of, taken, words_of
 from supervise import boot_id, process_stat, start_time
@@ -107,9 +109,8 @@ def worker_lock(rack: Path) -> int:
     return handle
 
 
-@contextmanager
-def working(rack: Path) -> Iterator[None]:
-    """For as long as this process works on the rack, whatever becomes of the run that called it.
+def begin_to_work(rack: Path) -> int:
+    """The descriptor of the lock of whoever works on the rack by itself, with this process told in it.
 
     :raises Claimed: where another run holds the claim, or another program works on.
     """
@@ -118,10 +119,29 @@ def working(rack: Path) -> Iterator[None]:
         handle = worker_lock(rack)
         os.truncate(handle, 0)
         os.write(handle, str(os.getpid()).encode("ascii"))
+    return handle
+
+
+@contextmanager
+def working(rack: Path) -> Iterator[None]:
+    """For as long as this process works on the rack, whatever becomes of the run that called it.
+
+    :raises Claimed: where another run holds the claim, or another program works on.
+    """
+    handle = begin_to_work(rack)
     try:
         yield
     finally:
         os.close(handle)
+
+
+def work(rack: Path, command: list[str]) -> NoReturn:
+    """Become this program, with the lock: it ends with the program. What that starts as a process of its own has none.
+
+    :raises Claimed: where another run holds the claim, or another program works on.
+    """
+    os.set_inheritable(begin_to_work(rack), True)
+    os.execv(command[0], command)
 
 
 def take(rack: Path, wanted: list[dict[str, Any]], run: int) -> None:
@@ -162,20 +182,30 @@ def own_sessions(rack: Path) -> set[int]:
 
 
 def main() -> int:
+    own, command = _split(sys.argv[1:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("verb", choices=["take", "release"])
+    parser.add_argument("verb", choices=["take", "release", "work"])
     parser.add_argument("--rack", type=Path, required=True)
     parser.add_argument("--ports", type=json.loads, default=[])
-    asked = parser.parse_args()
+    asked = parser.parse_args(own)
+    if (asked.verb == "work") != bool(command):
+        parser.error("a command after -- belongs to work, and work needs one")
+    actions: dict[str, Callable[[], None]] = {
+        "take": lambda: take(asked.rack, asked.ports, this_run()),
+        "release": lambda: release(asked.rack, this_run()),
+        "work": lambda: work(asked.rack, command),
+    }
     try:
-        if asked.verb == "take":
-            take(asked.rack, asked.ports, this_run())
-        else:
-            release(asked.rack, this_run())
-    except Claimed as trouble:
+        actions[asked.verb]()
+    except (Claimed, OSError) as trouble:
         print(trouble, file=sys.stderr)
         return 1
     return 0
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    cut = words.index("--") if "--" in words else len(words)
+    return words[:cut], words[cut + 1 :]
 
 
 if __name__ == "__main__":
