@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
@@ -16,6 +16,8 @@ Params = dict[str, Any]
 #: Every gate meets these: its tool is gone, is killed, does not end, or prints nothing or nonsense; nobody knows the
 #: node's SKU, or half of the profile is lost.
 LEAST = frozenset({"tool missing", "tool hangs", "tool killed", "noise", "nothing", "unknown SKU", "half a profile"})
+#: Ends of a tool that has printed all that a healthy node shows, in the words of a shell. None of them is a pass.
+ENDS = {"an unknown exit status": "exit 7", "past its time": "sleep 60", "killed": "kill -9 $$"}
 
 
 @dataclass(frozen=True)
@@ -27,3 +29,18 @@ class Case:
     healthy: Callable[[Path], Params]
     #: name of a break: what it makes of the healthy node, the verdict that must come, a word of the message
     broken: dict[str, tuple[Callable[[Path], Params], str, str]]
+    #: the option that names the tool, and the option that limits its time
+    program: str
+    #: the healthy node, whose tool shows so many GPUs; None for a tool that shows none
+    counted: Optional[Callable[[Path, int], Params]]
+    limit: str = "timeout"
+    #: a healthy node on which the tool is run, where ``healthy`` needs none
+    asked: Optional[Callable[[Path], Params]] = None
+
+    def ending(self, folder: Path, end: str) -> Params:
+        """The tool of a healthy node does all that it does, and then this."""
+        params = (self.asked or self.healthy)(folder)
+        path = folder / "ending"
+        path.write_text(f'#!/bin/sh\n{params[self.program]} "$@"\n{end}\n', encoding="utf-8")
+        path.chmod(0o755)
+        return {**params, self.program: str(path), self.limit: 2}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,8 @@ DCGM = Case(
         "unknown SKU": (changed(dcgm(made.text(HEALTHY)), profile=None), "inconclusive", "profile"),
         "half a profile": (changed(dcgm(made.text(HEALTHY)), profile={"schema": 1}), "inconclusive", "profile"),
     },
+    program="dcgmi",
+    counted=lambda folder, gpus: dcgm(made.text(made.dcgm4(gpus=gpus)))(folder),
 )
 
 # -- kernel log ------------------------------------------------------------------------------------------------------
@@ -86,6 +89,19 @@ DCGM = Case(
 
 def klog(log: str, **options: Any) -> Callable[[Path], Params]:
     return lambda folder: {**made.machine(folder, log), **options}
+
+
+def journal(folder: Path) -> Params:
+    """The same quiet log, as the journal tells it."""
+    params = klog(QUIET, source="journal")(folder)
+    boot = Path(params["boot_id_path"]).read_text(encoding="ascii").strip().replace("-", "")
+    said = (("Linux version 6.8", 0.0), ("nvidia loaded", 9.0), ("quiet", 600.0))
+    lines = [
+        json.dumps({"MESSAGE": text, "_SOURCE_MONOTONIC_TIMESTAMP": str(int(at * 1e6)), "_BOOT_ID": boot})
+        for text, at in said
+    ]
+    (folder / "journal").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {**params, "journalctl": made.program(folder / "journalctl", f"cat {folder / 'journal'}")}
 
 
 QUIET = made.kmsg("NVRM: loading NVIDIA UNIX driver", "nvidia-nvswitch0: open")
@@ -128,6 +144,9 @@ KERNEL_LOG = Case(
         "unknown SKU": (klog(QUIET, profile=None), "inconclusive", "profile"),
         "half a profile": (klog(QUIET, profile={"schema": 1}), "inconclusive", "profile"),
     },
+    program="journalctl",
+    counted=None,
+    asked=journal,
 )
 
 GATES = [DCGM, KERNEL_LOG, *newcomers.adapters("gate")]

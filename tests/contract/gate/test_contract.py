@@ -52,6 +52,29 @@ def test_it_is_broken_in_each_way_that_every_gate_meets(gate: Case) -> None:
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_some_broken_node_fails(gate: Case) -> None:
+    assert "fail" in {verdict for _make, verdict, _word in gate.broken.values()}, (
+        "a gate that never fails finds nothing"
+    )
+
+
+@pytest.mark.parametrize("end", case.ENDS.values(), ids=list(case.ENDS))
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_a_perfect_output_is_no_pass_whatever_ended_the_tool(gate: Case, end: str, tmp_path: Path) -> None:
+    assert run(gate, gate.ending(tmp_path, ""))["verdict"] == "pass", "the tool behind a script is the same tool"
+    assert run(gate, gate.ending(tmp_path, end))["verdict"] != "pass"
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+@pytest.mark.parametrize("gate", [gate for gate in GATES if gate.counted], ids=lambda gate: gate.name)
+def test_another_number_of_gpus_is_no_pass(gate: Case, more: int, tmp_path: Path) -> None:
+    assert gate.counted is not None
+    count = gate.healthy(tmp_path)["profile"]["gpu"]["count"]["value"]
+    assert run(gate, gate.counted(tmp_path, count))["verdict"] == "pass"
+    assert run(gate, gate.counted(tmp_path, count + more))["verdict"] != "pass"
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
 def test_a_healthy_node_passes(gate: Case, tmp_path: Path) -> None:
     result = run(gate, gate.healthy(tmp_path))
     assert (result["verdict"], result["remedy"]) == ("pass", "none"), result["msg"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,8 @@ class Copy:
         (root / "build" / "venv").symlink_to(ROOT / "build" / "venv")
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        env = {"PYTHONPATH": str(self.root / "build" / "collections"), "PATH": str(Path(sys.executable).parent)}
+        path = f"{Path(sys.executable).parent}:{os.defpath}"
+        env = {"PYTHONPATH": str(self.root / "build" / "collections"), "PATH": path}
         argv = [sys.executable, *command]
         return subprocess.run(argv, cwd=self.root, env=env, capture_output=True, text=True, timeout=300, check=False)
 
@@ -188,3 +190,123 @@ def test_t5_a_mention_of_a_driver_is_no_adapter(begun: Copy, text: str) -> None:
     finally:
         (folder / "sites_of_acme.py").unlink()
         (folder / "site_acme.py").write_text(begin, encoding="utf-8")
+
+
+UNJUDGED = (
+    'raise NotImplementedError("require every cell first, then record what was measured, with findings and remedies")'
+)
+#: What a writer of a gate puts in the place of what raises NotImplementedError.
+WRITTEN = {
+    'raise NotImplementedError("the tool and its arguments; no option that its version lacks")': (
+        'return [str(params["program"])]'
+    ),
+    'raise NotImplementedError("the tool\'s version, from what it printed")': 'return "1.0"',
+    UNJUDGED: (
+        """for number in range(wanted.gpu_count):
+        sheet.require("acme", f"GPU {number}", source=wanted.gpu_count_source)
+    for line in done.text.splitlines():
+        gpu, _mark, word = line.partition(": ")
+        if not sheet.wants("acme", gpu):
+            sheet.unsettled("acme", gpu, f"nobody asked for {line}")
+            continue
+        sheet.record(Check("acme", gpu, PASS if word == "good" else FAIL, word))
+        if word != "good":
+            sheet.find("acme", gpu, f"{gpu} is {word}", "field_diag")"""
+    ),
+    "    Sheet,\n": "    FAIL,\n    PASS,\n    Check,\n    Sheet,\n",
+}
+CASE = """from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.acme.gate import acme_gate
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from contract.gate.case import Case, Params
+
+
+def node(folder: Path, gpus: int = 8, word: str = "good", body: str = "", **more: object) -> Params:
+    (folder / "said").write_text("".join(f"GPU {at}: {word}\\n" for at in range(gpus)), encoding="utf-8")
+    program = made.program(folder / "acme", body or f"cat {folder}/said")
+    return {"program": program, "timeout": 2, "profile": made.profile(), **more}
+
+
+def less(**how: object) -> object:
+    return lambda folder: node(folder, **how)
+
+
+CASE = Case(
+    "acme_gate",
+    acme_gate,
+    node,
+    {
+        "tool missing": (less(program="/nonexistent"), "inconclusive", "not installed"),
+        "tool hangs": (less(body="sleep 60"), "inconclusive", "still running after"),
+        "tool killed": (less(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (less(body="echo lorem ipsum"), "inconclusive", "lorem"),
+        "nothing": (less(body=":"), "inconclusive", "GPU 0"),
+        "a bad GPU": (less(word="bad"), "fail", "GPU 0 is bad"),
+        "unknown SKU": (less(profile=None), "inconclusive", "profile"),
+        "half a profile": (less(profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="program",
+    counted=node,
+)
+"""
+GATE, SITE = f"{UTILS}/_gate/acme/gate.py", "tests/contract/gate/site_acme.py"
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """A gate that was begun and then written as the guide says, and not a line more."""
+    copy = Copy(tmp_path_factory.mktemp("gate"))
+    assert copy.begin("gate").returncode == 0
+    for old, new in WRITTEN.items():
+        copy.edit(GATE, old, new)
+    copy.edit(GATE, "UNWRITTEN: ", "")
+    (copy.root / SITE).write_text(CASE, encoding="utf-8")
+    module = copy.root / "plugins" / "modules" / "acme_gate.py"
+    module.write_text(module.read_text(encoding="utf-8").replace("UNWRITTEN: ", ""), encoding="utf-8")
+    return copy
+
+
+def suite(copy: Copy) -> tuple[int, list[str], str]:
+    done = copy.run("-m", "pytest", "-q", "--tb=short", "tests/contract/gate", "-k", "acme")
+    failed = [line.split("::")[1].split(" - ")[0] for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    return done.returncode, failed, done.stdout
+
+
+def test_a_gate_by_the_guide_is_recorded_and_permitted_before_it_loads_the_gpus(gate: Copy) -> None:
+    code, failed, output = suite(gate)
+    assert (code, failed) == (0, []) and "passed" in output, output[-4000:]
+
+
+#: A line of the gate, what stands there instead, and the tests of the suite that notice it.
+CARELESS = {
+    "how the tool ended": (
+        "    record_end(sheet, done)\n",
+        "",
+        "test_a_perfect_output_is_no_pass_whatever_ended_the_tool",
+    ),
+    "a GPU too many": (
+        """        if not sheet.wants("acme", gpu):
+            sheet.unsettled("acme", gpu, f"nobody asked for {line}")
+            continue
+""",
+        "",
+        "test_another_number_of_gpus_is_no_pass",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CARELESS)
+def test_n2_a_gate_that_does_not_look_at_it_is_not_taken(gate: Copy, name: str) -> None:
+    old, new, noticed = CARELESS[name]
+    before = (gate.root / GATE).read_text(encoding="utf-8")
+    gate.edit(GATE, old, new)
+    try:
+        done = gate.run(
+            "-m", "pytest", "-q", "--tb=no", "tests/contract/gate/test_contract.py", "-k", f"acme and {noticed}"
+        )
+    finally:
+        (gate.root / GATE).write_text(before, encoding="utf-8")
+    assert done.returncode == 1 and noticed in done.stdout, done.stdout[-3000:]
