@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined, facts, image_verify
@@ -78,7 +78,10 @@ class ActionModule(VerbAction):
             return result_of(judgement, fail_on=params["fail_on"], more=more).as_dict(ctx)
         told = {key: params[key] for key in _FOR_NODE}
         asked = time.time()
-        node = super()._shipped({**told, "expect": expect, "fail_on": "never"})
+        try:
+            node = super()._shipped({**told, "expect": expect, "fail_on": "never"})
+        except BadAnswer:  # not what a module of ours says: what the node runs is unknown, and recorded as that
+            node = {"verdict": INCONCLUSIVE}
         answered = time.time()
         if "verdict" not in node:
             return {**node, "failed": True}  # the module did not get that far, and says why
@@ -91,9 +94,7 @@ class ActionModule(VerbAction):
         )
         return result.as_dict(ctx)
 
-    def _offset(
-        self, read: Any, asked: float, answered: float, limit: float
-    ) -> tuple[float, float] | None:
+    def _offset(self, read: Any, asked: float, answered: float, limit: float) -> tuple[float, float] | None:
         """The window of the node's clock; the node is asked again only where the module's answer leaves it open."""
         # Everything between the two readings of the node's clock was spent on the node.
         windows = []

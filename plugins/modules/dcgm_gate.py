@@ -250,7 +250,7 @@ def main() -> None:
         result = dcgm_gate(module.params, ctx).as_dict(ctx)
     except FleetError as exc:
         module.fail_json(**exc.as_result())
-    if "verdict" in result and refusal(result, module.params["fail_on"]):
+    if "verdict" in result and refusal(result, module.params["fail_on"], check_mode=module.check_mode):
         module.fail_json(**result)
     module.exit_json(**result)
 

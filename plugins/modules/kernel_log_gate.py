@@ -199,7 +199,7 @@ def main() -> None:
         result = kernel_log_gate(module.params, ctx).as_dict(ctx)
     except FleetError as exc:
         module.fail_json(**exc.as_result())
-    if refusal(result, module.params["fail_on"]):
+    if refusal(result, module.params["fail_on"], check_mode=module.check_mode):
         module.fail_json(**result)
     module.exit_json(**result)
 

@@ -104,7 +104,15 @@ class GateAction(VerbAction):
             text = f"the {'connection to the node died' if lost else 'gate did not end'}: {cut(exc, 300)}"
             self._append_verdict(self._without(text, "unreachable" if lost else "aborted", "retest", params))
             raise
-        return self._answered(params, result) if self._is_answer(params, result) else self._crashed(params, result)
+        if not self._is_answer(params, result):
+            return self._crashed(params, result)
+        try:
+            return self._answered(params, result)
+        except FleetError:
+            raise
+        except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
+            text = f"what the node answered cannot be read: {type(exc).__name__}: {cut(exc, 300)}"
+            return self._concluded(params, self._without(text, "forged", "retest", params))
 
     def _unconfirmed(self, exc: FleetError, params: Mapping[str, Any]) -> None:
         """Where the gate ran, an older verdict must not stay its newest one."""
@@ -159,7 +167,8 @@ class GateAction(VerbAction):
         return answer(verdict).as_dict(Context(check_mode=bool(self._task.check_mode)))
 
     def _concluded(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-        if refusal(result, str(params.get("fail_on") or "inconclusive")):
+        fail_on = str(params.get("fail_on") or "inconclusive")
+        if refusal(result, fail_on, check_mode=bool(self._task.check_mode)):
             result["failed"] = True
         return result
 

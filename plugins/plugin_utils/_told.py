@@ -16,6 +16,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 
 #: Keys with which a result steers Ansible (variables, hosts, groups, statistics) or tells of a permit.
 _STEER = ("ansible_facts", "add_host", "add_group", "ansible_stats", "evidence")
+#: What this controller reads of an answer by itself; anything else under these names is no answer of a module of ours.
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "asked": (list,),
+    "error": (Mapping,),
+}
 _KEYS = {"kind", "name", "node", "data"}
 
 
@@ -30,8 +35,21 @@ def believed(
     """
     result = {key: value for key, value in answer.items() if key not in _STEER and not key.startswith("_ansible_")}
     result.update({key: answer[key] for key in ("_ansible_parsed",) if key in answer})
+    _typed(result, node)
     result["events"] = _events(answer.get("events"), tells, {"", node, *hosts}, node)
     return result
+
+
+def _typed(answer: Mapping[str, Any], node: str) -> None:
+    wrong = next((key for key, types in _TYPES.items() if not isinstance(answer.get(key), (*types, type(None)))), "")
+    if wrong:
+        raise BadAnswer(
+            f"the module's answer has something under {wrong} that no module of ours writes there",
+            node=node,
+            wanted=" or ".join(kind.__name__ for kind in _TYPES[wrong]),
+            seen=type(answer[wrong]).__name__,
+            do="look for who changes answers on the machine where the module ran",
+        )
 
 
 def _events(told: Any, tells: Mapping[str, Collection[str]], hosts: Collection[str], node: str) -> list[dict[str, Any]]:

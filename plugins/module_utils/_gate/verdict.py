@@ -274,12 +274,13 @@ def sentence(verdict: Mapping[str, Any], *, shown: int = 3) -> str:
     return f"{verdict['gate']}: {verdict['verdict']}. {what}. Remedy: {verdict['remedy']}"
 
 
-def refusal(result: Mapping[str, Any], fail_on: str) -> str:
+def refusal(result: Mapping[str, Any], fail_on: str, *, check_mode: bool) -> str:
     """Why this result fails its host, for a person; empty where it does not.
 
-    A gate that check mode kept from running has decided nothing, and stops no dry run.
+    A gate that check mode kept from running has decided nothing, and stops no dry run. Where it is no dry run, a
+    finding that says so is a word of whoever wrote the result.
     """
-    if any(finding["id"] == "check_mode" for finding in result["findings"]):
+    if check_mode and any(finding["id"] == "check_mode" for finding in result["findings"]):
         return ""
     return sentence(result) if blocks(result["verdict"], fail_on) else ""
 

@@ -51,19 +51,20 @@ def required(expect: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Cell,
 def take(whole: Judgement, node: Mapping[str, Any], cells: Mapping[Cell, Callable[[Any], bool]]) -> None:
     """Add the node's checks and findings to the verdict, and what is wrong with them."""
     checks, findings = node.get("checks"), node.get("findings")
-    if not _rows(checks, _CHECK) or not _rows(findings, _FINDING) or not _sane(checks, findings):
-        _forged(whole, "its answer has not the shape of a verdict", node.get("verdict"))
+    shaped = _rows(checks, _CHECK) and _rows(findings, _FINDING) and _sane(checks, findings)
+    if not shaped or not _beside(node):
+        forged(whole, "its answer has not the shape of a verdict", node.get("verdict"))
         return
     whole.checks += [dict(check) for check in checks]  # type: ignore[union-attr]
     whole.findings += [dict(finding) for finding in findings]  # type: ignore[union-attr]
     for (name, entity), right in cells.items():
         found = [one for one in checks if (one["id"], one["entity"]) == (name, entity)]  # type: ignore[union-attr]
         if len(found) != 1:
-            _forged(whole, f"it tells {len(found)} times of {name}, and must once", name)
+            forged(whole, f"it tells {len(found)} times of {name}, and must once", name)
         elif found[0]["verdict"] == PASS and not right(found[0]["measured"]):
-            _forged(whole, f"it passes {name}, which is not what was asked for", found[0]["measured"])
+            forged(whole, f"it passes {name}, which is not what was asked for", found[0]["measured"])
     if node.get("verdict") != PASS and whole.verdict == PASS:
-        _forged(whole, "it does not pass, and does not say why", node.get("verdict"))
+        forged(whole, "it does not pass, and does not say why", node.get("verdict"))
 
 
 def _rows(value: Any, keys: set[str]) -> bool:
@@ -71,15 +72,26 @@ def _rows(value: Any, keys: set[str]) -> bool:
 
 
 def _sane(checks: Any, findings: Any) -> bool:
-    words = all(check["verdict"] in _WORDS and isinstance(check["id"], str) for check in checks)
+    texts = [*(check[key] for check in checks for key in ("id", "entity", "verdict"))]
+    texts += [finding[key] for finding in findings for key in ("id", "entity", "text", "remedy")]
+    words = all(isinstance(text, str) for text in texts) and all(check["verdict"] in _WORDS for check in checks)
     return words and all(finding["remedy"] in REMEDIES for finding in findings)
+
+
+def _beside(node: Mapping[str, Any]) -> bool:
+    """What is read of an answer beside its cells."""
+    argv, identity = node.get("argv") or [], node.get("identity") or {}
+    if not isinstance(argv, list) or not isinstance(identity, Mapping):
+        return False
+    gpus = identity.get("gpu_uuids") or []
+    return isinstance(gpus, list) and all(isinstance(one, str) for one in [*argv, *gpus])
 
 
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _forged(whole: Judgement, text: str, seen: Any) -> None:
+def forged(whole: Judgement, text: str, seen: Any) -> None:
     whole.check(
         "answer",
         entity="node",

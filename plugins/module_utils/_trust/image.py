@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Callable
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import required, take
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import Cell, forged, required, take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
@@ -55,17 +56,37 @@ def combined(
     :param node: the module's result: a stranger's word.
     :param params: the task's options.
     """
+    cells = required(expect, params)
+    try:
+        return _combined(controller, expect, node, params, cells, offset)
+    except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
+        whole = _begun(controller)
+        forged(whole, f"it cannot be read: {type(exc).__name__}", cut(exc, 120))
+        return result_of(whole, fail_on=params["fail_on"], more={"mode": "node", "image": facts(expect)})
+
+
+def _begun(controller: Judgement) -> Judgement:
     whole = Judgement("image_verify", started=controller.started)
-    whole.argv = [*controller.argv, *map(str, node.get("argv") or [])]
+    whole.argv = list(controller.argv)
     whole.checks, whole.findings = list(controller.checks), list(controller.findings)
-    take(whole, node, required(expect, params))
+    return whole
+
+
+def _combined(
+    controller: Judgement,
+    expect: Mapping[str, Any],
+    node: Mapping[str, Any],
+    params: Mapping[str, Any],
+    cells: Mapping[Cell, Callable[[Any], bool]],
+    offset: Sequence[float] | None,
+) -> Result:
+    whole = _begun(controller)
+    whole.argv += [str(word) for word in node.get("argv") or []]
+    take(whole, node, cells)
     whole.evidence = {"controller": controller.evidence, "node": str(node.get("evidence_digest")), "offset": offset}
     check_clock(whole, offset, params["max_clock_skew"])
-    return result_of(
-        whole,
-        fail_on=params["fail_on"],
-        more={"mode": "node", "image": facts(expect), "identity": normal_identity(node.get("identity"))},
-    )
+    more = {"mode": "node", "image": facts(expect), "identity": normal_identity(node.get("identity"))}
+    return result_of(whole, fail_on=params["fail_on"], more=more)
 
 
 def facts(known: Mapping[str, Any]) -> dict[str, Any]:

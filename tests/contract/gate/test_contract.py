@@ -79,7 +79,7 @@ def test_a_healthy_node_passes(gate: Case, tmp_path: Path) -> None:
     result = run(gate, gate.healthy(tmp_path))
     assert (result["verdict"], result["remedy"]) == ("pass", "none"), result["msg"]
     assert all(check["verdict"] == "pass" for check in result["checks"])
-    assert refusal(result, "inconclusive") == ""
+    assert refusal(result, "inconclusive", check_mode=False) == ""
 
 
 @pytest.mark.parametrize(("gate", "name"), BREAKS)
@@ -88,9 +88,9 @@ def test_no_broken_node_passes(gate: Case, name: str, tmp_path: Path) -> None:
     result = run(gate, make(tmp_path))
     assert result["verdict"] == verdict, result["msg"]
     assert word in result["msg"] + " ".join(finding["text"] for finding in result["findings"])
-    assert refusal(result, "inconclusive") == result["msg"]
-    assert bool(refusal(result, "fail")) == (verdict == "fail")
-    assert refusal(result, "never") == ""
+    assert refusal(result, "inconclusive", check_mode=False) == result["msg"]
+    assert bool(refusal(result, "fail", check_mode=False)) == (verdict == "fail")
+    assert refusal(result, "never", check_mode=False) == ""
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
@@ -130,7 +130,7 @@ def test_check_mode_loads_no_gpu(tmp_path: Path) -> None:
     params = DCGM.healthy(tmp_path)
     result = run(DCGM, params, check_mode=True)
     assert result["verdict"] == "inconclusive"
-    assert refusal(result, "inconclusive") == ""
+    assert refusal(result, "inconclusive", check_mode=True) == ""
     assert not (tmp_path / "dcgmi.calls").exists()
     assert run(DCGM, {**params, "level": 1}, check_mode=True)["asked"] == []
     assert "diag -r 1" in "\n".join(calls(tmp_path))

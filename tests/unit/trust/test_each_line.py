@@ -100,10 +100,35 @@ def test_v2_of_a_whole_answer_each_cell_is_needed_and_judged_here() -> None:
         {"findings": [{"id": "x"}]},
         {"findings": 7},
         {"argv": None},
+        {"argv": 5},
+        {"argv": [["x"]]},
+        {"identity": "x"},
+        {"identity": {"gpu_uuids": 5}},
+        {"identity": {"gpu_uuids": [{}]}},
+        {"findings": [{"id": [], "entity": {}, "text": None, "remedy": "none"}]},
+        {"findings": [{"id": "x", "entity": "node", "text": "x", "remedy": ["none"]}]},
+        {
+            "checks": [
+                {**dict.fromkeys(("id", "entity", "measured", "wanted", "unit", "source"), "x"), "verdict": ["pass"]}
+            ]
+        },
+        {"evidence_digest": "\ud800"},
     ],
 )
 def test_v2_what_is_no_answer_is_no_pass(answer: dict[str, Any]) -> None:
     assert whole(node(**answer)) == ("pass" if answer == {"argv": None} else "inconclusive")
+
+
+class Surprise:
+    def __str__(self) -> str:
+        raise RuntimeError("nobody thought of this")
+
+
+def test_an_answer_that_breaks_what_reads_it_is_a_verdict_all_the_same() -> None:
+    """Without one, an earlier pass would stay the newest."""
+    result = combined(judged("pass"), EXPECT, node(evidence_digest=Surprise()), OPTIONS, offset=(0.0, 0.1))
+    assert result.data["verdict"] == "inconclusive" and result.data["failed"] and result.events
+    assert [one["id"] for one in result.data["findings"]] == ["forged"]
 
 
 def test_v2_a_node_may_look_worse_than_was_asked() -> None:
