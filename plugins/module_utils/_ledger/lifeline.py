@@ -38,6 +38,8 @@ EVIDENCE_SECONDS = 60.0
 _FRESH_SECONDS = 5.0
 #: A wait renews its leases when this much of their life is gone.
 _RENEW_SECONDS = 15.0
+#: So many leases are taken in one transaction.
+_AT_ONCE = 500
 #: So long a ledger that is away is asked for, when a wait is over and its leases must be confirmed.
 _CONFIRM_SECONDS = 30.0
 
@@ -165,14 +167,16 @@ class LedgerLifeline(Lifeline):
     def hold_each(self, names: Sequence[str]) -> dict[str, str]:
         """Take the leases of a batch; what was in the way, for each node on which another run works.
 
-        In one transaction, however many they are: of leases that are taken one after the other, the first ones
-        expire before the last ones are there.
+        Many at once: of leases that are taken one after the other, the first ones expire before the last ones are
+        there. Not all in one transaction: PostgreSQL has no room for a lock on each of them.
         """
         self.parent_lives()
         refused: dict[str, FleetError] = {name: self._lost[name] for name in names if name in self._lost}
         new = [name for name in names if name not in self._leases and name not in refused]
-        if new:
-            self._first_write(new, "", refused)
+        for start in range(0, len(new), _AT_ONCE):
+            self._first_write(new[start : start + _AT_ONCE], "", refused)
+            if time.monotonic() - self._checked > _RENEW_SECONDS:
+                self._renew(self._open())
         return {name: str(refused[name].located(node=name)) for name in names if name in refused}
 
     @contextlib.contextmanager

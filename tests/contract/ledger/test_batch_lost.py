@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Fenced, LeaseLost
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
@@ -35,6 +35,30 @@ def test_however_many_are_refused_the_leases_of_a_batch_are_taken_at_once(
     after = lease.holders(ledger, list(ids.values()))
     assert all(after[ids[host]] == before[ids[host]] for host in refused)
     assert after[ids["gpu002"]]["run_id"] == mine._holder.run_id
+
+
+def test_t4_a_batch_of_any_size_needs_room_for_few_locks_and_its_first_leases_last(
+    ledger: Ledger,
+    ids: dict[str, str],
+    line: Callable[..., LedgerLifeline],
+    run: Callable[[], Holder],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PostgreSQL keeps a lock for each node of a transaction, in a table that is full at some ten thousand."""
+    monkeypatch.setattr(lifeline, "_AT_ONCE", 1)
+    take(ledger, ids["gpu002"], run())
+    opened: list[Any] = []
+    sa.event.listen(ledger._engine, "begin", opened.append)
+    assert list(line(batch=True).hold_each(HOSTS)) == ["gpu002"]
+    assert len(opened) == len(HOSTS)
+    steal(ledger, ids["gpu002"], run())
+    for host in ("gpu001", "gpu003"):
+        with ledger.transaction() as conn:
+            conn.execute(sa.text("UPDATE leases SET expires = 1 WHERE node_id = :node"), {"node": ids[host]})
+    monkeypatch.setattr(lifeline, "_RENEW_SECONDS", -1.0)
+    assert list(line(batch=True).hold_each(HOSTS)) == ["gpu002"]
+    rows = lease.holders(ledger, list(ids.values()))
+    assert rows[ids["gpu001"]]["renewed"] >= rows[ids["gpu003"]]["renewed"], "the first is renewed while others come"
 
 
 def test_a_lost_node_is_refused_to_a_batch_that_asks_for_it_again(
