@@ -10,8 +10,9 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
-from urllib.parse import quote, unquote
+from html import escape
+from typing import Any, Callable
+from urllib.parse import quote, quote_plus, unquote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless
 
@@ -21,7 +22,7 @@ MASK = "********"
 #: (``SHA256SetupPassword`` on a recorded iDRAC9), environments hold tokens.
 _SECRET_NAME = re.compile(
     r"passw|passphrase|_pass$|pwd|secret|token|api_?key|private_?key|credential|authorization|cookie|salt$|hash$"
-    r"|community|chap",
+    r"|community|chap|k_g$|kg_?key|key_file|psk",
     re.I,
 )
 #: Names that match the above and are no secrets.
@@ -58,6 +59,8 @@ _QUERY = re.compile(
 )
 #: Shorter words stand in identifiers and sentences by chance.
 _SHORTEST = 8
+#: What settings say whose names are like a secret's (``PasswordStatus``): no secrets, and words of many other settings.
+_SWITCHES = frozenset({"disabled", "unlocked", "notlocked", "required", "not required", "unchanged", "deactivated"})
 
 
 def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
@@ -107,7 +110,29 @@ def known_secrets(params: Mapping[str, Any], names: Sequence[str]) -> frozenset[
         user = params.get(name.replace("password", "username")) if name.endswith("password") else None
         if user:
             found.add(_in_base64(str(user), str(params[name])))
-    return passwords_in(params) | found
+    return passwords_in(params) | found | _named_secret(params)
+
+
+def _named_secret(value: Any) -> frozenset[str]:
+    """The values under the name of a secret in the mappings of a JSON-like value, at any depth.
+
+    Short ones are left out: under their own name they are masked all the same.
+    """
+    if isinstance(value, dict):
+        found = [
+            _texts(item) if _SECRET_NAME.search(str(name)) and str(name) not in _HARMLESS else _named_secret(item)
+            for name, item in value.items()
+            if isinstance(item, (dict, list, tuple)) or not _IDENTIFIER.search(str(name))
+        ]
+        return frozenset().union(*found)
+    return frozenset().union(*map(_named_secret, value)) if isinstance(value, (list, tuple)) else frozenset()
+
+
+def _texts(value: Any) -> frozenset[str]:
+    if isinstance(value, (dict, list, tuple)):
+        return frozenset().union(*map(_texts, value.values() if isinstance(value, dict) else value))
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    return frozenset([text]) if len(text) >= _SHORTEST and text.lower() not in _SWITCHES else frozenset()
 
 
 def passwords_in(value: Any) -> frozenset[str]:
@@ -149,8 +174,8 @@ def mask(text: str, secrets: frozenset[str]) -> str:
 
 @lru_cache(maxsize=8)
 def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
-    forms = (str, lambda secret: quote(secret, safe=""), _in_json, _in_python)
-    spelled = {form(secret) for secret in secrets if secret for form in forms}
+    spelled = {form(secret) for secret in secrets if secret for form in _FORMS}
+    spelled |= {_PERCENT.sub(lambda match: match.group().lower(), form) for form in spelled}
     # The longest first: a secret that begins like another one would leave its end behind.
     return tuple(sorted(spelled, key=len, reverse=True))
 
@@ -162,3 +187,24 @@ def _in_json(secret: str) -> str:
 def _in_python(secret: str) -> str:
     """As it stands in a record that was made text."""
     return repr(secret)[1:-1]
+
+
+def _in_html(secret: str) -> str:
+    """As some write an apostrophe there; Python's own way is another."""
+    return escape(secret).replace("&#x27;", "&#39;")
+
+
+_PERCENT = re.compile("%[0-9A-F]{2}")
+#: How URLs (a whole, a path, a form), JSON, Python and pages spell a text.
+_FORMS: tuple[Callable[[str], str], ...] = (
+    str,
+    quote,
+    quote_plus,
+    lambda secret: quote(secret, safe=""),
+    _in_json,
+    lambda secret: _in_json(secret).replace("/", "\\/"),
+    _in_python,
+    escape,
+    lambda secret: escape(secret, quote=False),
+    _in_html,
+)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import time
+import urllib.parse
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
     MASK,
     known_secrets,
+    mask,
     passwords_in,
     redact,
 )
@@ -266,3 +269,41 @@ def test_t1_nothing_is_masked_inside_of_an_identifier() -> None:
     known = frozenset({"gpufleet1"})
     assert redact_known(result, known) == redact(result, secrets=known) == result
     assert redact({"name": "gpufleet1:run1"}, secrets=known) == {"name": f"{MASK}:run1"}
+
+
+def test_a_secret_of_a_drivers_options_is_known_wherever_it_stands() -> None:
+    info = {"redfish_password": "hunter2222", "ipmi_hex_kg_key": "00112233445566", "address": "bmc-of-gpu001"}
+    params = {
+        "driver": {"driver_info": info, "more": [{"k_g": "KGKGKGKGKG", "pin_token": 1234567890}]},
+        "known_token": "gpufleet:run1:reimage",
+        "attributes": {"PasswordStatus": "Unlocked", "password_short": "short"},
+    }
+    known = known_secrets(params, [])
+    assert known == {"hunter2222", "00112233445566", "KGKGKGKGKG", "1234567890"}
+    assert mask("login hunter2222 and k_g 00112233445566 refused by bmc-of-gpu001", known) == (
+        f"login {MASK} and k_g {MASK} refused by bmc-of-gpu001"
+    )
+
+
+@pytest.mark.parametrize("name", ["ipmi_k_g", "k_g", "kg_key", "ipmi_hex_kg_key", "kgkey", "ssl_key_file", "wifi_psk"])
+def test_the_names_of_keys_are_those_of_secrets(name: str) -> None:
+    assert redact({name: "x"}) == {name: MASK}
+
+
+AWKWARD = "p&ss'w<rd\"/1 x"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        html.escape(AWKWARD),
+        html.escape(AWKWARD).replace("&#x27;", "&#39;"),
+        html.escape(AWKWARD, quote=False),
+        urllib.parse.quote_plus(AWKWARD),
+        urllib.parse.quote(AWKWARD),
+        urllib.parse.quote(AWKWARD, safe="").replace("%2F", "%2f").replace("%3C", "%3c"),
+        json.dumps(AWKWARD)[1:-1].replace("/", "\\/"),
+    ],
+)
+def test_a_known_secret_is_masked_in_each_spelling(spelled: str) -> None:
+    assert spelled != AWKWARD and mask(f"a {spelled} b", frozenset([AWKWARD])) == f"a {MASK} b"
