@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     found,
     not_ours,
     recording,
+    right_machine,
     writing,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
@@ -154,6 +155,8 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
     """Begin the next step towards a goal, if there is one to begin."""
     step = _next(driver, node, goal, wanted)
     if step in NO_REQUEST:
+        if step in (DONE, BOOT) and node.id:
+            right_machine(driver, node, wanted)
         return node, step
     with writing(driver, node, wanted) as now:
         step = step if now is node else _next(driver, now, goal, wanted)

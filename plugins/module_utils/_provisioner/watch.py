@@ -221,13 +221,15 @@ class _Batch:
         self._last[wanted.host] = node
         right_machine(self._driver, node, wanted, ask=False)
         step = self._driver.next_step(node, self._goal, wanted)
+        if step == DONE or (step == BOOT and not self._booted):
+            right_machine(self._driver, node, wanted)  # who believes this verdict boots the machine, or hands it on
         reason = "" if step == DONE else self._no_way_on(wanted, node, step)
         if step == DONE or reason:
             self._close(wanted.host, step == DONE, reason)
         elif step == BOOT and not self._booted:
             self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
-            right_machine(self._driver, node, wanted)
+            right_machine(self._driver, node, wanted)  # before the write
             self._due.setdefault(step, []).append((node, wanted))
 
     def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> str:
@@ -259,14 +261,35 @@ class _Batch:
 
     def _send(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> None:
         nodes = self._leased([(node, wanted) for node, wanted in nodes if wanted.host in self._open])
-        if not nodes:
-            return
+        orders = self._orders(nodes)
+        while orders:
+            now = orders.pop(0)
+            try:
+                with turn(self._driver, self._ctx) as waited:
+                    now = self._judged_again(step, now) if waited else now
+                    failed = self._begun(step, now)
+            except NoTurn as exc:
+                now = [one for order in [now, *orders] for one in order]
+                orders, failed = [], {wanted.host: exc for _node, wanted in now}
+            self._note(step, now, failed)
+
+    def _orders(self, nodes: Sequence[tuple[NodeState, Wanted]]) -> list[Sequence[tuple[NodeState, Wanted]]]:
+        """What is written in one turn. One write after the other takes time, in which a person may take a node whose
+        turn is yet to come: where each has a write of its own, each has a turn and a judgement of its own."""
+        if self._driver.serial and type(self._driver).start_many is Driver.start_many:
+            return [[one] for one in nodes]
+        return [nodes] if nodes else []
+
+    def _begun(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
+        """By host, why not; what befell one order for many befell each, and an outage is asked again."""
         try:
-            with turn(self._driver, self._ctx) as waited:
-                nodes = self._judged_again(step, nodes) if waited else nodes
-                failed = self._driver.start_many(step, nodes) if nodes else {}
-        except NoTurn as exc:
-            failed = {wanted.host: exc for _node, wanted in nodes}
+            return self._driver.start_many(step, nodes) if nodes else {}
+        except OF_ALL:
+            raise
+        except FleetError as exc:
+            return {wanted.host: exc for _node, wanted in nodes}
+
+    def _note(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]], failed: Mapping[str, FleetError]) -> None:
         for node, wanted in nodes:
             host = wanted.host
             if host in failed:

@@ -77,6 +77,14 @@ def test_a_write_whose_answer_is_lost_is_known_again(site: Any) -> None:
     assert nth > 1, "there was no write whose answer could be lost"
 
 
+def test_a_batch_whose_write_loses_its_answer_is_deployed_once(site: Any) -> None:
+    batch = [{**ready(site), "image": site.image(), "deploy_id": "5"} for _n in range(2)]
+    site.faults.lose_answer()
+    verdicts = await_all(site, "deployed", *batch)["verdicts"]
+    assert all(one["ok"] for one in verdicts.values()), verdicts
+    assert site.deployments() == 2
+
+
 def test_a_node_that_fails_gets_a_verdict(site: Any) -> None:
     good = deployed(site)
     bad, goal, words = site.stumbles()

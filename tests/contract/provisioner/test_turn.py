@@ -117,6 +117,23 @@ def test_a_batch_leaves_a_node_that_was_changed_while_others_wrote(site: Any, ch
     assert {host for _what, _hard, hosts in line.writes for host in hosts} == {other["name"]}
 
 
+def test_a_node_that_a_person_takes_while_the_batch_writes_the_others_is_left(site: Any) -> None:
+    batch = [{**ready(site), "image": site.image()} for _n in range(3)]
+    last = batch[-1]["name"]
+
+    class Slow(Waiting):
+        def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
+            if not self.writes:
+                site.owned_by_somebody(last)
+            return super().before_write(what, destructive=destructive, nodes=nodes)
+
+    line = Slow()
+    verdicts = watch_all(site, "deployed", *batch, line=line)["verdicts"]
+    assert "not ours to touch" in verdicts[last]["reason"] and verdicts[last]["step"] == "", verdicts[last]
+    assert last not in {host for _what, _hard, hosts in line.writes for host in hosts}
+    assert [verdicts[one["name"]]["step"] for one in batch[:2]] == ["boot", "boot"]
+
+
 def test_what_somebody_else_began_meanwhile_is_not_begun_again(site: Any) -> None:
     options = {**ready(site), "image": site.image()}
     line = Waiting(lambda: lead(options, "deployed"))
