@@ -92,9 +92,7 @@ class Hosts:
         """Why this host is none of a call that has one ledger and one login; empty where nothing stands against it."""
         ledger, asked = (str(self.option("ledger_url", one) or default_url()) for one in (host, self._host))
         if ledger != asked:
-            return (
-                "its gpufleet_ledger_url is not that of this batch, whose leases it would not see: run it separately"
-            )
+            return "its gpufleet_ledger_url is not that of this batch, whose leases it would not see: run it separately"
         return self._other_login(host, node, port) if port else ""
 
     def _other_login(self, host: str, node: Mapping[str, Any], port: ModuleType) -> str:

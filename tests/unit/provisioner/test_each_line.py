@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
-    ConfigError,
     Fenced,
     FleetError,
     NotOurs,
@@ -26,113 +22,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard, registry
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import node as node_verb
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import watch as verb
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline, Result
-
-RUN, OTHER = "gpufleet:r1:work", "gpufleet:r9:work"
-STATES = {"new": c.READY, "going": c.DEPLOYING, "active": c.DEPLOYED, "odd": c.OTHER, "bad": c.FAILED, "cold": c.READY}
-
-
-class Memory(c.Driver):
-    """``seen``: by node what each look shows, the last one from then on; an exception is raised."""
-
-    name = "memory"
-    address = "memory://"
-    states_map = STATES
-    steps = {
-        "deployed": {
-            "new": "deploy", "going": c.WAIT, "active": c.DONE, "odd": c.STOP, "bad": "deploy", "cold": c.BOOT,
-        }
-    }  # fmt: skip
-    leads_to: ClassVar[Mapping[str, str]] = {"deploy": "going"}
-    destructive = frozenset({"deploy"})
-    found: ClassVar[c.NodeState | None]
-    seen: ClassVar[dict[str, list[Any]]]
-    sent: ClassVar[list[str]]
-    refusals: ClassVar[dict[str, list[FleetError]]]
-    known_serials: ClassVar[dict[str, str]]
-    cards: ClassVar[c.Network]
-
-    def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
-        super().__init__(ctx)
-
-    def find(self, wanted: Wanted) -> c.NodeState | None:
-        return self.found
-
-    def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
-        return {one.host: one.host for one in wanted}
-
-    def states(self, ids: Sequence[str]) -> dict[str, c.NodeState]:
-        found = {}
-        for host in ids:
-            views = self.seen.get(host, [])
-            view = views.pop(0) if len(views) > 1 else views[0] if views else None
-            if isinstance(view, Exception):
-                raise view
-            if view is not None:
-                found[host] = view
-        return found
-
-    def serials(self, node: c.NodeState, *, ask: bool) -> Mapping[str, str]:
-        return {source: serial for source, serial in self.known_serials.items() if ask or source == "record"}
-
-    def network(self, node: c.NodeState, *, ask: bool) -> c.Network:
-        return self.cards
-
-    def facts(self, node: c.NodeState, wanted: Wanted) -> Mapping[str, bool]:
-        return {}
-
-    def enrol(self, wanted: Wanted, node: c.NodeState | None) -> Any:
-        raise AssertionError("a wait enrols nothing")
-
-    def start(self, step: str, node: c.NodeState, wanted: Wanted) -> None:
-        problems = self.refusals.get(wanted.host)
-        if problems:
-            raise problems.pop(0)
-        if self.ctx.may_write(f"{step} {wanted.host}", destructive=True, nodes=(wanted.host,)):
-            self.sent.append(wanted.host)
-
-    def annotate(self, node: c.NodeState, wanted: Wanted) -> c.Changes:
-        return c.Changes()
-
-    def hold(self, node: c.NodeState, token: str, wanted: Wanted) -> None:
-        raise AssertionError("a wait holds nothing")
-
-    def lift(self, node: c.NodeState, wanted: Wanted) -> None:
-        raise AssertionError("a wait lifts nothing")
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.DRIVERS, Memory.name, Memory)
-    Memory.seen, Memory.sent, Memory.refusals = {}, [], {}
-    Memory.known_serials, Memory.cards, Memory.found = {}, c.Network(), None
-
-
-def at(native: str, **more: Any) -> c.NodeState:
-    return c.NodeState(id="x", name="x", native=native, state=STATES[native], **more)
-
-
-def wait(*, check_mode: bool = False, timeout: float = 0.3, lifeline: Any = None, **params: Any) -> Result:
-    nodes = [{"host": host, "known_runs": ["r1"], "serial": "S1"} for host in Memory.seen]
-    given = {
-        "provisioner": "memory", "until": "deployed", "timeout": timeout, "interval": 0.01, "nodes": nodes,
-        "run_id": "r2", **params,
-    }  # fmt: skip
-    return verb.watch(given, Context(check_mode=check_mode, lifeline=lifeline))
-
-
-def verdict(*views: Any, **more: Any) -> dict[str, Any]:
-    Memory.seen["n1"] = list(views)
-    found: dict[str, Any] = wait(**more).data["verdicts"]["n1"]
-    return found
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from unit.provisioner.memory import OTHER, RUN, Memory, at, verdict, wait
 
 
 def test_t1_a_node_is_sent_on_once_and_waited_for() -> None:
@@ -278,74 +171,6 @@ def test_t1_a_node_that_is_another_machine_is_not_sent_on() -> None:
     assert verdict(at("new"), at("active"), timeout=20)["ok"]
 
 
-@pytest.mark.parametrize("native", ["active", "cold"])
-def test_t1_a_node_is_asked_who_it_is_before_it_is_called_deployed_or_due_for_its_boot(native: str) -> None:
-    """Its record says nothing; whoever believes the verdict boots the machine, or hands it on."""
-    Memory.known_serials = {"inspection": "S2"}
-    found = verdict(at(native), timeout=20)
-    assert not found["ok"] and "another machine" in found["reason"] and found["step"] == ""
-    Memory.found = at(native)
-    with pytest.raises(WrongMachine):
-        lead()
-    Memory.known_serials = {"inspection": "S1"}
-    assert verdict(at(native), timeout=20)["step"] == lead().data["step"] == ("boot" if native == "cold" else "")
-
-
-def lead() -> Result:
-    params = {
-        "provisioner": "memory", "name": "n1", "state": "deployed", "serial": "S1",
-        "image": {"name": "a", "version": "1", "url": "http://a"},
-    }  # fmt: skip
-    return node_verb.node(params, Context(node="n1"))
-
-
-class Many(Memory):
-    """Has a request of its own for many nodes; what befalls it befalls all of them, and may come after its effect."""
-
-    name = "many"
-    orders: ClassVar[list[Any]] = []
-
-    def start_many(self, step: str, nodes: Sequence[tuple[c.NodeState, Wanted]]) -> dict[str, FleetError]:
-        problem, effect = self.orders.pop(0)
-        if effect:
-            self.sent.append(",".join(wanted.host for _node, wanted in nodes))
-        if problem:
-            raise problem
-        return {}
-
-
-@pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.DRIVERS, Many.name, Many)
-
-
-def test_t1_an_order_for_many_whose_answer_is_lost_is_looked_after_and_not_given_again(many: None) -> None:
-    Many.orders = [(Unreachable("no answer"), True)]
-    Memory.seen = {host: [at("new"), at("going"), at("active")] for host in ("n1", "n2")}
-    found = wait(provisioner="many", timeout=20).data["verdicts"]
-    assert found["n1"]["ok"] and found["n2"]["ok"] and Memory.sent == ["n1,n2"]
-
-
-def test_t1_an_order_for_many_that_was_lost_is_given_again_and_one_that_is_refused_is_not(many: None) -> None:
-    Many.orders = [(Unreachable("no answer"), False), (None, True)]
-    Memory.seen = {host: [at("new"), at("new"), at("active")] for host in ("n1", "n2")}
-    found = wait(provisioner="many", timeout=20).data["verdicts"]
-    assert found["n1"]["ok"] and found["n2"]["ok"] and Memory.sent == ["n1,n2"]
-    Many.orders = [(Refused("no such image"), False)]
-    Memory.seen = {"n1": [at("new")], "n2": [at("new")], "n3": [at("active")]}
-    found = wait(provisioner="many", timeout=20).data["verdicts"]
-    assert [host for host, one in found.items() if "no such image" in one["reason"]] == ["n1", "n2"]
-    assert found["n3"]["ok"]
-
-
-@pytest.mark.parametrize("problem", [AuthFailed("refused"), Fenced("the run is gone")])
-def test_t1_an_order_for_many_that_fails_by_what_concerns_all_ends_the_task(many: None, problem: FleetError) -> None:
-    Many.orders = [(problem, False)]
-    Memory.seen = {"n1": [at("new")]}
-    with pytest.raises(type(problem)):
-        wait(provisioner="many", timeout=5)
-
-
 # -- the guard -------------------------------------------------------------------------------------------------------
 
 MINE = Wanted(host="n1", serial="S1", boot_mac="52:54:00:00:00:01", run="r2", runs=frozenset({"r1"}))
@@ -410,88 +235,6 @@ def test_t1_what_a_driver_cannot_do_is_not_asked_of_it(
     monkeypatch.setattr(Memory, limit, False)
     with pytest.raises(Unsupported):
         guard.can(driver, {option: {"a": "b"}})
-
-
-# -- one writer at a time --------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def serial(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(turns, "TIMEOUT", 0.1)
-    monkeypatch.setattr(Memory, "serial", True)
-
-
-def test_t1_one_writer_at_a_time_where_one_of_two_writes_is_lost(serial: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Memory({}, Context())
-    with turns.turn(driver, driver.ctx), pytest.raises(turns.NoTurn), turns.turn(driver, driver.ctx):
-        raise AssertionError("two write at once")
-    monkeypatch.setattr(Memory, "serial", False)
-    with turns.turn(driver, driver.ctx), turns.turn(driver, driver.ctx):
-        pass
-
-
-def test_a_turn_that_is_not_got_is_asked_for_again_and_ends_nobodys_time(serial: None) -> None:
-    """Others write for longer than a turn is waited for; the node's own time goes on, and it is deployed in the end."""
-    driver = Memory({}, Context())
-    holding = turns.turn(driver, driver.ctx)
-    holding.__enter__()
-    free = threading.Timer(0.5, holding.__exit__, (None, None, None))
-    free.start()
-    Memory.seen["n1"] = [at("new")]
-    try:
-        found = verdict(*[at("new")] * 400, at("active"), timeout=20)
-    finally:
-        free.join()
-    assert found["ok"] and Memory.sent == ["n1"]
-
-
-class Meanwhile(Lifeline):
-    """A person takes n2 while n1 is written."""
-
-    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> None:
-        Memory.seen["n2"] = [at("new", foreign="owner is bob")]
-
-
-def test_t1_where_one_writes_at_a_time_each_node_is_judged_right_before_its_own_write(serial: None) -> None:
-    Memory.seen = {
-        "n1": [at("new"), at("new"), at("active")],
-        "n2": [at("new")],
-        "n3": [at("new")] * 2 + [at("active")],
-    }
-    found = wait(lifeline=Meanwhile(), timeout=20).data["verdicts"]
-    assert Memory.sent == ["n1", "n3"] and "owner is bob" in found["n2"]["reason"]
-    assert found["n1"]["ok"] and found["n3"]["ok"]
-
-
-def test_a_turn_that_is_not_got_is_waited_for_once_for_all(serial: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not sent now is asked again at the next poll; to wait for each would take the time of the whole batch."""
-    monkeypatch.setattr(turns, "TIMEOUT", 0.5)
-    driver = Memory({}, Context())
-    Memory.seen = {f"n{number}": [at("new")] for number in range(20)}
-    with turns.turn(driver, driver.ctx):
-        begun = time.monotonic()
-        found = wait(timeout=0.6).data["verdicts"]
-        assert time.monotonic() - begun < 5
-    assert Memory.sent == [] and all("to themselves" in one["reason"] for one in found.values())
-
-
-def test_t1_two_provisioners_wait_for_each_other_never(serial: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Memory({}, Context())
-    with turns.turn(driver, driver.ctx):
-        monkeypatch.setattr(Memory, "address", "memory://other")
-        with turns.turn(driver, driver.ctx):
-            pass
-
-
-@pytest.mark.parametrize("mode", [0o770, 0o707])
-def test_t1_locks_that_others_could_take_are_none(serial: None, tmp_path: Any, mode: int) -> None:
-    folder = tmp_path / f"gpufleet-provisioner-{os.getuid()}"
-    folder.mkdir()
-    folder.chmod(mode)
-    driver = Memory({}, Context())
-    with pytest.raises(ConfigError, match="alone"), turns.turn(driver, driver.ctx):
-        raise AssertionError("the folder is not ours alone")
 
 
 def test_t1_a_state_that_no_table_knows_needs_a_person() -> None:
