@@ -12,7 +12,7 @@ from __future__ import annotations
 import keyword
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.vars.reserved import get_reserved_names
@@ -115,17 +115,31 @@ class Fields:
     def fill(self, record: Record, picked: Mapping[str, Any]) -> Record:
         """The record with what was picked; where an expression found nothing, it stays as it was.
 
-        :raises ConfigError: for what the variable cannot be, with the place of the record.
+        :raises ConfigError: for what the variable cannot be, or where the source itself says that this is another
+            machine, with the place of the record.
         """
         picked = {name: value for name, value in picked.items() if not is_nothing(name, value)}
         for name, value in picked.items():
             if value not in (None, ""):
                 record.variables[name] = self._checked(name, value, record.where) if name in CHECKED else value
+        self._agree(record, "gpufleet_serial", [record.serial], self._own(picked, record, "gpufleet_serial"))
+        self._agree(record, "gpufleet_system_uuid", [record.system_uuid],
+                    self._own(picked, record, "gpufleet_system_uuid"))  # fmt: skip
         record.serial = str(self._own(picked, record, "gpufleet_serial") or record.serial)
         record.system_uuid = str(self._own(picked, record, "gpufleet_system_uuid") or record.system_uuid)
         boot = self._own(picked, record, "gpufleet_boot_mac")
+        self._agree(record, "gpufleet_boot_mac", [one for one in record.macs if one != _bmc_mac(record)], boot)
         record.macs = sorted({*record.macs, boot}) if boot else record.macs
         return record
+
+    def _agree(self, record: Record, name: str, told: Sequence[str], picked: Any) -> None:
+        """:raises ConfigError: where the source itself says that this is another machine; naming both."""
+        known = {one.casefold() for one in told if one}
+        if picked and known and str(picked).casefold() not in known:
+            what = (
+                f"{picked!r} was picked, and the source itself says {', '.join(map(repr, sorted(filter(None, told))))}"
+            )
+            raise self._error(name, what, place=record.where)
 
     @staticmethod
     def _own(picked: Mapping[str, Any], record: Record, name: str) -> Any:
@@ -140,6 +154,11 @@ class Fields:
         if trouble:
             raise self._error(name, trouble, place=place)
         return cells.value(CHECKED[name], text)
+
+
+def _bmc_mac(record: Record) -> Any:
+    """A list tells it among the MACs of a row, and it is no card that boots."""
+    return record.variables.get(COLUMNS["bmc_mac"][0])
 
 
 def is_nothing(name: str, value: Any) -> bool:

@@ -62,12 +62,34 @@ def test_variables_of_the_roles_are_read_like_cells() -> None:
 
 
 def test_what_identifies_a_machine_is_what_it_is_joined_by() -> None:
-    known = Record("here", serial="OLD", system_uuid="", macs=["52:54:00:ab:cd:09"])
+    known = Record("here", serial="abc0001", system_uuid="", macs=["52:54:00:ab:cd:01", "52:54:00:ab:cd:09"])
     fields = {"gpufleet_serial": "serials.chassis", "gpufleet_boot_mac": "cards[0].address"}
     found = filled(fields, known)
     assert found.identities() == [
         ("serial", "ABC0001"), ("MAC", "52:54:00:ab:cd:01"), ("MAC", "52:54:00:ab:cd:09"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variable", "expression", "known", "both"),
+    [
+        ("gpufleet_serial", "serials.chassis", {"serial": "S1"}, ("ABC0001", "S1")),
+        ("gpufleet_system_uuid", "uuid", {"system_uuid": UUID.replace("4c", "5c")}, (UUID, UUID.replace("4c", "5c"))),
+        ("gpufleet_boot_mac", "cards[0].address", {"macs": ["52:54:00:ab:cd:09"]}, ("cd:01", "cd:09")),
+    ],
+)
+def test_t1_another_machine_than_the_source_says_is_never_picked(
+    variable: str, expression: str, known: dict[str, Any], both: tuple[str, str]
+) -> None:
+    """Two machines would be joined into one: what is picked replaces nothing that the source said."""
+    with pytest.raises(ConfigError, match=variable) as caught:
+        filled({variable: expression}, Record("here", **known))
+    assert caught.value.node == "here" and all(one in str(caught.value) for one in both)
+
+
+def test_the_mac_of_a_bmc_is_no_card_that_boots() -> None:
+    known = Record("here", macs=["52:54:00:ab:cd:09"], variables={"csv_bmc_mac": "52:54:00:ab:cd:09"})
+    assert filled({"gpufleet_boot_mac": "cards[0].address"}, known).variables["gpufleet_boot_mac"].endswith("01")
 
 
 def test_where_nothing_is_found_the_source_has_its_say() -> None:

@@ -37,9 +37,7 @@ def test_host_variables_are_plain_strings(listed: Any) -> None:
         "csv_rack": "r1",
         "csv_note": "plain # text",
     }
-    assert hosts["gpu002"]["csv_note"] == {
-        "__ansible_unsafe": "{{ 'uid=' ~ 0 }}"
-    }
+    assert hosts["gpu002"]["csv_note"] == {"__ansible_unsafe": "{{ 'uid=' ~ 0 }}"}
 
 
 def test_groups_and_composed_variables(listed: Any) -> None:
