@@ -271,15 +271,20 @@ class Driver(ABC):
         return failed
 
     def permitted(
-        self, what: str, step: str, nodes: Sequence[tuple[NodeState, Wanted]]
+        self,
+        what: Callable[[Sequence[tuple[NodeState, Wanted]]], str],
+        step: str,
+        nodes: Sequence[tuple[NodeState, Wanted]],
     ) -> tuple[list[tuple[NodeState, Wanted]], dict[str, FleetError]]:
         """Those of the nodes for which one write may be sent now, and why not for the others.
 
         All are asked for at once; where that is refused, which of them it is about is told one by one.
+
+        :param what: words the write for those nodes that it is sent for; others are not to be read in its intent.
         """
         hard = step in self.destructive
         try:
-            may = self.ctx.may_write(what, destructive=hard, nodes=tuple(wanted.host for _node, wanted in nodes))
+            may = self.ctx.may_write(what(nodes), destructive=hard, nodes=tuple(wanted.host for _node, wanted in nodes))
             return (list(nodes) if may else []), {}
         except NotOurs:
             pass
@@ -287,7 +292,8 @@ class Driver(ABC):
         refused: dict[str, FleetError] = {}
         for node, wanted in nodes:
             try:
-                granted += [(node, wanted)] if self.ctx.may_write(what, destructive=hard, nodes=(wanted.host,)) else []
+                one = [(node, wanted)]
+                granted += one if self.ctx.may_write(what(one), destructive=hard, nodes=(wanted.host,)) else []
             except NotOurs as exc:
                 refused[wanted.host] = exc
         return granted, refused

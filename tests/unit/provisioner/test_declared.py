@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 
 
 @pytest.mark.parametrize("cell", ["boot", ("image_current", "done", ("asked", "wait", "boot"))])
@@ -35,3 +36,25 @@ def test_what_a_driver_declares_that_it_cannot_it_neither_defines_nor_does(limit
             getattr(cannot, method)("node", "gpufleet:r1:x", "wanted")
     with pytest.raises(TypeError, match="abstract"):
         type("Unfinished", (Driver,), written)(Context())
+
+
+class _Refusing(Lifeline):
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        if "n2" in nodes:
+            raise EvidenceMissing("n2 may be at work", node="n2")
+        return None
+
+
+def test_a_bulk_order_of_which_one_node_is_refused_is_worded_for_the_others_alone() -> None:
+    owed: dict[str, Any] = {name: lambda self, *args: None for name in Driver.__abstractmethods__}
+    more = {"name": "plain", "destructive": frozenset({"deploy"})}
+    ctx = Context(lifeline=_Refusing())
+    driver = type("Bulk", (Driver,), {**owed, **more})(ctx)
+    nodes = [(NodeState(host, host, "new", "ready"), Wanted(host=host)) for host in ("n1", "n2", "n3")]
+
+    def worded(some: Any) -> str:
+        return "deploy " + ",".join(node.name for node, _wanted in some)
+
+    granted, refused = driver.permitted(worded, "deploy", nodes)
+    assert [wanted.host for _node, wanted in granted] == ["n1", "n3"] and list(refused) == ["n2"]
+    assert ctx.asked == ["deploy n1", "deploy n3"]

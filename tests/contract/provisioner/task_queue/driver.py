@@ -8,6 +8,7 @@ It keeps no hold and no mark of ours and erases nothing, and declares that.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -218,13 +219,16 @@ class TaskQueueDriver(Driver):
         failed: dict[str, FleetError] = {}
         for image in {wanted.image.named if wanted.image and step == INSTALL else "" for _node, wanted in nodes}:
             group = [(node, wanted) for node, wanted in nodes if step != INSTALL or _named(wanted) == image]
-            names = ",".join(node.id for node, _wanted in group)
-            granted, refused = self.permitted(f"POST /orders {step} {image} {names}", step, group)
+            granted, refused = self.permitted(functools.partial(_order, step, image), step, group)
             failed.update(refused)
             notes = {node.id: wanted.image.identity() if wanted.image else {} for node, wanted in granted}
             if notes:
                 self._ask("POST", "/orders", {"action": step, "image": image, "nodes": notes})
         return failed
+
+
+def _order(step: str, image: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> str:
+    return f"POST /orders {step} {image} {','.join(node.id for node, _wanted in nodes)}"
 
 
 def _named(wanted: Wanted) -> str:
