@@ -14,13 +14,16 @@ import ast
 import functools
 import importlib
 import re
+import shutil
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible_collections.gpufleet.baremetal.tests.contract import adapters as adapters_of
-from ansible_collections.gpufleet.baremetal.tests.tree import layout, names
+from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, listing, names
 
 ROOT = Path(__file__).resolve().parents[2]
 UNWRITTEN = "UNWRITTEN: "
@@ -35,6 +38,19 @@ RULES = (
 )
 
 
+#: Rules on what stands in a file, which hold for a newcomer's from its first line on.
+OF_FILES = (
+    listing.without_header,
+    code.too_long,
+    code.long_modules,
+    code.sleeps,
+    code.fails_below_main,
+    code.bare_excepts,
+    code.not_for_old_python,
+    code.cut_by_hand,
+)
+
+
 def drivers(root: Path = ROOT) -> list[tuple[str, str]]:
     """Port and name of every driver in the lists."""
     return [(port.port.strip("_"), driver) for port in names.lists(root) for driver in port.drivers]
@@ -42,12 +58,17 @@ def drivers(root: Path = ROOT) -> list[tuple[str, str]]:
 
 def missing(port: str, driver: str, root: Path = ROOT) -> list[str]:
     """A line for each thing that this driver still lacks."""
-    lines = [line for path in files(port, driver, root) for line in unwritten(path, root)]
+    own = files(port, driver, root)
+    broken = [line for path in own for line in unreadable(path, root)]
+    if broken:
+        return broken
+    lines = [line for path in own for line in lacking(path, port, root)]
     if driver not in reached(port, root):
         lines.append(f"tests/contract/{port}/site_{driver}.py: no adapter, so the suite cannot reach this driver")
     package = f"{layout.UTILS}/_{port}/{driver}/"
-    if not does_nothing(root / package) and package not in kept_mutations(root):
+    if not does_nothing(root / package) and not any(path.startswith(package) for path in kept_mutations(root)):
         lines.append(f"tests/mutants/{port}.yml: no broken line of {package} is kept, see CONTRIBUTING.md")
+    lines += by_the_rules(own, root)
     return lines + [line for line in complaints(root) if concerns(line, port, driver)]
 
 
@@ -65,9 +86,24 @@ def does_nothing(package: Path) -> bool:
 
 
 @functools.cache
-def kept_mutations(root: Path) -> str:
-    """The list that make mutants works by."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("tests/mutants/*.yml")))
+def kept_mutations(root: Path) -> tuple[str, ...]:
+    """The files of which make mutants has a broken line."""
+    lists = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(root.glob("tests/mutants/*.yml"))]
+    return tuple(str(entry["path"]) for entries in lists for entry in entries or [] if entry.get("mutations"))
+
+
+def by_the_rules(own: Iterable[Path], root: Path) -> list[str]:
+    """What the rules for code say of these files and no others, which takes no time."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder)
+        for path in own:
+            target = alone / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        lines = [line for rule in OF_FILES for line in rule(alone)]
+    return [
+        line if ": " in line else f"{line}:1: it does not say whose it is and under which licence" for line in lines
+    ]
 
 
 @functools.cache
@@ -90,6 +126,35 @@ def files(port: str, driver: str, root: Path) -> list[Path]:
         *(root / folder / f"{driver}_gate.py" for folder in ("plugins/modules", "plugins/action") if port == "gate"),
     ]
     return [path for path in places if path.is_file()]
+
+
+def unreadable(path: Path, root: Path) -> Iterator[str]:
+    """Where Python cannot read it; nothing else can be said of it then."""
+    try:
+        ast.parse(path.read_text(encoding="utf-8"))
+    except SyntaxError as exc:
+        yield f"{path.relative_to(root)}:{exc.lineno}: Python cannot read it: {exc.msg}"
+
+
+def lacking(path: Path, port: str, root: Path) -> Iterator[str]:
+    """What this file still lacks by itself."""
+    yield from unwritten(path, root)
+    if port == "gate" and path.name.startswith("site_"):
+        yield from without_case(path, root)
+
+
+def without_case(path: Path, root: Path) -> Iterator[str]:
+    """A Case of a gate under another name than CASE: the suite takes up CASE alone."""
+    cases = [
+        (name.id, node.lineno)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and adapters_of.KINDS["gate"] in ast.unparse(node)
+        for name in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(name, ast.Name)
+    ]
+    if "CASE" not in dict(cases):
+        name, line = next(iter(cases), ("nothing", 1))
+        yield f"{path.relative_to(root)}:{line}: the suite takes up one Case, named CASE: here is {name}"
 
 
 def unwritten(path: Path, root: Path) -> Iterator[str]:
@@ -138,11 +203,19 @@ def adapters(port: str, kind: type | None = None) -> tuple[Any, ...]:
     found = []
     for path in sorted((ROOT / "tests" / "contract" / port).glob("site_*.py")):
         driver = path.stem.partition("_")[2]
-        if not any(line for file in files(port, driver, ROOT) for line in unwritten(file, ROOT)):
+        if is_whole(port, driver):
             module = importlib.import_module(f"contract.{port}.{path.stem}")
             own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
             found += [module.CASE] if kind is None else [one for one in own if is_a(one, kind)]
     return tuple(found)
+
+
+def is_whole(port: str, driver: str) -> bool:
+    """Is there nothing left to write, and can Python read what is there?"""
+    own = files(port, driver, ROOT)
+    if any(line for path in own for line in unreadable(path, ROOT)):
+        return False
+    return not any(line for path in own for line in lacking(path, port, ROOT))
 
 
 def is_a(one: type, kind: type) -> bool:

@@ -138,8 +138,9 @@ def whole(tmp_path: Path) -> Any:
     driver = copy.root / UTILS / "_scheduler" / "acme" / "driver.py"
     driver.write_text(own.replace('"versioned"', '"acme"').replace("Versioned", "Acme"), encoding="utf-8")
     site = copy.root / "tests" / "contract" / "scheduler" / "site_acme.py"
+    head = "".join(own.splitlines(keepends=True)[:3])
     site.write_text(
-        "from contract.scheduler.schedulers import VersionedSite\n"
+        f"{head}from contract.scheduler.schedulers import VersionedSite\n"
         "from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.acme.driver import Acme\n\n\n"
         "class AcmeSite(VersionedSite):\n    driver = Acme\n",
         encoding="utf-8",
@@ -156,7 +157,14 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
         "plugins/doc_fragments/scheduler.py",
         "tests/mutants/scheduler.yml",
     ]
-    whole.edit("tests/mutants/scheduler.yml", "---\n", f"---\n# {UTILS}/_scheduler/acme/driver.py\n")
+    kept = f"- path: {UTILS}/_scheduler/acme/driver.py\n  tests: [tests/tree]\n"
+    for nothing in (f"# {UTILS}/_scheduler/acme/driver.py\n", kept, f"{kept}  mutations: []\n"):
+        with_nothing = (
+            (ROOT / "tests/mutants/scheduler.yml").read_text(encoding="utf-8").replace("---\n", f"---\n{nothing}", 1)
+        )
+        (whole.root / "tests/mutants/scheduler.yml").write_text(with_nothing, encoding="utf-8")
+        assert any("no broken line" in line for line in whole.told("scheduler")), f"N8: {nothing} keeps nothing"
+    whole.edit("tests/mutants/scheduler.yml", nothing, f"{kept}  mutations: [{{why: a, old: b, new: c}}]\n")
     whole.edit("docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | |\n| `none` |")
     whole.edit("README.md", "| Slurm, or none |", "| Slurm, Acme, or none |")
     whole.edit("docs/reference/host-variables.md", "`slurm` or `none`", "`slurm`, `acme` or `none`")
@@ -164,6 +172,34 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
     assert whole.told("scheduler") == ["scheduler acme: nothing is missing"]
     done = whole.run("-m", "pytest", "-q", "tests/contract/scheduler/test_contract.py", "-k", "acme")
     assert done.returncode == 0 and "passed" in done.stdout, done.stdout[-3000:]
+
+
+#: A file of a driver, what is done to it, and the one line that is told of it.
+SLIPS = {
+    "a syntax error": (
+        f"{UTILS}/_scheduler/acme/driver.py",
+        "def oops(:\n",
+        "acme/driver.py:1: Python cannot read it: invalid syntax",
+    ),
+    "a text cut by hand": (
+        f"{UTILS}/_scheduler/acme/driver.py",
+        "SEEN = __doc__[:200]\n",
+        "acme/driver.py:1: a text is cut here, and not in _excerpt.py",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_n9_n10_a_slip_in_a_driver_is_one_line_with_its_place(begun: Copy, name: str) -> None:
+    file, line, told = SLIPS[name]
+    before = (begun.root / file).read_text(encoding="utf-8")
+    (begun.root / file).write_text(line + before, encoding="utf-8")
+    try:
+        done = begun.run("tests/contract/newcomers.py", "scheduler", "acme")
+    finally:
+        (begun.root / file).write_text(before, encoding="utf-8")
+    assert done.returncode == 1 and done.stderr == "", done.stderr
+    assert sum(told in one for one in done.stdout.splitlines()) == 1, done.stdout
 
 
 ADAPTERS = {
@@ -310,3 +346,14 @@ def test_n2_a_gate_that_does_not_look_at_it_is_not_taken(gate: Copy, name: str) 
     finally:
         (gate.root / GATE).write_text(before, encoding="utf-8")
     assert done.returncode == 1 and noticed in done.stdout, done.stdout[-3000:]
+
+
+def test_n10_cases_for_case_is_one_line_with_its_place(gate: Copy) -> None:
+    gate.edit(SITE, "CASE = Case(", "CASES = Case(")
+    try:
+        told = gate.told("gate")
+        listed = gate.run("-m", "pytest", "-q", "--collect-only", "tests/contract/gate/test_contract.py")
+    finally:
+        gate.edit(SITE, "CASES = Case(", "CASE = Case(")
+    assert [line for line in told if SITE in line and "named CASE: here is CASES" in line], told
+    assert listed.returncode == 0 and "acme" not in listed.stdout

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
     WrongMachine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     BOOT,
@@ -111,9 +112,9 @@ class CommandLineDriver(Driver):
         try:
             found = json.loads(answer.out)
         except ValueError as exc:
-            raise BadAnswer("the list of nodes is no JSON", address=self.address, seen=answer.out[:200]) from exc
+            raise BadAnswer("the list of nodes is no JSON", address=self.address, seen=cut(answer.out, 200)) from exc
         if not isinstance(found, dict) or not all(isinstance(one, dict) and "tags" in one for one in found.values()):
-            raise BadAnswer("no list of nodes", address=self.address, seen=answer.out[:200])
+            raise BadAnswer("no list of nodes", address=self.address, seen=cut(answer.out, 200))
         return found
 
     def _write(self, wanted: Wanted, verb: str, name: str, *options: str, hard: bool = False) -> NodeState | None:

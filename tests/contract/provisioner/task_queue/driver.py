@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     WrongMachine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     CLEANING,
     DEPLOYED,
@@ -141,7 +142,7 @@ class TaskQueueDriver(Driver):
         told = self._ask("GET", f"/nodes?names={','.join(names)}")
         found = told.get("nodes") if isinstance(told, dict) else None
         if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
-            raise BadAnswer("no list of nodes", address=self._url, seen=str(told)[:200])
+            raise BadAnswer("no list of nodes", address=self._url, seen=cut(told, 200))
         return {name: self._state(name, record) for name, record in found.items()}
 
     # -- reading -----------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     Block,
     Hold,
@@ -76,7 +77,7 @@ class Versioned(Scheduler):
     def _read(self, path: str, **query: Sequence[str]) -> Any:
         status, content = self._ask("GET", f"{path}?{urlencode(query, doseq=True)}")
         if status != 200:
-            raise BadAnswer(f"GET {path}: HTTP {status}", address=self.address, seen=str(content)[:200])
+            raise BadAnswer(f"GET {path}: HTTP {status}", address=self.address, seen=cut(content, 200))
         return content
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -97,9 +98,9 @@ class Versioned(Scheduler):
         body = {"version": int(view.version), "holds": list(holds)}
         status, content = self._ask("PUT", f"/nodes/{quote(view.name)}/holds", body)
         if status == _STALE:
-            raise Changed("the node has changed", node=view.name, address=self.address, seen=str(content)[:200])
+            raise Changed("the node has changed", node=view.name, address=self.address, seen=cut(content, 200))
         if status != 200:
-            raise Refused(f"HTTP {status}", node=view.name, address=self.address, seen=str(content)[:200])
+            raise Refused(f"HTTP {status}", node=view.name, address=self.address, seen=cut(content, 200))
 
     def evict_request(self, view: NodeView) -> str:
         due = _due(view)
@@ -113,7 +114,7 @@ class Versioned(Scheduler):
             if status in (_NOT_YET, _NEVER):
                 refusals.append(Refusal(work.id, str(content.get("reason")), for_good=status == _NEVER))
             elif status not in (*_LEAVES, _STALE):
-                seen = str(content)[:200]
+                seen = cut(content, 200)
                 raise BadAnswer(f"eviction: HTTP {status}", node=view.name, address=self.address, seen=seen)
         return refusals
 
@@ -135,7 +136,7 @@ class Versioned(Scheduler):
         try:
             return status, json.loads(text)
         except ValueError as exc:
-            raise BadAnswer(f"{method}: no JSON", address=self.address, seen=repr(text[:100])) from exc
+            raise BadAnswer(f"{method}: no JSON", address=self.address, seen=repr(cut(text, 100))) from exc
 
 
 def _others(view: NodeView) -> list[dict[str, str]]:
