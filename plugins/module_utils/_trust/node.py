@@ -37,6 +37,7 @@ _NVRM = re.compile(r"NVRM version:.*?\s" + _VERSION + r"(?:\s|$)")
 #: The header of nvidia-smi's table.
 _CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*" + _VERSION)
 _FABRIC = re.compile(r"Fabric Manager version is\s*:\s*" + _VERSION, re.I)
+_MAJOR_MINOR = re.compile(r"\d+\.\d+")
 _SMI_VERSION = re.compile(_VERSION)
 #: Boot times are computed from whole and hundredth seconds read one after the other.
 BOOT_GRAIN = 1.0
@@ -240,7 +241,8 @@ def fits(name: str, measured: Any, wanted: str) -> bool:
     """Equal; for CUDA also the toolkit's 12.4.1 against the driver's 12.4, which is all that the driver tells."""
     if measured == wanted:
         return True
-    return name == "cuda" and isinstance(measured, str) and wanted.startswith(f"{measured}.") and bool(measured)
+    told = isinstance(measured, str) and _MAJOR_MINOR.fullmatch(measured) is not None
+    return name == "cuda" and told and wanted.startswith(f"{measured}.")
 
 
 def seconds(text: str) -> float:
@@ -255,9 +257,14 @@ def seconds(text: str) -> float:
     if math.isfinite(number):
         return number
     match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:?00)", text.strip())
-    if match is None:
-        raise ConfigError("a point in time cannot be read", wanted="2026-01-31T08:00:00Z, or seconds", seen=text)
-    whole = calendar.timegm(time.strptime(f"{match.group(1)} {match.group(2)}", "%Y-%m-%d %H:%M:%S"))
+    try:
+        if match is None:
+            raise ValueError
+        whole = calendar.timegm(time.strptime(f"{match.group(1)} {match.group(2)}", "%Y-%m-%d %H:%M:%S"))
+    except ValueError:  # also for a thirteenth month
+        raise ConfigError(
+            "a point in time cannot be read", wanted="2026-01-31T08:00:00Z, or seconds", seen=text
+        ) from None
     return whole + float(match.group(3) or 0)
 
 

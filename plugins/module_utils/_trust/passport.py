@@ -116,7 +116,9 @@ def _examined(
 
 def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[str]:
     """What the ledger tells of the node after this passport was issued."""
-    last = int(statement["predicate"].get("last_event") or 0)
+    last = statement["predicate"].get("last_event") or 0
+    if not isinstance(last, int):
+        return ["predicate: last_event cannot be read"]
     reasons = []
     for what in ("imaged", "quarantined"):
         event = evidence.get(what)
@@ -156,6 +158,9 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     if kept is not None:
         return _answer(params, ctx, kept, key, before, new=False)
     reasons = _objections(params, machine, evidence)
+    statement = {} if reasons else _statement(params, machine, evidence)
+    # What is signed is what a later look lets pass, by the same rules.
+    reasons = reasons or _refused(statement, machine, params)
     if reasons:
         raise TrustError(
             "no passport is issued: " + "; ".join(reasons),
@@ -164,7 +169,6 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
             do="run what is named, then issue again",
             details={"reasons": reasons, "valid": False},
         )
-    statement = _statement(params, machine, evidence)
     if not ctx.may_write("issue a passport"):
         after = {"issued": statement["predicate"]["issued"], "expires": statement["predicate"]["expires"]}
         data = {"passport": {**after, "subject": [item["name"] for item in statement["subject"]]}}
@@ -196,6 +200,17 @@ def _write(path: str, envelope: Mapping[str, Any], ctx: Context) -> bool:
     if ctx.may_write(f"write {target}"):
         private.write(str(target), text)
     return True
+
+
+def _refused(statement: Mapping[str, Any], machine: Mapping[str, Any], params: Mapping[str, Any]) -> list[str]:
+    return judge(
+        statement,
+        now=time.time(),
+        policy=params["policy"],
+        machine=machine,
+        image=params.get("image"),
+        skew=params["max_clock_skew"],
+    )
 
 
 def _statement(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]) -> dict[str, Any]:

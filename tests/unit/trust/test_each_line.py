@@ -131,6 +131,14 @@ def test_an_answer_that_breaks_what_reads_it_is_a_verdict_all_the_same() -> None
     assert [one["id"] for one in result.data["findings"]] == ["forged"]
 
 
+@pytest.mark.parametrize(
+    ("told", "word"), [("12.8", "pass"), ("12.8.1", "pass"), ("12", "inconclusive"), ("1", "inconclusive")]
+)
+def test_the_driver_tells_major_and_minor_of_cuda(told: str, word: str) -> None:
+    checks = [{**check, "measured": told} if check["id"] == "cuda" else check for check in node()["checks"]]
+    assert whole(node(checks=checks)) == word
+
+
 def test_v2_a_node_may_look_worse_than_was_asked() -> None:
     """A finding more, or a cell that was not asked for, makes nothing better and is not lost."""
     more = {"id": "fan", "entity": "node", "measured": 0, "wanted": 1, "unit": "", "source": "s", "verdict": "fail"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from passports import (
     BMC,
@@ -228,3 +228,24 @@ def test_t1_an_image_whose_manifest_nobody_signed_gets_none(key: str) -> None:
     del found["verdicts"][0]["data"]["image"]["manifest_sha256"]
     told = reasons(state="issued", key_path=key, evidence=found, bmc_identity=BMC)
     assert "does not name the signed manifest" in told
+
+
+def test_nothing_is_signed_that_a_later_look_would_refuse(key: str) -> None:
+    with pytest.raises(TrustError, match="another profile: sha256:p"):
+        issue(key, policy={**POLICY, "profile_digest": "sha256:other"})
+    assert issue(key, policy={**POLICY, "profile_digest": "sha256:p"})["valid"]
+    unmeasured = evidence()
+    unmeasured["verdicts"][2]["data"]["checks"] = []
+    with pytest.raises(TrustError, match="dcgm_gate: nothing was measured"):
+        issue(key, evidence=unmeasured)
+
+
+@pytest.mark.parametrize(
+    "change", [{"issued": "2026-13-41T99:00:00Z"}, {"expires": "2026-02-30T00:00:00Z"}, {"last_event": "x"}]
+)
+def test_a_signed_time_or_number_that_is_none_is_a_reason(key: str, change: dict[str, Any]) -> None:
+    good = issue(key)
+    statement = dsse.verify(good["envelope"], {dsse.keyid(KEY.public_key()): KEY.public_key()})[0]
+    statement["predicate"].update(change)
+    told = reasons(evidence=evidence(stored={**stored(good), "envelope": dsse.sign(statement, KEY)}))
+    assert "cannot be read" in told
