@@ -135,6 +135,16 @@ def test_two_machines_of_one_name(maas: Any) -> None:
     assert await_all(maas, "ready", full)["verdicts"][options["name"]]["ok"]
 
 
+def test_a_system_id_is_no_other_machines_name(maas: Any) -> None:
+    """Who may name a machine in MAAS does not choose by that which one a run works on."""
+    options = ready(maas)
+    twin = maas.new()
+    lead(twin, "enrolled")
+    own = maas.machine(options["name"]).system_id
+    maas.machine(twin["name"]).hostname = own
+    assert not lead({**options, "provisioner_id": own}, "enrolled")["changed"]
+
+
 # -- deploying and releasing -------------------------------------------------------------------------------------
 
 

@@ -52,7 +52,7 @@ class MaasReader(Driver):
 
     def find(self, wanted: Wanted) -> NodeState | None:
         record.check_extras(wanted.extras, wanted.host)
-        raw = self._by_name(wanted.key) or self._by_id(wanted.key)
+        raw = self._by_id(wanted.key) or self._by_name(wanted.key)
         if raw is None:
             return self._enlisted(wanted)
         return self._state(raw)
