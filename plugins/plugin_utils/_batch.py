@@ -72,12 +72,11 @@ class BatchAction(VerbAction):
         and is none of this call's.
         """
         ids = {}
-        create = self.NEEDS_IDENTITY and not self._task.check_mode
         for host, node in ((str(node.get("host") or ""), node) for node in nodes):
             if host not in self._hosts or node.get("refused"):
                 continue  # named by the task, and no host of this play; or none of this call's
             try:
-                ids[host] = self.node_id(host, create=create)
+                ids[host] = self.node_id(host, create=self.NEEDS_IDENTITY)  # check mode never does
             except ConfigError as exc:
                 if self.NEEDS_IDENTITY:
                     node["refused"] = str(exc.located(node=host))

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Between two looks a scheduler falls silent, or a node changes: nothing is written by what was seen before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import node as verb
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    Hold,
+    NodeView,
+    Refusal,
+    Scheduler,
+    Work,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+TOKEN = "gpufleet:r1:reimage"
+HELD = NodeView("gpu001", state="drained", reason=TOKEN, holds=(Hold(TOKEN),), answers=True)
+BUSY = replace(HELD, state="draining", work=(Work("job-1"),))
+IDLE = NodeView("gpu001", state="idle", answers=True)
+
+
+class Evicting(Scheduler):
+    """``looks``: what each look shows, the last one from then on; an exception is raised. Says what it was sent."""
+
+    NAME = "evicting"
+    EVICTS = True
+    looks: ClassVar[list[Any]]
+    said: ClassVar[list[str]]
+
+    def check(self, name: str) -> None:
+        pass
+
+    def states(self, names: Sequence[str]) -> dict[str, NodeView]:
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        self.said.append("silent" if isinstance(look, Exception) else look.version or look.state)
+        if isinstance(look, Exception):
+            raise look
+        return dict.fromkeys(names, look)
+
+    def hold_request(self, view: NodeView, token: str, kind: str) -> str:
+        raise AssertionError("nothing is to be held here")
+
+    def hold(self, view: NodeView, token: str, kind: str) -> None:
+        raise AssertionError("nothing is to be held here")
+
+    def resume_request(self, view: NodeView) -> str:
+        return f"resume {view.version}"
+
+    def resume(self, view: NodeView) -> None:
+        self.said.append(f"resumed {view.version}")
+        self.looks[:] = [replace(IDLE, version="after")]
+
+    def evict_request(self, view: NodeView) -> str:
+        return "evict" if view.work else ""
+
+    def evict(self, view: NodeView) -> Sequence[Refusal]:
+        self.said.append("evicted")
+        return ()
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DRIVERS, Evicting.NAME, Evicting)
+
+
+def call(do: Any, looks: Sequence[Any], **more: Any) -> Result:
+    Evicting.looks, Evicting.said = list(looks), []
+    params = {"scheduler": "evicting", "known_token": "", "known_runs": ["r1"], "run_id": "r1", "interval": 0.01}
+    found: Result = do({**params, "timeout": 20, **more}, Context(node="gpu001"))
+    return found
+
+
+def test_t1_nothing_is_evicted_by_what_was_seen_before_the_scheduler_fell_silent() -> None:
+    """Meanwhile the node may have become a stranger's, and its work with it."""
+    silent = Unreachable("down")
+    looks = [BUSY, silent, silent, silent, HELD]
+    nodes = [{"host": "gpu001", "known_runs": ["r1"]}]
+    found = call(scheduler_wait, looks, until="drained", nodes=nodes, completing_timeout=60)
+    assert found.data["verdicts"]["gpu001"]["ok"], found.data
+    assert Evicting.said == ["draining", "evicted", "silent", "silent", "silent", "drained"]
+
+
+def test_t1_a_resume_is_sent_by_the_last_look_at_the_node() -> None:
+    """A driver compares the version of what was judged: that of before the wait for the agent is stale."""
+    before = replace(HELD, version="v1", answers=False)
+    looks = [before, before, replace(before, version="v2", answers=True)]
+    result = call(verb.scheduler_node, looks, state="resumed", scheduler_node="gpu001", why="reimage")
+    assert result.changed and "resumed v2" in Evicting.said and "resumed v1" not in Evicting.said
