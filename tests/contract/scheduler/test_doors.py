@@ -71,6 +71,8 @@ class Site:
         return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
 
     def events(self, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
+        if not self.ledger.exists():
+            return []  # check mode makes none
         rows = sqlite3.connect(self.ledger).execute(
             "SELECT nodes.name, events.name, events.data FROM events JOIN nodes USING (node_id)"
             " WHERE kind = ? ORDER BY id",
