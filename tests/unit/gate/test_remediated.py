@@ -17,6 +17,7 @@ class Controller(GateAction):
     """The action without a task: its ledger is real."""
 
     NAME = "kernel_log_gate"
+    LOADS = False
 
     def __init__(self, ledger: Ledger) -> None:
         self._opened = ledger
