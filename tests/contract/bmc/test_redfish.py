@@ -54,10 +54,14 @@ def test_every_maker_boots_from_the_network_once(fake: Make, name: str) -> None:
     assert rig.bmc.machine.boots == ["Pxe", "disk"]
 
 
+#: Of these two a machine must be chosen; the third lists an Off of which nobody knows that it is a shutdown.
+OTHERWISE = {"chassis", "blades", "lists_off"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(VENDORS) - {"chassis", "blades"}))
+@pytest.mark.parametrize("name", sorted(set(VENDORS) - OTHERWISE))
 def test_every_maker_through_all_states_of_power(fake: Make, name: str) -> None:
-    rig = fake(name, lag=0.3)
+    rig = fake(name, lag=0.1)
     for state, truth in (
         ("on", "On"),
         ("graceful", "Off"),
