@@ -91,7 +91,9 @@ def hand_on(home: Path, build: Path) -> None:
     """ansible-test hands on no variable of ours; tests/conftest.py finds them here, and where the environments are."""
     given = {name: os.environ[name] for name in handed_on.NAMES if os.environ.get(name)}
     given.setdefault(handed_on.VENVS, str((build / "venv").resolve()))
-    given.setdefault(recorded.VARIABLE, str(recorded.DEFAULT.resolve()))
+    found = recorded.home()
+    if found:  # beside the copy that ansible-test works on there is nothing
+        given[recorded.VARIABLE] = str(found)
     (home / handed_on.NOTE).write_text(json.dumps(given), encoding="utf-8")
 
 

@@ -110,7 +110,7 @@ def test_one_node_that_does_not_get_there_does_not_stop_its_batch(keeper: Any) -
     nodes = [{"host": name, "known_runs": [RUN]} for name in (*keeper.names, keeper.unknown)]
     nodes += [
         {"host": "bare", "scheduler": "none"},
-        {"host": "taken", "scheduler_node": drained, "refused": "another run works on this node"},
+        {"host": "taken", "scheduler_node": "gpu777", "refused": "another run works on this node"},
         {"host": "typo", "scheduler": "no such driver"},
     ]
     line = Line(at_poll={4: lambda: keeper.end(job)})
