@@ -322,6 +322,8 @@ def begin(root: Path, port_name: str, name: str) -> list[Path]:
         "Class": "".join(part.capitalize() for part in name.split("_")),
         "utils": str(UTILS / port.folder),
         "licence": LICENCE,
+        # Not in the template: a file that begins with it is taken for a program.
+        "shebang": "#!/usr/bin/python",
     }
     contents = {
         Template(made.file).substitute(words): written(

@@ -98,10 +98,10 @@ HTTP_WAYS: Mapping[str, Fault] = {
 class HttpFaults(Faults):
     """Behind a :class:`Proxy`, which may go on being used by itself."""
 
-    def __init__(self, proxy: Proxy, ways: Mapping[str, Fault] = HTTP_WAYS) -> None:
+    def __init__(self, proxy: Proxy, ways: Optional[Mapping[str, Fault]] = None) -> None:
         self._proxy = proxy
-        self._ways = ways
-        self.unusable = tuple(way for way in ways if way != REFUSAL)
+        self._ways = ways or HTTP_WAYS
+        self.unusable = tuple(way for way in self._ways if way != REFUSAL)
 
     def strike(self, way: str, times: Optional[int] = None) -> None:
         answer = self._ways[way]

@@ -71,7 +71,8 @@ def but(**changes: str) -> dict[str, str]:
     return {**SOUND, **{f"{PORT}/{name.replace('__', '/')}.py": content for name, content in changes.items()}}
 
 
-def changed(path: str, old: str, new: str, tree: dict[str, str] = SOUND) -> dict[str, str]:
+def changed(path: str, old: str, new: str, tree: dict[str, str] | None = None) -> dict[str, str]:
+    tree = tree or SOUND
     assert old in tree[path]
     return {**tree, path: tree[path].replace(old, new)}
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
@@ -21,14 +21,14 @@ DRIVERS: dict[str, type[Scheduler]] = {
 
 
 def open_scheduler(
-    params: Mapping[str, Any], *, node: str = "", drivers: Mapping[str, type[Scheduler]] = DRIVERS
+    params: Mapping[str, Any], *, node: str = "", drivers: Optional[Mapping[str, type[Scheduler]]] = None
 ) -> Scheduler:
     """The driver that the options name.
 
     :param drivers: those to choose from; a driver that no user sees is registered by an entry in ``DRIVERS``.
     """
     require(params, "scheduler", node=node)
-    name = str(params["scheduler"])
-    if name not in drivers:
-        raise ConfigError(f"no driver for the scheduler {name}", node=node, wanted=" or ".join(sorted(drivers)))
-    return drivers[name](params)
+    name, known = str(params["scheduler"]), drivers or DRIVERS
+    if name not in known:
+        raise ConfigError(f"no driver for the scheduler {name}", node=node, wanted=" or ".join(sorted(known)))
+    return known[name](params)

@@ -120,7 +120,8 @@ def test_each_gate_through_its_action_is_recorded_and_one_that_loads_the_gpus_is
     task = {module: {**{key: f"{{{{ healthy.{key} }}}}" for key in options}, "force_reason": "{{ reason }}"}}
     results = site.play(task)
     loads = _action(gate).LOADS
-    assert site.verdicts() == ({"forced": "pass"} if loads else {"asking": "pass", "forced": "pass"}), results
+    told = results["forced"]["msg"]
+    assert site.verdicts() == ({"forced": "pass"} if loads else {"asking": "pass", "forced": "pass"}), told
     assert {name for _host, name, _data in site.events()} == {gate.name}
     assert bool(site.events("intent")) is bool(site.events("outcome")) is loads
     if loads:

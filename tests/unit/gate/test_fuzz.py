@@ -129,7 +129,7 @@ def plain(value: Any, key: str) -> list[Any]:
     if not isinstance(value, (dict, list)):
         return []
     pairs = list(value.items() if isinstance(value, dict) else enumerate(value))
-    return [item for name, item in pairs if name == key] + [one for _, item in pairs for one in plain(item, key)]
+    return [item for name, item in pairs if name == key] + [one for _name, item in pairs for one in plain(item, key)]
 
 
 def may_pass(text: str) -> bool:

@@ -25,8 +25,8 @@ STARTED = now_utc()
 PROFILE = {"sku": "test-sku", "digest": "sha256:" + "0" * 64}
 
 
-def verdict_of(word: str = "pass", profile: Mapping[str, str] = PROFILE) -> dict[str, Any]:
-    return made.claimed(word, profile=profile, started=STARTED)
+def verdict_of(word: str = "pass", profile: Mapping[str, str] | None = None) -> dict[str, Any]:
+    return made.claimed(word, profile=profile or PROFILE, started=STARTED)
 
 
 class Node:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,11 @@ def looks(self: Any, params: dict[str, Any]) -> dict[str, Any]:
 def test_s3_check_mode_reads_a_ledger_that_is_not_there_as_an_empty_one(tmp_path: Path) -> None:
     base = type("Looks", (VerbAction,), {"prepare": looks})
     said: list[str] = []
-    verb = lambda params, ctx: said.append(params["force_reason"]) or Result()  # noqa: E731
+
+    def verb(params: Mapping[str, Any], ctx: Context) -> Result:
+        said.append(params["force_reason"])
+        return Result()
+
     assert not Door(tmp_path, verb, check_mode=True, base=base).run().get("failed")
     assert said == [":0"] and list(tmp_path.iterdir()) == []
     Door(tmp_path, verb, base=base).run()

@@ -24,18 +24,23 @@ def test_a_boot_is_a_step_on_the_way_to_deployed_alone(goal: str, cell: Any) -> 
     type("Fine", (Driver,), {"steps": {"deployed": {"set": cell}, goal: {"set": "done"}}})
 
 
+def made(name: str, body: dict[str, Any], ctx: Context) -> Any:
+    """A driver of a class that consists of this."""
+    return type(name, (Driver,), body)(ctx)
+
+
 @pytest.mark.parametrize(
     ("limit", "methods"), [("holds", ["hold", "lift"]), ("annotates", ["annotate"])], ids=["holds", "annotates"]
 )
 def test_what_a_driver_declares_that_it_cannot_it_neither_defines_nor_does(limit: str, methods: list[str]) -> None:
     owed: dict[str, Any] = {name: lambda self, *args: None for name in Driver.__abstractmethods__ - set(methods)}
     written = {**owed, "name": "plain", "address": "plain://"}
-    cannot = type("Cannot", (Driver,), {**written, limit: False})(Context())
+    cannot = made("Cannot", {**written, limit: False}, Context())
     for method in methods:
         with pytest.raises(Unsupported, match=f"plain cannot {method}.*{limit} = False"):
             getattr(cannot, method)("node", "gpufleet:r1:x", "wanted")
     with pytest.raises(TypeError, match="abstract"):
-        type("Unfinished", (Driver,), written)(Context())
+        made("Unfinished", written, Context())
 
 
 class _Refusing(Lifeline):
@@ -49,7 +54,7 @@ def test_a_bulk_order_of_which_one_node_is_refused_is_worded_for_the_others_alon
     owed: dict[str, Any] = {name: lambda self, *args: None for name in Driver.__abstractmethods__}
     more = {"name": "plain", "destructive": frozenset({"deploy"})}
     ctx = Context(lifeline=_Refusing())
-    driver = type("Bulk", (Driver,), {**owed, **more})(ctx)
+    driver = made("Bulk", {**owed, **more}, ctx)
     nodes = [(NodeState(host, host, "new", "ready"), Wanted(host=host)) for host in ("n1", "n2", "n3")]
 
     def worded(some: Any) -> str:

@@ -124,16 +124,19 @@ def test_a_weaker_policy(good: dict[str, Any]) -> None:
     assert "for sha256" in reasons(evidence=found, image={"name": "hpc", "sha256": "sha256:" + "d" * 64})
 
 
+def judged_by(name: str, profile: Any) -> Any:
+    def change(statement: dict[str, Any]) -> None:
+        for gate in statement["predicate"]["gates"]:
+            if gate["gate"] == name:
+                gate["profile"] = profile
+
+    return change
+
+
 def test_v10_a_gate_without_a_profile_is_of_another_one(good: dict[str, Any]) -> None:
     strict = {**POLICY, "profile_digest": "sha256:p"}
     for name, known in (("dcgm_gate", {}), ("kernel_log_gate", {"digest": ""}), ("dcgm_gate", None)):
-
-        def change(statement: dict[str, Any], name: str = name, known: Any = known) -> None:
-            for gate in statement["predicate"]["gates"]:
-                if gate["gate"] == name:
-                    gate["profile"] = known
-
-        found = resigned(good, change)
+        found = resigned(good, judged_by(name, known))
         assert run(evidence=found)["valid"]
         assert f"{name} was judged by another profile: none" in reasons(evidence=found, policy=strict)
 
