@@ -52,8 +52,9 @@ def this_run() -> int:
 def is_ansible(pid: int) -> bool:
     """Whether it is one of Ansible's commands, called by itself or through its interpreter, wherever that lies."""
     words = words_of(pid)
-    called = words[:3] if words[1:2] == ["-m"] else words[:2]
-    return any(Path(word).name.startswith("ansible") for word in called)
+    called = [Path(word).name for word in (words[:3] if words[1:2] == ["-m"] else words[:2])]
+    # Under ansible-test there are only tests: it plays nothing.
+    return any(name.startswith("ansible") and not name.startswith(("ansible-test", "ansible_test")) for name in called)
 
 
 @contextmanager
