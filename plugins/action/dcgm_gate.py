@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import answer, inconclusive, json_digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, reference
 
 #: The states with which a node's diagnostics begin anew.
 _BEGINS = ("imaging", "validating")
@@ -70,14 +70,13 @@ class ActionModule(GateAction):
         if not _started(params, result):
             return super()._answered(params, result)
         # What was sent, not what the node says that it got: limit and question are not the node's to choose.
-        sent = params["profile"]
         ours = {name: str(params[name]) for name in ("job", "state_dir", "boot_id_path")}
         return {
             **result,
             **ours,
             "gate": self.NAME,
             "limit": limit_of(params),
-            "profile": {"sku": str(sent["sku"]), "digest": json_digest(sent)},
+            "profile": reference(params["profile"]),
             "question": _question(params),
             "events": [],
         }

@@ -130,8 +130,7 @@ class GateAction(VerbAction):
     def _answered(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """The module's verdict as this controller records it: checked, and its event built here."""
         verdict = {key: result.get(key) for key in KEYS}
-        profile = {"digest": json_digest(params["profile"])}
-        problem = problem_of(verdict, gate=self.NAME, profile=profile)
+        problem = problem_of(verdict, gate=self.NAME, profile=reference(params["profile"]))
         if not problem and verdict["verdict"] == PASS:
             problem = self.lacking(params, verdict)
         if problem:
@@ -162,7 +161,7 @@ class GateAction(VerbAction):
         """An inconclusive result that this controller wrote for the node."""
         profile: Optional[dict[str, str]] = None
         if params.get("profile") and not self._unfit:
-            profile = {"sku": str(params["profile"].get("sku", "")), "digest": json_digest(params["profile"])}
+            profile = reference(params["profile"])
         verdict = inconclusive(self.NAME, text, id=id, remedy=remedy, started=self._started, profile=profile)
         return answer(verdict).as_dict(Context(check_mode=bool(self._task.check_mode)))
 
@@ -188,6 +187,11 @@ class GateAction(VerbAction):
             found.append(outcome)
         times = [float(event["at"]) for event in found if event]
         return max(0.0, self.ledger().now() - max(times)) if times else None
+
+
+def reference(profile: Mapping[str, Any]) -> dict[str, str]:
+    """The profile that was sent, as a verdict names it; what the node says that it got is its own word."""
+    return {"sku": str(profile.get("sku", "")), "digest": json_digest(profile)}
 
 
 def _deployed_by(outcome: Mapping[str, Any]) -> bool:

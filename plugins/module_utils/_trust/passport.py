@@ -100,18 +100,25 @@ def _examined(
         statement, key = dsse.verify(envelope, known)
     except TrustError as exc:
         return {}, [f"{exc.details['finding']}: {exc.what}"]
-    reasons = judge(
+    reasons = _judged(statement, machine, params, valid_for=params["valid_for"])
+    if not reasons or all(not item.startswith(("type:", "predicate:", "subject: not")) for item in reasons):
+        return _summary(envelope, statement, key), reasons + _since(statement, evidence)
+    return {"digest": digest_of(envelope), "key": key}, reasons
+
+
+def _judged(
+    statement: Mapping[str, Any], machine: Mapping[str, Any] | None, params: Mapping[str, Any], *, valid_for: int = 0
+) -> list[str]:
+    """Why the statement admits nothing, by this task's policy; before it is signed as after."""
+    return judge(
         statement,
         now=time.time(),
         policy=params["policy"],
         machine=machine,
         image=params.get("image"),
         skew=params["max_clock_skew"],
-        valid_for=params["valid_for"],
+        valid_for=valid_for,
     )
-    if not reasons or all(not item.startswith(("type:", "predicate:", "subject: not")) for item in reasons):
-        return _summary(envelope, statement, key), reasons + _since(statement, evidence)
-    return {"digest": digest_of(envelope), "key": key}, reasons
 
 
 def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[str]:
@@ -160,7 +167,7 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     reasons = _objections(params, machine, evidence)
     statement = {} if reasons else _statement(params, machine, evidence)
     # What is signed is what a later look lets pass, by the same rules.
-    reasons = reasons or _refused(statement, machine, params)
+    reasons = reasons or _judged(statement, machine, params)
     if reasons:
         raise TrustError(
             "no passport is issued: " + "; ".join(reasons),
@@ -200,17 +207,6 @@ def _write(path: str, envelope: Mapping[str, Any], ctx: Context) -> bool:
     if ctx.may_write(f"write {target}"):
         private.write(str(target), text)
     return True
-
-
-def _refused(statement: Mapping[str, Any], machine: Mapping[str, Any], params: Mapping[str, Any]) -> list[str]:
-    return judge(
-        statement,
-        now=time.time(),
-        policy=params["policy"],
-        machine=machine,
-        image=params.get("image"),
-        skew=params["max_clock_skew"],
-    )
 
 
 def _statement(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+#: Installs the commands, over what is given of their world; the file that they keep it in.
+World = Callable[..., Path]
 
 
 def main() -> int:

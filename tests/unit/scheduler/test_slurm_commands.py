@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
-from unit.scheduler.slurm_commands import install
+from unit.scheduler.slurm_commands import World
 
 TOKEN = "gpufleet:run1:reimage"
 FREE = {"state": "IDLE", "reason": "", "by": ""}
 RESERVED = "ReservationName=m1 StartTime=2026-11-21T23:35:21 Nodes=n1 Flags=MAINT,SPEC_NODES Users=bob State=ACTIVE"
-World = Callable[..., Path]
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.delenv("SLURM_CONF", raising=False)
-    return lambda **given: install(tmp_path, **given)
 
 
 def change(file: Path, **given: Any) -> None:

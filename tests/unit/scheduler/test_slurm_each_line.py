@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import check_name
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import parse_nodes
-from unit.scheduler.slurm_commands import install
+from unit.scheduler.slurm_commands import World
 
 TOKEN = "gpufleet:run1:reimage"
 DRAINED = {"state": "IDLE+DRAIN", "reason": TOKEN, "by": "root"}
 FREE = {"state": "IDLE", "reason": "", "by": ""}
-World = Callable[..., Path]
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.delenv("SLURM_CONF", raising=False)
-    return lambda **given: install(tmp_path, **given)
 
 
 def broken(tmp_path: Path, command: str, condition: str, then: str) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import until_drained, until_idle
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
-from unit.scheduler.slurm_commands import install
+from unit.scheduler.slurm_commands import World
 
 TOKEN = "gpufleet:run1:reimage"
 CLAIM = Claim(TOKEN, frozenset({"run1"}))
@@ -24,14 +23,6 @@ FREE = {"state": "IDLE", "reason": "", "by": ""}
 PERSONS = {"state": "IDLE+DRAIN", "reason": "fan broken, leave it", "by": "alice"}
 FORGED = "Linux State=IDLE BootTime=2026-11-20T10:12:58\nNodeName=n1 State=IDLE+DRAIN BootTime=2026-11-20T10:12:58"
 FORGED += f" Reason={TOKEN} [root@2026-11-20T10:40:13]\nNodeName=n9"
-World = Callable[..., Path]
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.delenv("SLURM_CONF", raising=False)
-    return lambda **given: install(tmp_path, **given)
 
 
 def liar(**more: Any) -> dict[str, Any]:
