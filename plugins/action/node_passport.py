@@ -35,15 +35,16 @@ class ActionModule(VerbAction):
         params["public_keys"] = _list(params.get("public_keys") or self.host_var("gpufleet_passport_public_keys"))
         if params["state"] == "verified" and params.get("path"):
             return params  # a document, looked at for itself; neither ledger nor node is asked
-        params["identity"] = params.get("identity") or self._read_identity(params)
-        params["evidence"] = self._evidence()
+        if params["state"] != "exported":
+            params["identity"] = params.get("identity") or self._read_identity(params)
+        params["evidence"] = self._evidence(params["state"])
         return params
 
     def _goes_elsewhere(self) -> bool:
         return False  # ledger and key are on the controller
 
-    def _evidence(self) -> dict[str, Any]:
-        node_id = self.node_id(create=not self._task.check_mode)
+    def _evidence(self, state: str) -> dict[str, Any]:
+        node_id = self.node_id(create=state == "issued" and not self._task.check_mode)
         empty: dict[str, Any] = {"verdicts": [], "imaged": None, "quarantined": None, "stored": None, "last_event": 0}
         return {
             **(evidence(self.ledger(), node_id) if node_id else empty),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_passport
-short_description: Issue a node's signed passport, or verify one
+short_description: Issue a node's signed passport, verify one, or write it to a file
 version_added: "0.1.0"
 description:
   - A passport is a signed in-toto statement in a DSSE envelope. It names the machine by chassis serial, system UUID and
@@ -18,6 +18,9 @@ description:
   - With O(state=verified), the node's newest passport, or the one at O(path), must be signed by a known key, be for
     this machine, not be expired or from the future, and not be weaker than the policy in force. The ledger must not
     know of a later imaging, quarantine or failed gate.
+  - With O(state=exported), the node's newest passport is written to O(path), to be handed to whoever asks for it. It
+    must be signed by a known key. Whether it still admits the node is told in RV(valid), and one that has expired is
+    written too. The node is not asked.
   - A passport at O(path) is verified for itself, with nothing but the public key. See the how-to for the same without
     this collection.
 extends_documentation_fragment:
@@ -39,7 +42,7 @@ options:
   state:
     description: What to do.
     type: str
-    choices: [issued, verified]
+    choices: [issued, verified, exported]
     default: verified
   key_path:
     description:
@@ -110,6 +113,8 @@ options:
   path:
     description:
       - With O(state=issued), also write the envelope to this file on the controller.
+      - With O(state=exported), write the ledger's newest there. In a folder, which ends with a slash or is there
+        already, the file is called by the host's name, C(gpu017.passport.json).
       - With O(state=verified), verify this file instead of what the ledger holds. Neither ledger nor node is asked.
     type: path
   fail:
@@ -149,6 +154,12 @@ EXAMPLES = r"""
     state: verified
     public_keys: [/etc/gpufleet/passport.pub]
 
+- name: Write the passport to a file
+  gpufleet.baremetal.node_passport:
+    state: exported
+    path: ./passports/
+    public_keys: [/etc/gpufleet/passport.pub]
+
 - name: Verify a passport that somebody sent, with nothing but the public key
   gpufleet.baremetal.node_passport:
     state: verified
@@ -185,6 +196,11 @@ envelope:
   description: The signed passport itself.
   returned: with O(state=issued), outside check mode
   type: dict
+path:
+  description: The file that holds the passport.
+  returned: with O(state=exported)
+  type: str
+  sample: passports/gpu017.passport.json
 machine_checked:
   description: Was the passport compared with a machine, or only looked at as a document?
   returned: with O(state=verified)

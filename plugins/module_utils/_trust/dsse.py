@@ -163,20 +163,20 @@ def verify(envelope: Any, known: Mapping[str, Any]) -> tuple[dict[str, Any], str
     signatures = envelope.get("signatures")
     if not isinstance(signatures, list) or not all(isinstance(item, Mapping) for item in signatures):
         raise _bad("malformed", "the envelope carries no signatures")
-    told = [str(item.get("keyid") or "") for item in signatures]
     message = pae(PAYLOAD_TYPE, payload)
-    tried = False
-    for item, name in zip(signatures, told):
-        # The key id is a hint of the signer's and proves nothing; without one each known key is tried.
-        for candidate in [name] if name else list(known):
-            if candidate not in known:
-                continue
-            tried = True
-            if _holds(known[candidate], item.get("sig"), message):
-                return _statement(payload), candidate
-    if tried:
+    for item in signatures:
+        for name in _by_hint(known, item):
+            if _holds(known[name], item.get("sig"), message):
+                return _statement(payload), name
+    told = [str(item.get("keyid") or "") for item in signatures]
+    if any(not name or name in known for name in told):
         raise _bad("bad_signature", "the signature does not fit: the passport has been altered")
-    raise _bad("unknown_key", f"signed by an unknown key: {', '.join(filter(None, told)) or 'none named'}")
+    raise _bad("unknown_key", f"signed by an unknown key: {', '.join(told) or 'none named'}")
+
+
+def _by_hint(known: Mapping[str, Any], signature: Mapping[str, Any]) -> list[str]:
+    """The ids of all known keys, the one that the signer names first: a hint saves time, and decides nothing."""
+    return sorted(known, key=lambda name: name != signature.get("keyid"))
 
 
 def _holds(key: Any, signature: Any, message: bytes) -> bool:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verb ``node_passport``: issue a node's passport, or verify one. PRIVATE to the collection.
+"""The verb ``node_passport``: issue a node's passport, verify one, or write it to a file. PRIVATE to the collection.
 
 What the ledger knows is handed over by the action as ``params["evidence"]``:
 
@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statemen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 _IMAGE_GATE = "image_verify"
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 #: Where the ledger says nothing to the contrary: nothing was imaged, quarantined or found since.
 _NO_EVIDENCE: Mapping[str, Any] = {"verdicts": [], "imaged": None, "quarantined": None, "stored": None}
 
 
 def node_passport(params: Mapping[str, Any], ctx: Context) -> Result:
-    """Issue or verify."""
-    return _issue(params, ctx) if params["state"] == "issued" else _verify(params, ctx)
+    """Issue, verify or export, as ``state`` says."""
+    return _STATES[params["state"]](params, ctx)
 
 
 def digest_of(envelope: Mapping[str, Any]) -> str:
@@ -146,6 +148,42 @@ def _read(path: str) -> Any:
         raise BadAnswer("the passport is not JSON", seen=path) from exc
 
 
+# -- export ----------------------------------------------------------------------------------------------------------
+
+
+def _export(params: Mapping[str, Any], ctx: Context) -> Result:
+    """A copy of the ledger's newest passport in a file; one that nobody known has signed is not handed on."""
+    require({**params, "public_keys": params.get("public_keys") or None}, "path", "public_keys", node=ctx.node)
+    evidence = params.get("evidence") or _NO_EVIDENCE
+    if not evidence["stored"]:
+        raise TrustError(
+            "the ledger has no passport of this node",
+            node=ctx.node,
+            wanted="a passport to export",
+            do="validate the node (playbook passports with passports_renew, or day0_bringup), which issues one",
+            details={"finding": "missing"},
+        )
+    envelope, known = evidence["stored"]["envelope"], dsse.public_keys(params["public_keys"])
+    dsse.verify(envelope, known)
+    path = _place(str(params["path"]), str(evidence["node"]["name"]))
+    # Whether it would admit the node now is told, and hinders nothing: also what has expired is to be looked at.
+    summary, reasons = _examined(envelope, known, None, params, evidence)
+    written = _write(path, envelope, ctx)
+    data = {"passport": summary, "valid": not reasons, "reasons": reasons, "path": path}
+    before = {} if written else {"digest": digest_of(envelope)}
+    return Result(before=before, after={"digest": digest_of(envelope)}, changed=written, data=data)
+
+
+def _place(path: str, name: str) -> str:
+    """The file itself, or one with the node's name in a folder."""
+    target = Path(path).expanduser()
+    if not (path.endswith("/") or target.is_dir()):
+        return str(target)
+    if not _FILE_NAME.fullmatch(name):
+        raise ConfigError("the host's name is no name of a file", seen=name, do="name the file itself in path")
+    return str(target / f"{name}.passport.json")
+
+
 # -- issue -----------------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +243,12 @@ def _write(path: str, envelope: Mapping[str, Any], ctx: Context) -> bool:
     if target.is_file() and target.read_text(encoding="utf-8", errors="replace") == text:
         return False
     if ctx.may_write(f"write {target}"):
-        private.write(str(target), text)
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.write(str(target), text)
+        except OSError as exc:
+            what = f"the passport cannot be written: {exc.strerror}"
+            raise ConfigError(what, node=ctx.node, seen=str(target)) from exc
     return True
 
 
@@ -323,3 +366,10 @@ def _image(wanted: Mapping[str, Any] | None, event: Mapping[str, Any] | None) ->
         if given and given != found.get(key):
             reasons.append(f"image: {key} {found.get(key) or 'unknown'} runs, wanted {given}")
     return reasons
+
+
+_STATES: Mapping[str, Callable[[Mapping[str, Any], Context], Result]] = {
+    "issued": _issue,
+    "verified": _verify,
+    "exported": _export,
+}

@@ -63,7 +63,7 @@ POLICY_OPTIONS: dict[str, dict[str, Any]] = {
 
 NODE_PASSPORT = spec(
     FLEET,
-    state={"type": "str", "choices": ["issued", "verified"], "default": "verified"},
+    state={"type": "str", "choices": ["issued", "verified", "exported"], "default": "verified"},
     key_path={"type": "path"},
     key_passphrase={"type": "str", "no_log": True},
     public_keys={"type": "list", "elements": "str"},

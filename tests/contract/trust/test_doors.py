@@ -236,6 +236,11 @@ def test_the_life_of_a_passport(site: Site, tmp_path: Path) -> None:
     assert ("passport", "issued") in site.events()
     alone = site.result(passport("verified", path=str(copy)), limit="gpu002")
     assert alone["valid"] and alone["machine_checked"] is False
+    out, none = tmp_path / "out", site.result(passport("exported", path=f"{tmp_path}/out/"), limit="gpu002")
+    assert none["failed"] and "no passport of this node" in none["msg"] and not out.exists()
+    exported = site.result(passport("exported", path=f"{out}/"))
+    assert exported["changed"] and exported["valid"] and exported["path"] == f"{out}/gpu001.passport.json"
+    assert json.loads((out / "gpu001.passport.json").read_text()) == first["envelope"]
 
 
 @pytest.fixture
@@ -310,19 +315,42 @@ def test_evidence_is_nobodys_to_write(site: Site) -> None:
     assert site.events() == []
 
 
-def test_without_this_collection(admitted: Site, tmp_path: Path) -> None:
-    """The recipe of docs/how-to/verify-a-passport.md: openssl and a few lines of shell."""
+def test_u7_without_this_collection(admitted: Site, tmp_path: Path) -> None:
+    """The two recipes of docs/how-to/verify-a-passport.md, each as a user saves and runs it."""
     envelope = admitted.result(passport("issued"))["envelope"]
-    (tmp_path / "p.json").write_text(json.dumps(envelope))
     page = (CHECKOUT / "docs/how-to/verify-a-passport.md").read_text(encoding="utf-8")
-    script = page.partition("```sh\n")[2].partition("```")[0]
-    argv = ["sh", "-eu", "-c", script, "verify", str(tmp_path / "p.json"), str(admitted.public)]
-    good = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert good.returncode == 0, good.stderr
-    assert "Signature Verified Successfully" in good.stdout and "chassis-serial:GF0001" in good.stdout
-    payload = base64.b64decode(envelope["payload"]).replace(b"GF0001", b"GF0002")
-    (tmp_path / "p.json").write_text(json.dumps({**envelope, "payload": base64.b64encode(payload).decode()}))
-    assert subprocess.run(argv, capture_output=True, cwd=tmp_path, check=False).returncode != 0
+    for fence, runner in (("sh", "sh"), ("python", sys.executable)):
+        recipe = tmp_path / f"verify.{fence}"
+        recipe.write_text(page.partition(f"```{fence}\n")[2].partition("```")[0])
+        argv = [runner, str(recipe), str(tmp_path / "p.json"), str(admitted.public)]
+        told = {name: _ends(argv, tmp_path / "p.json", made) for name, made in _passports(admitted, envelope).items()}
+        good, rotated = told.pop("good"), told.pop("of two keys")
+        assert good.returncode == rotated.returncode == 0, good.stderr + rotated.stderr
+        assert "chassis-serial:GF0001" in good.stdout and good.stdout.count("chassis-serial:GF0001") == 1
+        assert {name: bool(ended.returncode) for name, ended in told.items()} == dict.fromkeys(told, True)
+        assert not any("chassis-serial" in ended.stdout for ended in told.values())
+
+
+def _ends(argv: list[str], path: Path, content: Any) -> subprocess.CompletedProcess[str]:
+    path.write_text(json.dumps(content))
+    return subprocess.run(argv, capture_output=True, text=True, cwd=path.parent, check=False)
+
+
+def _passports(site: Site, envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """A passport, one that a second key signed before, and all sorts that are none."""
+    payload = base64.b64decode(envelope["payload"])
+    other = base64.b64encode(payload.replace(b"GF0001", b"GF0002")).decode()
+    [signature] = envelope["signatures"]
+    strange = {"keyid": "0" * 64, "sig": base64.b64encode(b"x" * 64).decode()}
+    return {
+        "good": envelope,
+        "of two keys": {**envelope, "signatures": [strange, signature]},
+        "another machine's": {**envelope, "payload": other},
+        "another type's": {**envelope, "payloadType": envelope["payloadType"] + "x"},
+        "a stranger's": {**envelope, "signatures": [strange]},
+        "nobody's": {**envelope, "signatures": []},
+        "cut": {**envelope, "payload": envelope["payload"][:-8]},
+    }
 
 
 # -- ledger_event, and the modules by themselves -----------------------------------------------------------------------

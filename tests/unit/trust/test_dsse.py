@@ -113,6 +113,13 @@ def test_a_stranger_who_borrows_our_key_id() -> None:
         dsse.verify(envelope, KNOWN)
 
 
+def test_u7_a_key_id_is_a_hint_and_decides_nothing() -> None:
+    envelope = dsse.sign({"a": 1}, KEY)
+    envelope["signatures"][0]["keyid"] = dsse.keyid(STRANGER.public_key())
+    assert dsse.verify(envelope, KNOWN) == ({"a": 1}, next(iter(KNOWN)))
+    assert dsse.verify(envelope, {**KNOWN, envelope["signatures"][0]["keyid"]: STRANGER.public_key()})[0] == {"a": 1}
+
+
 def test_a_second_signature_and_one_without_a_key_id() -> None:
     envelope = dsse.sign({"a": 1}, KEY)
     both = copy.deepcopy(envelope)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from passports import (
     MACHINE,
     POLICY,
     SCHEMAS,
+    STRANGER,
     UUID,
     check,
     evidence,
@@ -249,3 +251,60 @@ def test_a_signed_time_or_number_that_is_none_is_a_reason(key: str, change: dict
     statement["predicate"].update(change)
     told = reasons(evidence=evidence(stored={**stored(good), "envelope": dsse.sign(statement, KEY)}))
     assert "cannot be read" in told
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+def test_u7_a_passport_becomes_a_file_that_verifies_by_itself(key: str, tmp_path: Path) -> None:
+    held = evidence(stored=stored(issue(key)))
+    folder = tmp_path / "new" / "passports"
+    preview = run(check_mode=True, state="exported", path=f"{folder}/", evidence=held)
+    assert preview["changed"] and not folder.exists()
+    first = run(state="exported", path=f"{folder}/", evidence=held)
+    path = folder / "gpu001.passport.json"
+    assert first["changed"] and first["valid"] and first["path"] == str(path) and path.stat().st_mode & 0o777 == 0o600
+    again = run(state="exported", path=str(folder), evidence=held)
+    assert not again["changed"] and again["before"] == again["after"]
+    assert run(state="verified", path=str(path), identity=None)["valid"]
+
+
+def test_u7_one_that_admits_nothing_any_more_is_exported_and_called_so(key: str, tmp_path: Path) -> None:
+    quarantined = {"id": 99, "at": time.time()}
+    held = evidence(stored=stored(issue(key)), quarantined=quarantined)
+    told = run(state="exported", path=str(tmp_path / "p.json"), evidence=held)
+    assert not told["valid"] and "quarantined after its passport was issued" in told["reasons"][0]
+    assert (tmp_path / "p.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "wrong,told",
+    [
+        ({"evidence": evidence()}, "no passport of this node"),
+        ({"path": None}, "path"),
+        ({"public_keys": []}, "public_keys"),
+        ({"path": "/proc/nowhere/p.json"}, "cannot be written"),
+    ],
+)
+def test_u7_what_cannot_be_exported(key: str, tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+    held = evidence(stored=stored(issue(key)))
+    given = {"state": "exported", "path": str(tmp_path / "p.json"), "evidence": held, **wrong}
+    with pytest.raises((ConfigError, TrustError), match=told):
+        run(**given)
+    assert not (tmp_path / "p.json").exists()
+
+
+def test_u7_a_strangers_passport_is_not_handed_on(key: str, tmp_path: Path) -> None:
+    envelope = dsse.sign({"a": 1}, STRANGER)
+    held = evidence(stored={"envelope": envelope, "digest": "x", "issued": 0.0, "expires": 0.0})
+    with pytest.raises(TrustError, match="unknown key"):
+        run(state="exported", path=str(tmp_path / "p.json"), evidence=held)
+    assert list(tmp_path.iterdir()) == [Path(key)]
+
+
+@pytest.mark.parametrize("name", ["../gpu001", ".hidden", "a/b", "", "gpu\n1"])
+def test_u7_a_hosts_name_leads_to_no_other_folder(key: str, tmp_path: Path, name: str) -> None:
+    held = evidence(stored=stored(issue(key)), node={"id": "n-1", "name": name})
+    with pytest.raises(ConfigError, match="no name of a file"):
+        run(state="exported", path=f"{tmp_path}/out/", evidence=held)
+    assert not (tmp_path / "out").exists()
