@@ -29,7 +29,7 @@ class ActionModule(VerbAction):
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
         ids, problems = self._identified(hosts)
-        nodes = status(self.ledger(), ids, self.run_id)
+        nodes = status(self.ledger(), ids, self.run_id, params["expire_within"])
         for host, problem in problems.items():
             nodes[host]["stopped"] = problem
         # What a node or a provisioner said once stands in the rows of the ledger; older releases wrote it as it came.

@@ -35,6 +35,10 @@ options:
     description: The headline of that summary.
     type: str
     default: Fleet
+  expire_within:
+    description: Seconds; a node in service whose passport ends within them is told as due for a renewal.
+    type: int
+    default: 1209600
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """
@@ -100,6 +104,10 @@ nodes:
     passport_expires:
       description: When its newest passport ends, UTC.
       type: str
+    passport_due:
+      description: Is the node in service, and has no passport that lasts longer than O(expire_within)?
+      type: bool
+      sample: false
     lease:
       description: The run that works on it now.
       type: str

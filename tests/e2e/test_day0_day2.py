@@ -10,6 +10,7 @@ records, the ledger's file), not only what a playbook said.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 
 import counts
@@ -157,3 +158,42 @@ def test_an_image_that_drifted_is_found_and_replaced(faulty: lab.Run) -> None:
     assert run.rc == 0, run.tail()
     assert counts.network_boots("gpu001") == 2
     assert counts.network_boots("gpu002") == 1
+
+
+@pytest.fixture(scope="module")
+def renewed(faulty: lab.Run) -> lab.Run:
+    """The passport of gpu002 is renewed; the first run is killed in the midst of it."""
+    options = ("--limit", "gpu002", "-e", json.dumps({"passports_renew": True, "passports_days": 365}))
+    lab.play("passports", *options, kill="end:Prove that the declared image runs")
+    assert "DRAIN" in lab.node_state("gpu002")["state"]
+    return lab.play("passports", *options)
+
+
+def test_q6_a_passport_is_renewed_without_imaging(renewed: lab.Run) -> None:
+    assert renewed.rc == 0, renewed.tail()
+    assert lab.node_state("gpu002") == {"state": "IDLE", "reason": ""}
+    assert counts.network_boots("gpu002") == 1
+    rows = counts.ledger_rows(
+        "SELECT count(*) FROM passports JOIN nodes USING (node_id) WHERE nodes.name = 'gpu002'"
+    )
+    assert rows == [(2,)]
+
+
+def test_q6_a_renewal_leaves_alone_what_is_not_due_and_what_others_drained(renewed: lab.Run) -> None:
+    assert lab.play("drain", "--limit", "gpu004").rc == 0
+    before = counters()
+    run = lab.play("passports", "-e", "passports_renew=true")
+    assert run.rc == 0, run.tail()
+    assert counters() == before
+    assert "DRAIN" in lab.node_state("gpu004")["state"]
+
+
+def test_u7_passports_become_files_that_verify_by_themselves(renewed: lab.Run) -> None:
+    folder = lab.CHECKOUT / "build" / "e2e" / "passports"
+    shutil.rmtree(folder, ignore_errors=True)
+    run = lab.play("passports", "-e", f"passports_write_to={folder}")
+    assert run.rc == 0, run.tail()
+    assert sorted(path.name for path in folder.iterdir()) == [f"{node}.passport.json" for node in lab.NODES]
+    key = str(lab.RACK / "keys" / "passport_ed25519.pub.pem")
+    told = lab.adhoc("gpu002", "node_passport", {"path": str(folder / "gpu002.passport.json"), "public_keys": [key]})
+    assert told["valid"] and not told["machine_checked"]

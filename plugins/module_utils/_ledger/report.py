@@ -18,6 +18,7 @@ SPEC = spec(
     hosts={"type": "list", "elements": "str"},
     report={"type": "bool", "default": False},
     title={"type": "str", "default": "Fleet"},
+    expire_within={"type": "int", "default": 14 * 86400},
 )
 
 _AGAIN = "ansible-playbook gpufleet.baremetal.{playbook} -i INVENTORY --limit {host}"
@@ -36,11 +37,14 @@ _NEXT = {
 }
 
 
-def status(ledger: Ledger, nodes: Mapping[str, str], run_id: str = "") -> dict[str, dict[str, Any]]:
+def status(
+    ledger: Ledger, nodes: Mapping[str, str], run_id: str = "", expire_within: float = 0.0
+) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
     :param run_id: the run that asks.
+    :param expire_within: seconds; a node in service whose passport ends within them is due.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states = ledger.latest(ids, "state")
@@ -53,6 +57,9 @@ def status(ledger: Ledger, nodes: Mapping[str, str], run_id: str = "") -> dict[s
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
         one["passport_expires"] = utc(ends[node_id]) if node_id in ends else ""
+        one["passport_due"] = one["state"] == "admitted" and ends.get(node_id, 0.0) <= time.time() + expire_within
+        if one["passport_due"]:
+            one["next"] = f"{_AGAIN.format(playbook='passports', host=host)} -e passports_renew=true"
         one["lease"] = _live(leases.get(node_id))
         one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
         if one["stopped"]:
@@ -126,10 +133,14 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
     total = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     stopped = sum(1 for node in nodes.values() if node["stopped"])
     total += f"; stopped at {stopped}" if stopped else ""
+    due = sum(1 for node in nodes.values() if node["passport_due"])
+    total += f"; passports to be renewed: {due}" if due else ""
     lines = _wrapped("", f"{title}: {len(nodes)} nodes: {total}", width)
     widest = max((len(host) for host in nodes), default=4)
     for host, node in sorted(nodes.items()):
         passport = f"passport until {node['passport_expires']}" if node["passport_expires"] else "no passport"
+        if node["passport_due"]:
+            passport += ", to be renewed"
         shown = passport if node["state"] == "admitted" else node["reason"] or f"since {node['since'] or 'never seen'}"
         if node["stopped"]:
             shown = f"{node['stopped']} ({shown})" if node["state"] == "admitted" else node["stopped"]

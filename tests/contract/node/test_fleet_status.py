@@ -70,12 +70,17 @@ class Fleet:
 
     def play(self, *tasks: Mapping[str, Any], ok: bool = True, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         book = [{"hosts": "all", "gather_facts": False, "tasks": list(tasks)}]
+        (self.folder / "play.yml").write_text(yaml.safe_dump(book))
+        output = self.book("play.yml", *flags, ok=ok)
+        return [json.loads(line[7:])["result"] for line in output.splitlines() if line.startswith("RESULT ")]
+
+    def book(self, name: str, *flags: str, ok: bool = True) -> str:
+        """A playbook on this fleet; what it printed."""
         shared = {
             "gpufleet_ledger_url": self.url,
             # No node is ever connected to: whatever tried would fail.
             "ansible_host": "127.0.0.250",
         }
-        (self.folder / "play.yml").write_text(yaml.safe_dump(book))
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": self.hosts, "vars": shared}}))
         env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
@@ -83,11 +88,11 @@ class Fleet:
             "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json", "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_HOME": str(self.folder / "home"),
         }  # fmt: skip
-        argv = [str(PLAYBOOK), "-i", "hosts.yml", "play.yml", *flags]
+        argv = [str(PLAYBOOK), "-i", "hosts.yml", name, *flags]
         done = subprocess.run(argv, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120, check=False)
         self.output = done.stdout + done.stderr
         assert (done.returncode == 0) == ok, self.output
-        return [json.loads(line[7:])["result"] for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+        return done.stdout
 
     def count(self) -> dict[str, int]:
         tables = ("nodes", "aliases", "events")
@@ -135,6 +140,27 @@ def test_why_a_run_went_no_further(fleet: Fleet) -> None:
     assert nodes["stopped"]["stopped"] == "the BMC is silent"
     assert nodes["stopped-then-imaged"]["stopped"] == "", "something has come of it since"
     assert nodes["served"]["stopped"] == "", "told by another run of a node in service"
+
+
+def test_q6_a_passport_that_ends_soon_is_told_with_the_command_that_renews_it(fleet: Fleet) -> None:
+    in_time, late = fleet.play(status(report=True), status(report=True, expire_within=2_000_000_000))
+    due = {name for name, node in in_time["nodes"].items() if node["passport_due"]}
+    assert due == {"served"}, "one has no passport, the other a long one, and no other is in service"
+    assert {name for name, node in late["nodes"].items() if node["passport_due"]} == {"served", "admitted"}
+    command = late["nodes"]["admitted"]["next"]
+    assert ".passports " in command and "--limit admitted -e passports_renew=true" in command
+    text = " ".join(" ".join(late["lines"]).split())
+    assert "passports to be renewed: 2" in text and text.count(", to be renewed") == 2
+    assert max(map(len, late["lines"])) <= 80, late["lines"]
+
+
+def test_q6_passports_that_end_soon_are_read_from_the_ledger_alone(fleet: Fleet) -> None:
+    """The playbook lists; no node answers in this fleet, and none is asked."""
+    before = fleet.count()
+    fleet.book("gpufleet.baremetal.passports")
+    text = " ".join(fleet.output.split())
+    assert "passports to be renewed: 1" in text and "no passport, to be renewed" in text
+    assert fleet.count() == before
 
 
 def test_a_machine_that_nobody_has_seen_stays_unknown(fleet: Fleet) -> None:
