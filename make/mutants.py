@@ -4,11 +4,11 @@
 
 """Breaks the collection one line at a time, and names each broken line that no fast test notices.
 
-    mutants.py [--jobs 2] [--only SUBSTRING] [--write]
+    mutants.py [--jobs 2] [--only SUBSTRING] [--write] [--anew]
 
 The lines are kept in tests/mutants/. Each is broken in a private copy of the tree, never in the checkout, and only the
-tests that are named for it run there. The exit status is 0 only if every one was noticed by a test that passes without
-it.
+tests that are named for it run there. What was noticed before, with the same code and the same tests, is not asked
+again (mutants_noticed.py). The exit status is 0 only if every one was noticed by a test that passes without it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from mutants_noticed import FILE, Notes
 from tree import copy
 
 _HERE = Path(__file__).resolve().parent
@@ -60,10 +61,13 @@ LIBRARIES = (
 
 
 class Outcome(NamedTuple):
+    """``day``: of the earlier run that it comes from; empty where it was asked now."""
+
     mutation: Mutation
     result: str
     note: str
     seconds: float
+    day: str = ""
 
 
 class Copy:
@@ -161,7 +165,8 @@ def judged(status: int | None, output: str) -> tuple[str, str]:
         found = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
         return NOTICED, found.group(1) if found else ""
     if status == PASSED:
-        return SURVIVED, lines[-1].strip("= ") if lines else ""
+        last = lines[-1].strip("= ") if lines else ""
+        return (SURVIVED, last) if re.search(r"\b\d+ passed", last) else (UNCLEAR, f"its tests do not run here: {last}")
     if status is None:
         return HANGS, f"still running after {LIMIT:.0f} s"
     # A broken line that lets no test be collected says nothing of the tests.
@@ -213,7 +218,7 @@ class Broken:
         return Outcome(self._mutation, *judged(*ended), time.monotonic() - self._begun)
 
 
-def run(mutations: Sequence[Mutation], trees: Sequence[Copy]) -> list[Outcome]:
+def run(mutations: Sequence[Mutation], trees: Sequence[Copy], notes: Notes) -> list[Outcome]:
     """Each in the first copy that is free."""
     todo, free = deque(enumerate(mutations)), deque(trees)
     running: list[Broken] = []
@@ -230,6 +235,8 @@ def run(mutations: Sequence[Mutation], trees: Sequence[Copy]) -> list[Outcome]:
                     running.remove(one)
                     free.append(one.tree)
                     outcomes.append(outcome)
+                    if outcome.result == NOTICED:
+                        notes.keep(outcome.mutation, outcome.note, outcome.seconds)
                     print(f"{outcome.result:9} {outcome.seconds:6.1f} s  {outcome.mutation.name}  [{outcome.note}]")
                     sys.stdout.flush()
     finally:
@@ -247,7 +254,6 @@ def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
         ours = [outcome for outcome in outcomes if outcome.mutation.part == part]
         noticed = sum(outcome.result == NOTICED for outcome in ours)
         rows.append(f"| {part} | {len(ours)} | {noticed} | {len(ours) - noticed} |")
-    load_average = " ".join(f"{number:.1f}" for number in os.getloadavg())
     total = len(outcomes)
     lines = [
         "# Broken lines, and whether a test notices",
@@ -256,8 +262,8 @@ def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
         "mutations, the safety code first: a check left out, a comparison turned, a limit off by one, another host's",
         "value. Each is made in a private copy of the tree, and the fast tests that are named for it must fail.",
         "",
-        f"Last run: {time.strftime('%Y-%m-%d', time.gmtime())}, {total} mutations in {seconds:.0f} s with {jobs} jobs",
-        f"(load average at its end: {load_average}); {total - len(survivors)} noticed, {len(survivors)} not.",
+        f"Last run: {_run_in_words(outcomes, seconds, jobs)}.",
+        f"{total - len(survivors)} noticed, {len(survivors)} not.",
         "",
         "| part | mutations | noticed | not noticed |",
         "|---|---|---|---|",
@@ -269,6 +275,16 @@ def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
         lines += ["Not noticed:", ""]
         lines += [f"- {one.mutation.name}: {one.result}" for one in survivors] + [""]
     return "\n".join(lines)
+
+
+def _run_in_words(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
+    """What was asked in this run, and what in an earlier one."""
+    days = sorted(outcome.day for outcome in outcomes if outcome.day)
+    load_average = " ".join(f"{number:.1f}" for number in os.getloadavg())
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    words = f"{today}, {len(outcomes)} mutations: {len(outcomes) - len(days)} in {seconds:.0f} s with {jobs} jobs\n"
+    words += f"(load average at its end: {load_average})"
+    return f"{words}, {len(days)} in runs since {days[0]}\nwith the same code and the same tests" if days else words
 
 
 def chosen(only: str) -> list[Mutation]:
@@ -285,21 +301,37 @@ def chosen(only: str) -> list[Mutation]:
     return mutations
 
 
-def tried(mutations: Sequence[Mutation], jobs: int) -> list[Outcome]:
-    """All outcomes.
+def tried(mutations: Sequence[Mutation], jobs: int, *, anew: bool = False) -> list[Outcome]:
+    """All outcomes, those of earlier runs that still hold among them.
 
     :raises RuntimeError: where the tests fail without any mutation.
     """
     place = Path(tempfile.mkdtemp(prefix="gpufleet-mutants-"))
     try:
         trees = [Copy(Path.cwd(), place / str(number)) for number in range(jobs)]
-        preload()
-        problem = base_problem(trees[0], mutations, jobs)
-        if problem:
-            raise RuntimeError(problem)
-        return run(mutations, trees)
+        notes = Notes(trees[0].tree, Path.cwd() / FILE)
+        notes.learn(mutations)
+        known = [] if anew else [found for one in mutations if (found := _known(one, notes)) is not None]
+        if known:
+            print(f"{len(known)} of {len(mutations)} were noticed before, with the same code and tests")
+        before = {outcome.mutation.name for outcome in known}
+        todo = [one for one in mutations if one.name not in before]
+        return known + (_asked(todo, trees, notes) if todo else [])
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _known(mutation: Mutation, notes: Notes) -> Outcome | None:
+    note = notes.of(mutation)
+    return Outcome(mutation, NOTICED, note.by, note.seconds, note.day) if note is not None else None
+
+
+def _asked(mutations: Sequence[Mutation], trees: Sequence[Copy], notes: Notes) -> list[Outcome]:
+    preload()
+    problem = base_problem(trees[0], mutations, len(trees))
+    if problem:
+        raise RuntimeError(problem)
+    return run(mutations, trees, notes)
 
 
 def main() -> int:
@@ -307,6 +339,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="only mutations that have this in their words, path or old text")
     parser.add_argument("--write", action="store_true", help=f"write the result to {PAGE}")
+    parser.add_argument("--anew", action="store_true", help="ask also what was noticed before")
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write is for a run over the whole list")
@@ -315,7 +348,7 @@ def main() -> int:
     begun = time.monotonic()
     try:
         mutations = chosen(options.only)
-        outcomes = tried(mutations, options.jobs)
+        outcomes = tried(mutations, options.jobs, anew=options.anew)
     except (Stale, RuntimeError) as exc:
         print(exc, file=sys.stderr)
         return 2

@@ -10,6 +10,7 @@ has moved on and the text is gone, that is an error that names the mutation, so 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,15 @@ def _tests(own: Any, group: dict[str, Any]) -> tuple[str, ...]:
     return tuple(own or group["tests"])
 
 
+def _exists(test: str, root: Path) -> bool:
+    """A file or folder, and in a file the function or class of each further name."""
+    place, *inside = test.partition("[")[0].split("::")
+    if not inside:
+        return (root / place).exists()
+    text = (root / place).read_text(encoding="utf-8") if (root / place).is_file() else ""
+    return all(re.search(rf"^\s*(?:def|class) {re.escape(name)}\b", text, re.MULTILINE) for name in inside)
+
+
 def stale(mutations: Iterable[Mutation], root: Path) -> list[str]:
     """What is wrong with the list, a line each; nothing where every mutation still applies."""
     complaints, seen = [], set()
@@ -85,7 +95,7 @@ def stale(mutations: Iterable[Mutation], root: Path) -> list[str]:
         if one.why in seen:
             complaints.append(f"{one.name}: another mutation says the same")
         seen.add(one.why)
-        complaints += [f"{one.name}: no test {test}" for test in one.tests if not (root / test.split("::")[0]).exists()]
+        complaints += [f"{one.name}: no test {test}" for test in one.tests if not _exists(test, root)]
         try:
             compile(one.mutated(root), one.path, "exec", dont_inherit=True)
         except Stale as exc:

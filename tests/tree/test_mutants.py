@@ -61,6 +61,20 @@ def test_a_list_that_is_no_longer_true_is_told(tmp_path, old, new, told):
     assert [told in line for line in found] == ([True] if told else [])
 
 
+@pytest.mark.parametrize(
+    "gone", ["tests/test_one.py::test_gone", "tests/test_one.py::test_her[a]", "tests/test_two.py::test_here"]
+)
+def test_a_function_that_is_not_in_its_file_is_told(tmp_path, gone):
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "plugins" / "one.py").write_text("print(x < 3)\n", encoding="utf-8")
+    (tmp_path / "tests" / "test_one.py").write_text("def test_here():\n    pass\n", encoding="utf-8")
+    for test, told in (("tests/test_one.py::test_here[a::b]", []), (gone, [True])):
+        entry = ENTRY.format(old="x < 3", new="x <= 3").replace("tests/test_one.py", f'"{test}"')
+        (tmp_path / "list.yml").write_text(entry, encoding="utf-8")
+        assert [f"no test {test}" in line for line in kept.stale(kept.load(tmp_path), tmp_path)] == told
+
+
 def test_a_test_that_is_not_there_is_told(tmp_path):
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "one.py").write_text("print(x < 3)\n", encoding="utf-8")

@@ -36,7 +36,7 @@ def tree(tmp_path: Path) -> Path:
     root = tmp_path / "checkout"
     for folder in ("make", "tests/mutants", "plugins", "docs/reference", "build/venv"):
         (root / folder).mkdir(parents=True)
-    for name in ("make/mutants.py", "make/tree.py", "tests/mutants/kept.py"):
+    for name in ("make/mutants.py", "make/mutants_noticed.py", "make/tree.py", "tests/mutants/kept.py"):
         shutil.copy(CHECKOUT / name, root / name)
     (root / "plugins/one.py").write_text(CODE, encoding="utf-8")
     (root / "tests/test_one.py").write_text(TESTS, encoding="utf-8")
@@ -69,6 +69,63 @@ def test_t1_survivors_are_named_and_the_checkout_stays_as_it_is(tree: Path) -> N
     assert (tree / "plugins/one.py").read_text(encoding="utf-8") == CODE
     page = (tree / "docs/reference/mutants.md").read_text(encoding="utf-8")
     assert "| one | 3 | 1 | 2 |" in page and "- one: a check left out (plugins/one.py): survived" in page
+
+
+@pytest.fixture
+def asked(tree: Path) -> Path:
+    """The same tree, and one of its mutations was asked about and noticed."""
+    files = {
+        "plugins/two.py": "LIMIT = 60\n",
+        "plugins/one.py": f"from ansible_collections.gpufleet.baremetal.plugins import two\n\n{CODE}",
+        "plugins/three.py": "OTHER = 1\n",
+        "tests/conftest.py": "",
+        "tests/data.txt": "1\n",
+    }
+    for name, text in files.items():
+        (tree / name).write_text(text, encoding="utf-8")
+    first = mutants(tree, "--only", "off by one")
+    assert first.returncode == 0 and BEFORE not in first.stdout, first.stdout + first.stderr
+    return tree
+
+
+BEFORE = "were noticed before"
+
+
+def test_t1_what_was_noticed_in_a_run_over_a_part_counts_in_the_whole_run(asked: Path) -> None:
+    done = mutants(asked, "--write")
+    assert done.returncode == 1 and f"1 of 3 {BEFORE}" in done.stdout, done.stdout + done.stderr
+    page = (asked / "docs/reference/mutants.md").read_text(encoding="utf-8")
+    assert "3 mutations: 2 in " in page and ", 1 in runs since " in page and "| one | 3 | 1 | 2 |" in page
+    again = mutants(asked)
+    assert f"1 of 3 {BEFORE}" in again.stdout, "what no test noticed is asked again"
+    anew = mutants(asked, "--anew")
+    assert BEFORE not in anew.stdout and anew.stdout.count(" s  one: ") == 3
+
+
+def test_t1_what_was_noticed_with_other_code_or_other_tests_is_asked_again(asked: Path) -> None:
+    def known() -> bool:
+        done = mutants(asked, "--only", "off by one")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return f"1 of 1 {BEFORE}" in done.stdout
+
+    for name in ("plugins/one.py", "plugins/two.py", "tests/test_one.py", "tests/conftest.py", "tests/data.txt"):
+        with open(asked / name, "a", encoding="utf-8") as file:
+            file.write("# other\n")
+        assert not known(), name
+    kept = asked / "tests/mutants/one.yml"
+    kept.write_text(kept.read_text(encoding="utf-8").replace("age <= 60", "age < 61"), encoding="utf-8")
+    assert not known(), "another mutation of the same line"
+    (asked / "plugins/three.py").write_text("OTHER = 2\n", encoding="utf-8")
+    notes = asked / "build/mutants/noticed.jsonl"
+    notes.write_text(notes.read_text(encoding="utf-8") + '{"key": "cut sho', encoding="utf-8")
+    assert known(), "nothing that it stands on has changed, and a line that was cut short spoils no other"
+
+
+def test_t1_a_test_that_does_not_run_has_not_let_it_pass(tree: Path) -> None:
+    with open(tree / "tests/test_one.py", "a", encoding="utf-8") as file:
+        file.write("\nimport pytest\npytestmark = pytest.mark.skipif(True, reason='needs a simulator')\n")
+    done = mutants(tree, "--only", "off by one")
+    assert done.returncode == 1 and "unclear: one: a limit off by one" in done.stdout, done.stdout + done.stderr
 
 
 def test_t1_one_of_them_by_its_words(tree: Path) -> None:
