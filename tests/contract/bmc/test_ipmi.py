@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     FleetError,
     NotProven,
+    Refused,
     Unreachable,
     Unsupported,
 )
@@ -92,6 +93,29 @@ def test_a_command_is_sent_once_however_long_the_lease_takes_to_renew(
         # A second packet would be on its way now: the BMC answers a read only after it.
         assert bmc.power.state() == c.ON
     assert [call for call in sim.calls() if call.startswith("set ")] == ["set reset 1"]
+
+
+def test_t1_a_power_request_whose_answer_is_lost_is_not_repeated(
+    sim: IpmiSim, relay: UdpRelay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second reset would stop what the first one has started."""
+    monkeypatch.setattr(ipmi_link, "_ONCE_SECONDS", 0.5)
+    sim.set_power("1")
+    with IpmiBmc(params(sim, bmc_address=relay.address), Ctx()) as bmc:
+        relay.lose_answer()
+        with pytest.raises(c.LostAnswer):
+            bmc.power.set(c.RESTART, destructive=True)
+    assert [call for call in sim.calls() if call.startswith("set ")] == ["set reset 1"]
+
+
+def test_t1_a_command_that_is_refused_has_no_answer(sim: IpmiSim) -> None:
+    with IpmiBmc(params(sim), Ctx()) as bmc:
+        get_boot_options = 0x09
+        assert bmc.machine.link.command(0x00, get_boot_options, (0x05, 0, 0))
+        with pytest.raises(Refused, match="refuses this command"):
+            bmc.machine.link.command(0x00, get_boot_options, (0x7E, 0, 0))
+        with pytest.raises(Unsupported, match="does not know this command"):
+            bmc.machine.link.command(0x00, 0x3E)
 
 
 def test_another_bmc_of_the_same_flaw_is_no_quirk(tmp_path: Path) -> None:

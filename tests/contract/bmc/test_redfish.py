@@ -230,7 +230,7 @@ def test_200_with_an_error_inside_is_no_success(fake: Make) -> None:
     rig = fake("plain")
     rig.bmc.faults["soft_error"] = True
     with pytest.raises(Refused, match="error inside"):
-        change(rig, "on")
+        change(rig, "on", timeout=2.0)
     with pytest.raises(Refused, match="it went wrong"):
         boot(rig)
 

@@ -125,6 +125,12 @@ def test_t1_an_override_that_shows_is_proof(rig: Rig) -> None:
     assert rig.sent == ["boot"]
 
 
+def test_t1_an_override_that_shows_late_is_waited_for(rig: Rig) -> None:
+    rig.overrides = [NONE, NONE, NONE, ONCE]
+    assert boot(timeout=20).data["proof"] == "readback"
+    assert rig.sent == ["boot"]
+
+
 def test_t1_an_override_that_does_not_show_is_none(rig: Rig) -> None:
     rig.overrides = [NONE]
     with pytest.raises(NotProven, match="does not show it"):

@@ -139,7 +139,7 @@ def test_t1_a_refusal_is_believed_unless_the_state_is_there(then: list[Any], wor
         assert change(machine, "force_off").seen == c.OFF
     else:
         with pytest.raises(Refused):
-            change(machine, "force_off")
+            change(machine, "force_off", timeout=1)
 
 
 @pytest.mark.parametrize(
