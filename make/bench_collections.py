@@ -4,7 +4,7 @@
 
 """Unpacks community.general, and nothing else, out of the PyPI package 'ansible' that a lock file names.
 
-    bench_collections.py LOCK DIRECTORY
+bench_collections.py LOCK DIRECTORY
 """
 
 from __future__ import annotations

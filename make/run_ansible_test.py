@@ -30,14 +30,14 @@ TARGET_MINORS = ("9", "10", "11", "12", "13", "14")
 INSTALLER = "https://ci-files.testing.ansible.com/ansible-test/get-pip-{version}.py"
 
 # In a process of its own: ensurepip.bootstrap() sets PIP_CONFIG_FILE for good and so loses a site's pip.conf.
-STAND_IN = '''\
+STAND_IN = """\
 import subprocess
 import sys
 
 subprocess.check_call([sys.executable, "-m", "ensurepip", "--upgrade", "--default-pip"], stdout=subprocess.DEVNULL)
 packages = [word for word in sys.argv[1:] if not word.startswith("-")]
 sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-q", *packages]))
-'''
+"""
 
 
 def installer_version() -> str:

@@ -4,7 +4,7 @@
 
 """Proves that the installed artifact works alone: the documentation of plugins and roles, the playbooks' syntax.
 
-    smoke.py DIRECTORY      with ANSIBLE_COLLECTIONS_PATH holding that one collection
+smoke.py DIRECTORY      with ANSIBLE_COLLECTIONS_PATH holding that one collection
 """
 
 from __future__ import annotations

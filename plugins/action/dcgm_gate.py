@@ -11,8 +11,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import answer, inconclusive, json_digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import answer, inconclusive, json_digest
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, reference
 
 #: The states with which a node's diagnostics begin anew.

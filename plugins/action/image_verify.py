@@ -14,9 +14,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined, facts, image_verify
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import INCONCLUSIVE, PASS, result_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
 #: What a node needs to know; the image's URLs, keyring and everything of the site's own stay here.

@@ -23,7 +23,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     PASS,
     answer,
     inconclusive,
@@ -31,7 +32,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     now_utc,
     refusal,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
 _GATE_FILES = Path(__file__).resolve().parents[2] / "roles" / "gate" / "files"

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     Sheet,
     Tool,
     answer,
@@ -21,8 +23,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     inconclusive,
     now_utc,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Result
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,25 @@ class Begun:
         return inconclusive(self.gate, text, id=id, started=self.started, profile=self.wanted.reference())
 
 
-def begin(gate: str, params: Mapping[str, Any], look: Callable[[Begun], Result]) -> Result:
-    """What ``look`` finds; inconclusive where there is no profile by which to judge it."""
+def _nothing_more(wanted: Wanted) -> None:
+    """A gate that reads no section of its own."""
+
+
+def begin(
+    gate: str,
+    params: Mapping[str, Any],
+    look: Callable[[Begun], Result],
+    *,
+    needs: Callable[[Wanted], object] = _nothing_more,
+) -> Result:
+    """What ``look`` finds; inconclusive where there is no profile by which to judge it.
+
+    :param needs: reads the gate's own section of the profile, and raises where it is not there.
+    """
     started = now_utc()
     try:
         wanted = wanted_of(params.get("profile"))
+        needs(wanted)
     except ConfigError as exc:
         return answer(inconclusive(gate, str(exc), id="profile", remedy="remediate_config", started=started))
     return look(Begun(gate, started, wanted))

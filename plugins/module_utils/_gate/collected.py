@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
     PASS,

@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import PASS, Check, Sheet
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS, Check, Sheet
 
 ENDED, NODE = "ended", "node"
 _SOURCE = "own rule: an unknown end is none"

@@ -26,8 +26,10 @@ from typing import Any, Callable, NoReturn, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc, seconds_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import own_folder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id as this_boot
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import now_utc, seconds_of
 
 SCHEMA = 1
 #: A job's name becomes a file's name.
@@ -89,26 +91,10 @@ def boot_id(path: str) -> str:
 
     :raises ConfigError: without it nobody could tell whether the node was rebooted meanwhile.
     """
-    try:
-        with open(path, encoding="ascii") as file:
-            found = file.read(100).strip()
-    except (OSError, ValueError) as exc:
-        raise ConfigError("the boot id cannot be read", seen=f"{path}: {exc}") from exc
+    found = this_boot(path)
     if not found:
-        raise ConfigError("the boot id cannot be read", seen=f"{path} is empty")
+        raise ConfigError("the boot id cannot be read", seen=path)
     return found
-
-
-def process_start(pid: int) -> int:
-    """When a process was started, in ticks since boot; 0 where there is none. A dead one that nobody collected counts
-    as none.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read(4096).rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return int(fields[19]) if len(fields) > 19 and fields[0] not in "ZX" else 0
 
 
 def _record(folder: str, name: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import json_digest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
 
 try:
     import yaml

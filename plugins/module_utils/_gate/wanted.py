@@ -4,7 +4,8 @@
 """What a profile wants to see, as the gates on a node read it. PRIVATE to the collection.
 
 The controller loads and checks the profile (``profiles.py``); here its mapping arrives as an option. Whatever is
-missing in it is an error, never a default: a gate without numbers cannot pass anything.
+missing in it is an error, never a default: a gate without numbers cannot pass anything. What a machine is stands there
+for all of them; beside it each gate has a section of its own name, and asks for that one alone.
 
 Runs on nodes: standard library only.
 """
@@ -13,29 +14,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import json_digest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
 
 SCHEMA = 1
+_WHERE = "docs/reference/profiles.md"
+T = TypeVar("T")
+#: What a profile may break with that is not shaped as it must be.
+_BROKEN = (KeyError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The part of a profile that the gates use."""
+    """What a profile says of the machine, for all gates."""
 
     sku: str
     digest: str
     gpu_count: int
     gpu_count_source: str
     device_ids: tuple[str, ...]
-    ignored_errors: tuple[int, ...]
-    #: The rows of the tests that DCGM must show: name, level, source, scope, since and until.
-    dcgm_tests: tuple[Mapping[str, Any], ...]
+    profile: Mapping[str, Any]
 
     def reference(self) -> dict[str, str]:
         return {"sku": self.sku, "digest": self.digest}
+
+    def section(self, name: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+        """What stands there for one gate.
+
+        :param read: makes of the section what the gate uses; it may break with what breaks on a wrong shape.
+        :raises ConfigError: where the profile has none, or one that cannot be read.
+        """
+        found = self.profile.get(name)
+        if not isinstance(found, Mapping) or not found:
+            raise ConfigError(
+                f"the SKU profile {self.sku} has no section {name}",
+                do=f"add what this gate must see there; {_WHERE} shows how",
+            )
+        try:
+            return read(found)
+        except _BROKEN as exc:
+            raise _unreadable(exc) from exc
 
 
 def version_of(text: Any) -> tuple[int, int, int]:
@@ -48,7 +68,7 @@ def version_of(text: Any) -> tuple[int, int, int]:
 def wanted_of(profile: Any) -> Wanted:
     """Read a profile's mapping.
 
-    :raises ConfigError: when it is no profile, or lacks a number that the gates need.
+    :raises ConfigError: when it is no profile, or lacks a number that all gates need.
     """
     if not isinstance(profile, Mapping) or not profile:
         raise ConfigError("no SKU profile was handed over", do="set gpufleet_sku, or give the option profile")
@@ -56,24 +76,23 @@ def wanted_of(profile: Any) -> Wanted:
         if int(profile["schema"]) != SCHEMA:
             raise ValueError(f"schema {profile['schema']} is not {SCHEMA}")
         count = profile["gpu"]["count"]
-        dcgm = profile["dcgm"]
         wanted = Wanted(
             sku=str(profile["sku"]),
             digest=json_digest(profile),
             gpu_count=int(count["value"]),
             gpu_count_source=str(count["source"]),
             device_ids=tuple(str(item).lower() for item in profile["gpu"]["device_ids"]["value"]),
-            ignored_errors=tuple(int(row["id"]) for row in dcgm.get("ignore_errors") or []),
-            dcgm_tests=tuple(dict(row) for row in dcgm["tests"]),
+            profile=profile,
         )
-        for row in wanted.dcgm_tests:
-            int(row["level"]), str(row["name"]), str(row["source"])
-            version_of(row.get("since", "0")), version_of(row.get("until", "0"))
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise ConfigError(
-            f"the SKU profile cannot be read: {type(exc).__name__}: {exc}",
-            do="check it against docs/reference/profiles.md",
-        ) from exc
+    except _BROKEN as exc:
+        raise _unreadable(exc) from exc
     if wanted.gpu_count < 1:
         raise ConfigError("the SKU profile wants no GPU at all", seen=str(wanted.gpu_count))
     return wanted
+
+
+def _unreadable(exc: Exception) -> ConfigError:
+    return ConfigError(
+        f"the SKU profile cannot be read: {type(exc).__name__}: {exc}",
+        do=f"check it against {_WHERE}",
+    )

@@ -21,14 +21,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import start_in
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     PASS,
     inconclusive,
     now_utc,
     seconds_of,
     sentence,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 #: What a look brings from each host: the command's output and nothing, or nothing and what was in the way.
 Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
@@ -163,7 +164,7 @@ class _Watch:
             self._conclude(host, "the node was rebooted while its gate ran", "rebooted")
         elif answer:
             self._read(host, node, answer, clock.strip())
-        elif not _runs(stat, int(node["pid_start"])):
+        elif start_in(stat) != int(node["pid_start"]):  # the worker itself, not another process of its number
             self._conclude(host, "the gate's process ended without a verdict: it was killed", "crashed")
         elif now - self._begun >= limit:
             self._conclude(host, f"no verdict within {limit:.0f} s", "late")
@@ -215,12 +216,6 @@ class _Watch:
         self._give_up(self._ctx.lifeline.confirm())
         events = [Event("verdict", self._gate, verdict, host) for host, verdict in self._whole.items()]
         return Result(changed=False, data={"gate": self._gate, "verdicts": self.verdicts}, events=events)
-
-
-def _runs(stat: str, started: int) -> bool:
-    """Is it the worker itself that lives, and not another process that was given its number?"""
-    fields = stat.rpartition(")")[2].split()
-    return len(fields) > 19 and fields[0] not in "ZX" and fields[19] == str(started)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

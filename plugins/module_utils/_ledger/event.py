@@ -23,19 +23,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecyc
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
 
-REMEDIES = (
-    "none",
-    "retest",
-    "remediate_config",
-    "reset_gpu",
-    "reboot",
-    "power_cycle",
-    "reseat",
-    "field_diag",
-    "rma",
-    "fabric",
-)
 #: What can be tried on a node: a remedy, or a new image, which no finding names as its remedy.
 ATTEMPTS = (*REMEDIES, "reimage")
 

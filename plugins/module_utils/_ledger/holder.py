@@ -14,6 +14,9 @@ import os
 import socket
 from dataclasses import dataclass
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id as this_boot
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -43,19 +46,8 @@ class Holder:
         return process_start(self.pid) != self.pid_start
 
 
-def process_start(pid: int) -> int:
-    """Start time of a live process in clock ticks since boot; 0 where there is none, or only its zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-            # The command stands in brackets and may hold blanks and brackets itself.
-            fields = stat.read().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return 0 if fields[0] in "ZX" else int(fields[19])
-
-
 def boot_id() -> str:
-    return _line("/proc/sys/kernel/random/boot_id") or "unknown"
+    return this_boot() or "unknown"
 
 
 def _line(path: str) -> str:

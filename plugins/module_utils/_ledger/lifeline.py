@@ -27,8 +27,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     unexpected,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event, Lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive, wait_until
 

@@ -10,42 +10,25 @@ better it has to lie in every cell, with the values that the signed manifest ask
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
     PASS,
     REMEDIES,
-    Judgement,
+    Check,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import BOOT_GRAIN, VERSIONS, fits, seconds
 
-Cell = tuple[str, str]
 _CHECK = {"id", "entity", "measured", "wanted", "unit", "source", "verdict"}
 _FINDING = {"id", "entity", "text", "remedy"}
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _WORDS = (PASS, FAIL, INCONCLUSIVE)
-
-
-def required(expect: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Cell, Callable[[Any], bool]]:
-    """The cells of a whole answer, and whether what was measured there is what was asked for."""
-    cells: dict[Cell, Callable[[Any], bool]] = {
-        ("image", str(params["manifest_path"])): lambda seen: seen == expect["manifest_sha256"]
-    }
-    for name in VERSIONS:
-        wanted = expect["manifest"].get(name)
-        if wanted:
-            cells[(name, "node")] = lambda seen, name=name, wanted=wanted: fits(name, seen, wanted)  # type: ignore[misc]
-    before = params.get("not_boot_id")
-    if before:
-        cells[("boot_id", "node")] = lambda seen: isinstance(seen, str) and bool(seen) and seen != before
-    after = seconds(str(params.get("booted_after") or 0))
-    if after > 0:
-        earliest = after - float(params["max_clock_skew"]) - BOOT_GRAIN
-        cells[("booted", "node")] = lambda seen: _number(seen) and seen > earliest
-    return cells
 
 
 def take(whole: Judgement, node: Mapping[str, Any], cells: Mapping[Cell, Callable[[Any], bool]]) -> None:
@@ -55,8 +38,10 @@ def take(whole: Judgement, node: Mapping[str, Any], cells: Mapping[Cell, Callabl
     if not shaped or not _beside(node):
         forged(whole, "its answer has not the shape of a verdict", node.get("verdict"))
         return
-    whole.checks += [dict(check) for check in checks]  # type: ignore[union-attr]
-    whole.findings += [dict(finding) for finding in findings]  # type: ignore[union-attr]
+    for check in checks:  # type: ignore[union-attr]
+        whole.sheet.record(Check(**check))
+    for finding in findings:  # type: ignore[union-attr]
+        whole.sheet.find(**finding)
     for (name, entity), right in cells.items():
         found = [one for one in checks if (one["id"], one["entity"]) == (name, entity)]  # type: ignore[union-attr]
         if len(found) != 1:
@@ -81,14 +66,13 @@ def _sane(checks: Any, findings: Any) -> bool:
 def _beside(node: Mapping[str, Any]) -> bool:
     """What is read of an answer beside its cells."""
     argv, identity = node.get("argv") or [], node.get("identity") or {}
+    evidence = node.get("evidence_digest")
+    if not isinstance(evidence, str) or not _DIGEST.match(evidence):
+        return False
     if not isinstance(argv, list) or not isinstance(identity, Mapping):
         return False
     gpus = identity.get("gpu_uuids") or []
     return isinstance(gpus, list) and all(isinstance(one, str) for one in [*argv, *gpus])
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def forged(whole: Judgement, text: str, seen: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     TrustError,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, fetch, openpgp
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
-    Judgement,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.runcache import RunCache
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
+Cell = tuple[str, str]
 #: The manifest's keys that a node can be held against.
 MANIFEST_KEYS = ("name", "version", "kernel", "driver", "cuda", "fabric_manager")
 
@@ -58,7 +55,9 @@ def verify_artifact(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement,
     cache = RunCache(str(params.get("run_cache") or ""))
     known = {"name": image["name"], "version": image["version"]}
     entity = fetch.basename(image["url"])
-    signed = _guarded(judgement, "signature", entity, lambda: _signed_digests(params, image, cache, judgement, ctx))
+    whose = _signed_as(image)
+    judgement.require(("signature", whose), *_of_the_artifact(params, image), *_of_the_manifest(image))
+    signed = _guarded(judgement, "signature", whose, lambda: _signed_digests(params, image, cache, judgement, ctx))
     if signed is not None:
         known["signer"] = signed["signer"]
         judgement.evidence["signed"] = signed
@@ -77,9 +76,9 @@ def expectations(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement, di
     image = image_of(params, ctx.node)
     cache = RunCache(str(params.get("run_cache") or ""))
     expect: dict[str, Any] = {"name": image["name"], "version": image["version"]}
-    signed = _guarded(
-        judgement, "signature", image["name"], lambda: _signed_digests(params, image, cache, judgement, ctx)
-    )
+    whose = _signed_as(image)
+    judgement.require(("signature", whose), *_of_the_manifest(image))
+    signed = _guarded(judgement, "signature", whose, lambda: _signed_digests(params, image, cache, judgement, ctx))
     if signed is None:
         return judgement, expect
     expect["signer"] = signed["signer"]
@@ -90,6 +89,22 @@ def expectations(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement, di
     _guarded(judgement, "digest", image["name"], lambda: _declared(image, signed, judgement, expect))
     _guarded(judgement, "manifest", image["name"], lambda: _manifest(params, image, signed, cache, judgement, expect))
     return judgement, expect
+
+
+def _signed_as(image: Mapping[str, Any]) -> str:
+    """What the signature is over: the list of digests, or the artifact itself."""
+    return fetch.basename(image.get("checksums_url") or image["url"])
+
+
+def _of_the_artifact(params: Mapping[str, Any], image: Mapping[str, Any]) -> Iterator[Cell]:
+    if image.get("checksums_url"):
+        yield "digest" if params["deep"] else "declared_digest", fetch.basename(image["url"])
+
+
+def _of_the_manifest(image: Mapping[str, Any]) -> Iterator[Cell]:
+    if image.get("manifest_url") and image.get("checksums_url"):
+        name = fetch.basename(image["manifest_url"])
+        yield from ((cell, name) for cell in ("manifest", "manifest_name", "manifest_version"))
 
 
 def _guarded(judgement: Judgement, step: str, entity: str, work: Callable[[], Any]) -> Any:

@@ -12,12 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
-    Judgement,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 
 def window(asked: float, read: float, answered: float, *, grain: float = 0.0) -> tuple[float, float]:
@@ -48,7 +44,8 @@ def judge_offset(found: Sequence[float] | None, limit: float) -> str:
 
 
 def check_clock(judgement: Judgement, found: Sequence[float] | None, limit: float) -> None:
-    """Add the check ``clock``."""
+    """Add the check ``clock``, without which no verdict on a node is whole."""
+    judgement.require(("clock", "node"))
     measured = None if found is None else [round(found[0], 3), round(found[1], 3)]
     told = "could not be measured" if found is None else f"lies between {found[0]:+.3f} s and {found[1]:+.3f} s"
     judgement.check(

@@ -9,17 +9,18 @@ controller has verified before.
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import Cell, forged, required, take
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import verify_artifact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import forged, take
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import judge_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import judge_node, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 #: What the record says of the image; the rest of the expectations is the manifest's own content.
@@ -60,15 +61,14 @@ def combined(
     try:
         return _combined(controller, expect, node, params, cells, offset)
     except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
-        whole = _begun(controller)
+        whole = _begun(controller, cells)
         forged(whole, f"it cannot be read: {type(exc).__name__}", cut(exc, 120))
         return result_of(whole, fail_on=params["fail_on"], more={"mode": "node", "image": facts(expect)})
 
 
-def _begun(controller: Judgement) -> Judgement:
-    whole = Judgement("image_verify", started=controller.started)
-    whole.argv = list(controller.argv)
-    whole.checks, whole.findings = list(controller.checks), list(controller.findings)
+def _begun(controller: Judgement, cells: Iterable[Cell]) -> Judgement:
+    whole = Judgement("image_verify", copy.deepcopy(controller.sheet), list(controller.argv), controller.started)
+    whole.require(*cells)
     return whole
 
 
@@ -80,7 +80,7 @@ def _combined(
     cells: Mapping[Cell, Callable[[Any], bool]],
     offset: Sequence[float] | None,
 ) -> Result:
-    whole = _begun(controller)
+    whole = _begun(controller, cells)
     whole.argv += [str(word) for word in node.get("argv") or []]
     take(whole, node, cells)
     whole.evidence = {"controller": controller.evidence, "node": str(node.get("evidence_digest")), "offset": offset}

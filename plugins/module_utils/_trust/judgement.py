@@ -1,43 +1,33 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of this port: checks and findings are gathered, the worst of them decides. PRIVATE to the collection.
+"""How this port fills in a sheet: a check that does not pass brings its finding with it. PRIVATE to the collection.
 
-Three outcomes exist, and only ``pass`` admits. A verdict without a single check is inconclusive: nothing was looked
-at.
+Verdict and remedy come out of the sheet (``_verdict.py``), as they do for every gate: what must be seen is required
+first, and a cell that nobody filled in is inconclusive.
+
+Runs on nodes: standard library only.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
-
-PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
-_WORSE = {PASS: 0, INCONCLUSIVE: 1, FAIL: 2}
-REMEDIES = ("none", "retest", "remediate_config")
-_FAILS = {"never": frozenset(), "fail": frozenset({FAIL}), "inconclusive": frozenset({FAIL, INCONCLUSIVE})}
-
-
-def utc(at: float | None = None) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC with milliseconds; now where none are given."""
-    at = time.time() if at is None else at
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
-    return f"{whole}.{int(at % 1 * 1000):03d}Z"
-
-
-def canonical(value: Any) -> bytes:
-    """One spelling of a JSON value, for digests."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def digest(value: Any) -> str:
-    return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    FAIL,
+    PASS,
+    Check,
+    Sheet,
+    Tool,
+    as_verdict,
+    blocks,
+    json_digest,
+    now_utc,
+    sentence,
+)
 
 
 @dataclass
@@ -45,13 +35,16 @@ class Judgement:
     """What was looked at so far, and what it came to."""
 
     gate: str
-    checks: list[dict[str, Any]] = field(default_factory=list)
-    findings: list[dict[str, Any]] = field(default_factory=list)
+    sheet: Sheet = field(default_factory=Sheet)
     argv: list[str] = field(default_factory=list)
-    tool: dict[str, str] = field(default_factory=lambda: {"name": "image_verify", "version": "1"})
-    started: str = field(default_factory=utc)
+    started: str = field(default_factory=now_utc)
     #: What the checks were read from, as text; only its digest leaves this machine.
     evidence: dict[str, Any] = field(default_factory=dict)
+
+    def require(self, *cells: tuple[str, str]) -> None:
+        """These must be recorded: pairs of id and entity."""
+        for name, entity in cells:
+            self.sheet.require(name, entity)
 
     def check(
         self,
@@ -68,11 +61,11 @@ class Judgement:
         remedy: str = "remediate_config",
     ) -> str:
         """Add one check; one that does not pass needs a finding and a text for a person. Returns the verdict."""
-        line = {"id": name, "entity": entity, "measured": measured, "wanted": wanted, "unit": unit}
-        self.checks.append({**line, "source": source, "verdict": verdict})
+        self.sheet.record(Check(name, entity, verdict, measured, wanted, unit, source))
         if verdict != PASS:
-            told = text or f"{name}: {entity} has {measured}, wanted {wanted}"
-            self.findings.append({"id": finding or name, "entity": entity, "text": told, "remedy": remedy})
+            self.sheet.find(
+                finding or name, entity, text or f"{name}: {entity} has {measured}, wanted {wanted}", remedy
+            )
         return verdict
 
     def same(
@@ -93,22 +86,12 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        return max((check["verdict"] for check in self.checks), key=_WORSE.__getitem__, default=INCONCLUSIVE)
+        return self.sheet.verdict
 
     def as_dict(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
-        return {
-            "schema": 1,
-            "gate": self.gate,
-            "verdict": self.verdict,
-            "checks": self.checks,
-            "findings": self.findings,
-            "tool": self.tool,
-            "argv": self.argv,
-            "started": self.started,
-            "ended": utc(),
-            "evidence_digest": digest(self.evidence),
-        }
+        tool = Tool("image_verify", "1", self.argv)
+        return as_verdict(self.gate, self.sheet, tool=tool, started=self.started, evidence=json_digest(self.evidence))
 
 
 def result_of(judgement: Judgement, *, fail_on: str, more: Mapping[str, Any]) -> Result:
@@ -117,17 +100,7 @@ def result_of(judgement: Judgement, *, fail_on: str, more: Mapping[str, Any]) ->
     A verdict that fails the task is no exception: its event must reach the ledger all the same.
     """
     verdict = {**judgement.as_dict(), **more}
-    data = dict(verdict)
-    data["remedy"] = max((item["remedy"] for item in judgement.findings), key=REMEDIES.index, default="none")
-    data["msg"] = message(judgement)
-    if judgement.verdict in _FAILS[fail_on]:
+    data = {**verdict, "msg": sentence(verdict, shown=10)}
+    if blocks(verdict["verdict"], fail_on):
         data["failed"] = True
     return Result(changed=False, data=data, events=[Event("verdict", judgement.gate, verdict)])
-
-
-def message(judgement: Judgement) -> str:
-    """One line for a person."""
-    if judgement.verdict == PASS:
-        return f"{judgement.gate}: pass ({len(judgement.checks)} checks)"
-    told = "; ".join(f"{item['text']} [{item['id']}, remedy: {item['remedy']}]" for item in judgement.findings)
-    return f"{judgement.gate}: {judgement.verdict}: {told or 'nothing was looked at'}"

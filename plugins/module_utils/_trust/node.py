@@ -14,21 +14,17 @@ import hashlib
 import math
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import read_manifest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, read_manifest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import node_identity
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
-    Judgement,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 _MANIFEST_LIMIT = 1024 * 1024
 _VERSION = r"(\d+(?:\.\d+)+)"
@@ -39,6 +35,13 @@ _CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*" + _VERSION)
 _FABRIC = re.compile(r"Fabric Manager version is\s*:\s*" + _VERSION, re.I)
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 _SMI_VERSION = re.compile(_VERSION)
+#: Ends of a tool that are none of its own.
+_NO_END: Mapping[str, str] = {
+    "missing": "is not installed on the node",
+    "denied": "cannot be run: {why}",
+    "timeout": "did not end within {seconds:g} s",
+    "flood": "printed without an end",
+}
 #: Boot times are computed from whole and hundredth seconds read one after the other.
 BOOT_GRAIN = 1.0
 
@@ -54,6 +57,7 @@ def judge_node(params: Mapping[str, Any]) -> tuple[Judgement, dict[str, Any]]:
             do="call image_verify through its action (a task without delegation); it verifies the signature first",
         )
     judgement = Judgement("image_verify")
+    judgement.require(*required(expect, params))
     read = _Reader(params, judgement)
     _image(judgement, read, expect)
     for name, find, source in _FINDERS:
@@ -104,26 +108,14 @@ def run_tool(argv: Sequence[str], timeout: float) -> str:
 
     :raises BadAnswer: where it is missing, hangs, or ends with an error.
     """
-    try:
-        answer = subprocess.run(  # pylint: disable=ansible-bad-function  # both doors of a verb come here
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-            env={**os.environ, "LC_ALL": "C"},
-            check=False,
-        )
-    except FileNotFoundError:
-        raise BadAnswer(f"{argv[0]} is not installed on the node") from None
-    except subprocess.TimeoutExpired:
-        raise BadAnswer(f"{argv[0]} did not end within {timeout:g} s") from None
-    except OSError as exc:
-        raise BadAnswer(f"{argv[0]} cannot be run: {exc.strerror}") from exc
-    text = answer.stdout.decode("utf-8", "replace")
-    if answer.returncode != 0:
-        told = (text + answer.stderr.decode("utf-8", "replace")).strip()
-        raise BadAnswer(f"{argv[0]} ended with {answer.returncode}: {cut(told, 200)}")
-    return text
+    done = run(argv, timeout=timeout)
+    if done.ended != "exit" or done.rc is None:
+        words = _NO_END.get(done.ended, f"ended as {done.ended}")
+        raise BadAnswer(f"{argv[0]} {words.format(seconds=timeout, why=cut(done.stderr, 120))}")
+    if done.rc != 0:
+        told = (done.text + done.stderr.decode("utf-8", "replace")).strip()
+        raise BadAnswer(f"{argv[0]} ended with {done.rc}: {cut(told, 200)}")
+    return done.text
 
 
 def _kernel(read: _Reader) -> str:
@@ -266,6 +258,29 @@ def seconds(text: str) -> float:
             "a point in time cannot be read", wanted="2026-01-31T08:00:00Z, or seconds", seen=text
         ) from None
     return whole + float(match.group(3) or 0)
+
+
+def required(expect: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Cell, Callable[[Any], bool]]:
+    """The cells of a whole answer, and whether what was measured there is what was asked for."""
+    cells: dict[Cell, Callable[[Any], bool]] = {
+        ("image", str(params["manifest_path"])): lambda seen: seen == expect["manifest_sha256"]
+    }
+    for name in VERSIONS:
+        wanted = expect["manifest"].get(name)
+        if wanted:
+            cells[(name, "node")] = lambda seen, name=name, wanted=wanted: fits(name, seen, wanted)  # type: ignore[misc]
+    before = params.get("not_boot_id")
+    if before:
+        cells[("boot_id", "node")] = lambda seen: isinstance(seen, str) and bool(seen) and seen != before
+    after = seconds(str(params.get("booted_after") or 0))
+    if after > 0:
+        earliest = after - float(params["max_clock_skew"]) - BOOT_GRAIN
+        cells[("booted", "node")] = lambda seen: _number(seen) and seen > earliest
+    return cells
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _boot(judgement: Judgement, read: _Reader, params: Mapping[str, Any]) -> None:

@@ -31,9 +31,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity
     disagreements,
     normal_identity,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import build, judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import canonical
 
 _IMAGE_GATE = "image_verify"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")

@@ -24,7 +24,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import canonical
 
 _OLD_SECONDS = 86400.0
 

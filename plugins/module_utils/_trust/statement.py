@@ -15,8 +15,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://gpufleet.dev/passport/v1"

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import refusal
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import refusal
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from contract.gate import case
 from contract.gate.case import Case, Params

@@ -81,9 +81,7 @@ def test_signers_are_asked_for_by_fingerprint(keys: Any, ring: Any) -> None:
 
 
 def test_a_subkey_is_known_by_its_primary_key(keys: Any, ring: Any) -> None:
-    found = openpgp.verify(
-        DATA, keys.sign("split", DATA), keyring=ring("split"), signers=[keys.fingerprints["split"]]
-    )
+    found = openpgp.verify(DATA, keys.sign("split", DATA), keyring=ring("split"), signers=[keys.fingerprints["split"]])
     assert found.primary == keys.fingerprints["split"] != found.fingerprint
 
 

@@ -16,7 +16,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.clai
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import Found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     PASS,
     Check,
     Sheet,
@@ -25,7 +26,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     digest,
     now_utc,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 GATE_FILES = CHECKOUT / "roles" / "gate" / "files"

@@ -17,10 +17,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.erro
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Sheet
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 

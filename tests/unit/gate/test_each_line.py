@@ -9,15 +9,15 @@ import copy
 from typing import Any, Optional
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _verdict as algebra
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import verdict as algebra
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import look_up
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Check, Sheet
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Check, Sheet
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import Names, incidents, parse
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Sheet
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet
 
 NOW = 1_780_000_000.0
 GPU = "NVRM: Xid (PCI:0000:9b:00): "

@@ -20,8 +20,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.docu
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from hypothesis import given

@@ -18,8 +18,9 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import iso
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import iso
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 
@@ -125,12 +126,12 @@ def test_t1_without_a_boot_id_nothing_is_started(params: dict[str, Any], tmp_pat
 
 def test_t1_a_zombie_is_no_process() -> None:
     process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-    assert job.process_start(process.pid) > 0
+    assert process_start(process.pid) > 0
     os.kill(process.pid, signal.SIGKILL)
     end = time.monotonic() + 10
     while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < end
-    assert job.process_start(process.pid) == 0
+    assert process_start(process.pid) == 0
     process.communicate()
 
 

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
     iso_time,
     parse,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Sheet
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

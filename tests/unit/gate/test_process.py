@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import process
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _process as process
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 
@@ -91,7 +91,7 @@ def test_the_tool_dies_with_the_gate(tmp_path: Path) -> None:
     """A controller that is killed takes the module with it; a stress test must not go on alone."""
     tool = made.program(tmp_path / "t", f"echo $$ > {tmp_path}/pid\nexec sleep 600")
     code = (
-        "from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import run\n"
+        "from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run\n"
         f"run([{tool!r}], timeout=600)"
     )
     path = os.pathsep.join(sys.path)

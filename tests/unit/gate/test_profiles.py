@@ -13,8 +13,12 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 OURS = sorted(path.stem for path in made.PROFILES.glob("*.yaml"))
@@ -155,12 +159,32 @@ def test_dates_may_stand_without_quotes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "profile",
-    [None, {}, [], "h100", {"schema": 1}, {"schema": 2}, _without("gpu", "count"), _without("dcgm")]
-    + [{**made.profile(), "dcgm": {"tests": [{"name": "memory"}]}}, made.profile(0), made.profile(-1)],
+    [None, {}, [], "h100", {"schema": 1}, {"schema": 2}, _without("gpu", "count")]
+    + [made.profile(0), made.profile(-1)],
 )
 def test_the_node_takes_no_half_profile(profile: Any) -> None:
     with pytest.raises(ConfigError):
         wanted_of(profile)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [_without("dcgm"), {**made.profile(), "dcgm": []}, {**made.profile(), "dcgm": {"tests": [{"name": "memory"}]}}],
+)
+def test_v7_each_gate_demands_its_own_section_of_the_profile_alone(profile: Any, tmp_path: Path) -> None:
+    """A SKU on which another gate says what DCGM cannot needs no section of DCGM."""
+    with pytest.raises(ConfigError, match="section dcgm|cannot be read"):
+        section_of(wanted_of(profile))
+    asked = dcgm_gate({"profile": profile, "dcgmi": "/nonexistent"}, Context()).data
+    assert (asked["verdict"], asked["findings"][0]["id"]) == ("inconclusive", "profile")
+    (tmp_path / "kmsg").write_text("6,0,0,-;Linux version 6.8\n")
+    log = {"source": "file", "path": str(tmp_path / "kmsg"), "kmsg_path": str(tmp_path / "kmsg")}
+    other = kernel_log_gate({"profile": profile, **log}, Context()).data
+    assert "profile" not in {finding["id"] for finding in other["findings"]} and other["profile"]["sku"] == "test-sku"
+
+
+def test_v7_a_profile_without_dcgm_is_a_profile() -> None:
+    profiles.check(_without("dcgm"), made.PROFILE_SCHEMA)
 
 
 def test_a_profile_in_the_task_is_checked_too() -> None:

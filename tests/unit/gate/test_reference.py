@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import pr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import REMEDIES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 DOCS = made.CHECKOUT / "docs" / "reference"

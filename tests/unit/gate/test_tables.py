@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import options as dcgm_options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import lines as klog_lines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import REMEDIES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
 from recorded import demanded
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import verdict as algebra
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import Check, Sheet
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _verdict as algebra
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Check, Sheet
 from hypothesis import given
 from hypothesis import strategies as st
 

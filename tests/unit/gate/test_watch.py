@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import now_utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import now_utc
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 STARTED = now_utc()
@@ -45,7 +45,7 @@ class Node:
             "job": "job-1",
             "boot_id": "boot-1",
             "pid": self.worker.pid,
-            "pid_start": job.process_start(self.worker.pid),
+            "pid_start": process_start(self.worker.pid),
             "limit": 60.0,
             "started": STARTED,
             "profile": PROFILE,
@@ -187,7 +187,7 @@ def test_t1_a_worker_that_nobody_has_collected_is_gone(make: Callable[[str], Nod
     node = make("n1")
     node.worker.kill()
     end = time.monotonic() + 10
-    while job.process_start(node.worker.pid):
+    while process_start(node.worker.pid):
         assert time.monotonic() < end, "a zombie has no start"
     assert finding(wait(node, timeout=30)["n1"]) == "crashed"
 

@@ -13,9 +13,9 @@ from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking, question
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import digest, iso
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import digest, iso
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 PROFILE = {"sku": "test-sku", "digest": digest(b"profile")}

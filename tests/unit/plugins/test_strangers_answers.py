@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import refusal
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import refusal
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 
 FAILED = {

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import clock, identity
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def test_the_true_offset_is_never_outside(offset: float, delays: list[tuple[floa
 def test_a_window_that_leaves_it_open_is_no_pass(found: Any, verdict: str) -> None:
     judgement = Judgement("x")
     clock.check_clock(judgement, found, 2.0)
-    assert judgement.verdict == verdict and judgement.checks[0]["id"] == "clock"
+    assert judgement.verdict == verdict and judgement.sheet.rows()[0].id == "clock"
 
 
 def test_windows_that_contradict_each_other() -> None:

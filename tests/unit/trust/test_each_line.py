@@ -12,12 +12,19 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 
+
+class Surprise:
+    def __str__(self) -> str:
+        raise RuntimeError("nobody thought of this")
+
+
 RANK = ("pass", "inconclusive", "fail")
 
 
 def judged(*words: str) -> Judgement:
     judgement = Judgement("image_verify")
     for number, word in enumerate(words):
+        judgement.require((f"c{number}", "node"))
         judgement.check(f"c{number}", entity="node", measured=1, wanted=1, source="s", verdict=word)
     return judgement
 
@@ -65,6 +72,7 @@ def node(word: str = "pass", **changed: Any) -> dict[str, Any]:
     judgement = Judgement("image_verify")
     for (name, entity), measured in {**MEASURED}.items():
         verdict = word if name == "driver" else "pass"
+        judgement.require((name, entity))
         judgement.check(name, entity=entity, measured=measured, wanted="?", source="node", verdict=verdict)
     return {**judgement.as_dict(), "identity": {"serial": "GF0001"}, **changed}
 
@@ -113,20 +121,17 @@ def test_v2_of_a_whole_answer_each_cell_is_needed_and_judged_here() -> None:
             ]
         },
         {"evidence_digest": "\ud800"},
+        {"evidence_digest": Surprise()},
+        {"evidence_digest": None},
     ],
 )
 def test_v2_what_is_no_answer_is_no_pass(answer: dict[str, Any]) -> None:
     assert whole(node(**answer)) == ("pass" if answer == {"argv": None} else "inconclusive")
 
 
-class Surprise:
-    def __str__(self) -> str:
-        raise RuntimeError("nobody thought of this")
-
-
 def test_an_answer_that_breaks_what_reads_it_is_a_verdict_all_the_same() -> None:
     """Without one, an earlier pass would stay the newest."""
-    result = combined(judged("pass"), EXPECT, node(evidence_digest=Surprise()), OPTIONS, offset=(0.0, 0.1))
+    result = combined(judged("pass"), EXPECT, node(identity={"serial": Surprise()}), OPTIONS, offset=(0.0, 0.1))
     assert result.data["verdict"] == "inconclusive" and result.data["failed"] and result.events
     assert [one["id"] for one in result.data["findings"]] == ["forged"]
 
@@ -167,5 +172,6 @@ def test_t1_signature_node_and_clock_are_one_verdict(controller: str, on_node: s
 )
 def test_t1_only_what_is_equal_is_the_same(measured: Any, wanted: Any, word: str) -> None:
     judgement = Judgement("image_verify")
+    judgement.require(("c", "node"))
     assert judgement.same("c", entity="node", measured=measured, wanted=wanted, source="s") == word
-    assert judgement.verdict == word and bool(judgement.findings) is (word != "pass")
+    assert judgement.verdict == word and bool(judgement.sheet.findings) is (word != "pass")

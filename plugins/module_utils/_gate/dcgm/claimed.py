@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import parse_version
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import PASS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS
 
 #: Of a test's row in the profile, what the grid depends on.
 _OF_A_TEST = ("name", "level", "scope", "since", "until")

@@ -21,9 +21,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found, parse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run, run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     PASS,
     Sheet,
@@ -31,8 +34,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     answer,
     digest,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 GATE = "dcgm_gate"
 #: dcgmi itself, asked for its version or for its GPUs, answers at once or not at all.
@@ -55,7 +56,7 @@ def limit_of(params: Mapping[str, Any]) -> float:
 
 def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
     """Run the diagnostic and say what it proves."""
-    return begin(GATE, params, lambda begun: _look(params, ctx, begun))
+    return begin(GATE, params, lambda begun: _look(params, ctx, begun), needs=section_of)
 
 
 def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
@@ -118,7 +119,7 @@ class _Session:
     def argv(self) -> list[str]:
         what = options.spelled(self._names) if self._names else str(self._level)
         return options.argv(
-            self._dcgmi, what, self.version, gpus=self._wanted.gpu_count, ignore=self._wanted.ignored_errors
+            self._dcgmi, what, self.version, gpus=self._wanted.gpu_count, ignore=section_of(self._wanted).ignored_errors
         )
 
     def _left(self) -> float:

@@ -26,15 +26,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.erro
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import DEPLOYMENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
     PASS,
     Check,
     Sheet,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 
 #: What a status word says. A word that is not here says nothing, and so does an empty one.
 WORDS = {"pass": PASS, "fail": FAIL, "warn": FAIL}

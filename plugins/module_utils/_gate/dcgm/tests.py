@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import Version, canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, version_of
 
 
@@ -30,7 +31,7 @@ def wanted_tests(wanted: Wanted, level: int, names: Sequence[str], version: Opti
 
     Where the version is not known, every test of the level is wanted.
     """
-    known = {canonical(str(row["name"])): row for row in wanted.dcgm_tests}
+    known = {canonical(str(row["name"])): row for row in section_of(wanted).tests}
     if names:
         rows = [(canonical(name), known.get(canonical(name), {})) for name in names]
         return [WantedTest(name, str(row.get("scope", "gpu")), str(row.get("source", "task"))) for name, row in rows]

@@ -25,7 +25,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
     incidents,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.whole import lost, prove_end
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
     PASS,
@@ -36,7 +37,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict i
     digest,
     iso,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 GATE = "kernel_log_gate"
 NODE = "node"

@@ -18,7 +18,7 @@ from typing import Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import MESSAGES, Incident, Names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.verdict import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
     PASS,

@@ -27,7 +27,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
     journal_line,
     parse,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.process import run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import BOOT_ID, boot_id
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run
 
 #: A log that is larger is no log of one boot.
 SIZE_LIMIT = 128 * 1024 * 1024
@@ -67,12 +68,8 @@ def read_clock(params: Mapping[str, Any]) -> Clock:
             uptime = float(file.read().split()[0])
     except (OSError, ValueError, IndexError) as exc:
         raise ConfigError(f"the uptime cannot be read: {exc}", seen=path) from exc
-    try:
-        with open(str(params.get("boot_id_path") or "/proc/sys/kernel/random/boot_id"), encoding="ascii") as file:
-            boot_id = file.read().strip().replace("-", "")
-    except (OSError, ValueError):
-        boot_id = ""
-    return Clock(time.time(), uptime, boot_id)
+    boot = boot_id(str(params.get("boot_id_path") or BOOT_ID)).replace("-", "")
+    return Clock(time.time(), uptime, boot)
 
 
 def window_start(since: str, clock: Clock) -> float:

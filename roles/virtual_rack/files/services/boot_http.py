@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The rack's boot web server: files of one folder, no listings, one log line a request.
 
-    boot_http.py --listen 10.77.0.1:8080 --root DIR
+boot_http.py --listen 10.77.0.1:8080 --root DIR
 """
 
 from __future__ import annotations

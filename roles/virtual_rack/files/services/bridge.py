@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The rack's network: one bridge with one address.
 
-    bridge.py up --name gfrack0 --address 10.77.0.1/24
-    bridge.py down --name gfrack0
+bridge.py up --name gfrack0 --address 10.77.0.1/24
+bridge.py down --name gfrack0
 """
 
 from __future__ import annotations

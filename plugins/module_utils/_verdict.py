@@ -1,11 +1,11 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every gate says, and when it may say pass. PRIVATE to the collection.
+"""What every gate and every check of trust says, and when it may say pass. PRIVATE to the collection.
 
-A gate fills in a :class:`Sheet`. The sheet says ``pass`` only when every cell that was required is there and passes,
-and nothing else was recorded that does not. A gate therefore states first what it must see, then what it saw; what
-it forgets to look at, or cannot read, stays an open cell, and an open cell is ``inconclusive``.
+Whoever judges fills in a :class:`Sheet`. The sheet says ``pass`` only when every cell that was required is there and
+passes, and nothing else was recorded that does not. A gate therefore states first what it must see, then what it saw;
+what it forgets to look at, or cannot read, stays an open cell, and an open cell is ``inconclusive``.
 
 Runs on nodes: standard library only, Python 3.9 and newer.
 """
@@ -72,7 +72,12 @@ def now_utc() -> str:
 
 def iso(seconds: float) -> str:
     """Seconds since the epoch as verdicts write them."""
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds // 1, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def utc(seconds: float) -> str:
+    """The same with milliseconds, as the times of passports are written."""
+    return f"{iso(seconds)[:-1]}.{int(seconds % 1 * 1000):03d}Z"
 
 
 def seconds_of(text: Any) -> Optional[float]:
@@ -92,10 +97,15 @@ def digest(*parts: bytes) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
+def canonical(value: Any) -> bytes:
+    """The one spelling of a JSON-like value, however its keys are ordered."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
+    return text.encode("ascii")
+
+
 def json_digest(value: Any) -> str:
-    """The digest of a JSON-like value, however its keys are ordered."""
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
-    return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
+    """The digest of a JSON-like value."""
+    return f"sha256:{hashlib.sha256(canonical(value)).hexdigest()}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which boot this is, and which process: what tells one from a later one of the same number. PRIVATE to the collection.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+#: More than any such file holds.
+_LIMIT = 4096
+
+
+def boot_id(path: str = BOOT_ID) -> str:
+    """The id of this boot; empty where it cannot be read."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read(_LIMIT).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def process_start(pid: int) -> int:
+    """When a live process was started, in clock ticks since boot; 0 where there is none, or only its zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return start_in(file.read(_LIMIT))
+    except OSError:
+        return 0
+
+
+def start_in(stat: str) -> int:
+    """The same out of the text of ``/proc/<pid>/stat``."""
+    # The command stands in brackets and may hold blanks and brackets itself.
+    fields = stat.rpartition(")")[2].split()
+    alive = len(fields) > 19 and fields[0] not in "ZX" and fields[19].isdigit()
+    return int(fields[19]) if alive else 0
