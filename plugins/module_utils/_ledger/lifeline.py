@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ties a verb in the controller's worker to its run and to the ledger. PRIVATE to the collection.
 
-The first write of a verb takes the node's lease, checks the evidence that a destructive write needs, and records
-the intent, all in one transaction; a task that finds nothing to do never gets that far. Later writes and every
-turn of a wait check that the run's main process still lives and that the lease is still ours.
+The first write of a verb takes the node's lease, checks the permit that the write needs (permit.py), and records the
+intent, all in one transaction: refused, it leaves neither. A task that finds nothing to do never gets that far. Later
+writes and every turn of a wait check that the run's main process still lives and that the lease is still ours.
 """
 
 from __future__ import annotations
@@ -14,27 +14,24 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    EvidenceMissing,
     Fenced,
     FleetError,
     LeaseHeld,
     LeaseLost,
-    NotOurs,
     unexpected,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import Permits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive, wait_until
 
-#: A destructive write needs evidence that permits it, not older than this when the task first looked at it.
-EVIDENCE_SECONDS = 60.0
 #: A lease that was looked at this short ago is not looked at again.
 _FRESH_SECONDS = 5.0
 #: A wait renews its leases when this much of their life is gone.
@@ -51,8 +48,7 @@ class LedgerLifeline(Lifeline):
     :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
     :param identify: gives the node id of a name.
     :param parent: the pid that must be this process's parent to the end; the present one without it.
-    :param managed_by: the provisioner that owns power and boot of this node, for a verb that goes past it to the BMC:
-        such a write needs the provisioner's maintenance under our token.
+    :param managed_by: as of :class:`Permits`.
     :param batch: the nodes of a batch do not share their fate: one whose lease is lost is given up alone.
     """
 
@@ -77,9 +73,8 @@ class LedgerLifeline(Lifeline):
         self._intent = dict(intent)
         self._identify = identify
         self._default = default_node
-        self._force_reason = force_reason
         self._secrets = secrets
-        self._managed_by = managed_by
+        self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by)
         self._batch = batch
         self._leases: dict[str, leases.Lease] = {}
         self._lost: dict[str, FleetError] = {}
@@ -89,11 +84,7 @@ class LedgerLifeline(Lifeline):
         self._beside = False
         #: Why nothing may be written any more, where all nodes share one fate.
         self._over: Fenced | None = None
-        #: The event that proves it for each node: it was fresh when it was first seen, and its age counts no more.
-        self._evidence: dict[str, int] = {}
-        self._forced: set[str] = set()
         self._intended: set[str] = set()
-        self._maintained: set[str] = set()
         self._checked = 0.0
         self._parent = parent or os.getppid()
 
@@ -101,26 +92,39 @@ class LedgerLifeline(Lifeline):
         self.parent_lives()
         names = nodes or (self._default,)
         self._still_ours(names)
-        new = [name for name in names if name not in self._leases]
-        if new:
-            self._first_write(new, what)
-        elif time.monotonic() - self._checked > _FRESH_SECONDS:
+        if all(name in self._leases for name in names) and time.monotonic() - self._checked > _FRESH_SECONDS:
             self._renew(self._open())
-        self._still_ours(names)
-        unsaid = [name for name in names if name not in self._intended]
-        if unsaid:  # their leases were taken before a wait, without a write in sight
-            intents = self._intents([self._leases[name].node_id for name in unsaid], what)
-            self._open().append(self._holder.run_id, intents, secrets=self._secrets)
-            self._intended.update(unsaid)
-        unmaintained = [name for name in names if name not in self._maintained]
-        if self._managed_by and unmaintained:
-            self._demand_maintenance(unmaintained, what)
-            self._maintained.update(unmaintained)
-        if destructive:
-            self._demand_evidence(names, what)
-        if names[0] in self._forced:
-            return f"forced:{self._force_reason}"
-        return f"event:{self._evidence[names[0]]}" if names[0] in self._evidence else None
+            self._still_ours(names)
+        if all(name in self._intended for name in names):
+            self._permitted(names, what, destructive=destructive)
+        else:
+            self._announced(names, what, destructive=destructive)
+        self._still_ours(names)  # a ledger may have kept us waiting
+        return self._permits.told(names[0])
+
+    def _permitted(self, names: Sequence[str], what: str, *, destructive: bool) -> None:
+        """A further write to nodes whose intent is recorded; a permit that stands costs no transaction."""
+        permit = self._permits.demand(self._ids(names), what, destructive=destructive)
+        if permit.notes:
+            self._open().append(self._holder.run_id, permit.notes, secrets=self._secrets)
+        self._permits.keep(permit)
+
+    def _announced(self, names: Sequence[str], what: str, *, destructive: bool) -> None:
+        """Leases, permit and intents of a write together: what is refused for one of its nodes is recorded of none."""
+        ledger = self._open()
+        new = {name: self._identify(name) for name in names if name not in self._leases}
+        ids = {**new, **self._ids([name for name in names if name not in new])}
+        began = time.monotonic()
+        with ledger.transaction() as conn:
+            taken = self._taken(conn, ledger, new)
+            permit = self._permits.demand(ids, what, destructive=destructive)
+            # Some of their leases may have been taken before a wait, without a write in sight.
+            intent = Event("intent", self._verb, {**self._intent, "write": what})
+            told = [*permit.notes, *((ids[name], intent) for name in names if name not in self._intended)]
+            ledger.append_in(conn, self._holder.run_id, told, secrets=self._secrets)
+        self._hold_taken(taken, began)
+        self._permits.keep(permit)
+        self._intended.update(names)
 
     def beat(self) -> None:
         """With a thread that renews beside it, a wait asks no ledger: one that is away for a moment must not end it."""
@@ -163,7 +167,7 @@ class LedgerLifeline(Lifeline):
         self._still_ours(nodes)
         new = [name for name in nodes if name not in self._leases]
         if new:
-            self._first_write(new, "")
+            self._take(new)
 
     def hold_each(self, names: Sequence[str]) -> dict[str, str]:
         """Take the leases of a batch; what was in the way, for each node on which another run works.
@@ -175,7 +179,7 @@ class LedgerLifeline(Lifeline):
         refused: dict[str, FleetError] = {name: self._lost[name] for name in names if name in self._lost}
         new = [name for name in names if name not in self._leases and name not in refused]
         for start in range(0, len(new), _AT_ONCE):
-            self._first_write(new[start : start + _AT_ONCE], "", refused)
+            self._take(new[start : start + _AT_ONCE], refused)
             if time.monotonic() - self._checked > _RENEW_SECONDS:
                 self._renew(self._open())
         return {name: str(refused[name].located(node=name)) for name in names if name in refused}
@@ -219,11 +223,7 @@ class LedgerLifeline(Lifeline):
         was told otherwise by then.
         """
         self.hold(nodes)
-        ids = {self._leases[name].node_id: name for name in nodes if name not in self._evidence}
-        latest = self._open().latest(list(ids), "evidence") if ids else {}
-        for node_id, event in latest.items():
-            if not _problem(event):
-                self._evidence[ids[node_id]] = event["id"]
+        self._permits.foresee(self._ids(nodes))
 
     def parent_lives(self) -> None:
         """:raises Fenced: where the run's main process was killed and this worker is an orphan."""
@@ -234,35 +234,37 @@ class LedgerLifeline(Lifeline):
                 do="run again: nothing more is written by this worker",
             )
 
-    def _first_write(self, names: Sequence[str], what: str, refused: dict[str, FleetError] | None = None) -> None:
-        """:param refused: takes up what stands in the way of a node; without it one such node stops all."""
+    def _take(self, names: Sequence[str], refused: dict[str, FleetError] | None = None) -> None:
+        """Leases without a write."""
         ledger = self._open()
         ids = {name: self._identify(name) for name in names}
         began = time.monotonic()
-        taken = {}
         with ledger.transaction() as conn:
-            # In one order for every run, or two batches could wait for each other.
-            for name, node_id in sorted(ids.items(), key=lambda item: item[1]):
-                try:
-                    taken[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
-                except (LeaseHeld, Fenced) as exc:  # it has read alone: the transaction is whole
-                    if refused is None:
-                        raise
-                    refused[name] = exc
-            if what:
-                intents = self._intents(ids.values(), what)
-                ledger.append_in(conn, self._holder.run_id, intents, secrets=self._secrets)
-        with self._lock:
-            self._leases.update(taken)  # only what was committed is held
-            alone = len(self._leases) == len(taken)
-        if what:
-            self._intended.update(names)
-        if alone:  # else nobody has looked at the others now
-            self._checked = began
+            taken = self._taken(conn, ledger, ids, refused)
+        self._hold_taken(taken, began)
 
-    def _intents(self, node_ids: Iterable[str], what: str) -> list[tuple[str, Event]]:
-        intent = Event("intent", self._verb, {**self._intent, "write": what})
-        return [(node_id, intent) for node_id in node_ids]
+    def _taken(
+        self, conn: Any, ledger: Ledger, ids: Mapping[str, str], refused: dict[str, FleetError] | None = None
+    ) -> dict[str, leases.Lease]:
+        """:param refused: takes up what stands in the way of a node; without it one such node stops all."""
+        taken = {}
+        # In one order for every run, or two batches could wait for each other.
+        for name, node_id in sorted(ids.items(), key=lambda item: item[1]):
+            try:
+                taken[name] = leases.take_in(conn, ledger, node_id, self._holder, node=name)
+            except (LeaseHeld, Fenced) as exc:  # it has read alone: the transaction is whole
+                if refused is None:
+                    raise
+                refused[name] = exc
+        return taken
+
+    def _hold_taken(self, taken: Mapping[str, leases.Lease], began: float) -> None:
+        """Only what was committed is held."""
+        with self._lock:
+            self._leases.update(taken)
+            alone = len(self._leases) == len(taken)
+        if taken and alone:  # else nobody has looked at the others now
+            self._checked = began
 
     def _renew(self, ledger: Ledger) -> None:
         """:raises Fenced: where a lease is gone; in a batch it is noted, and concerns that node alone."""
@@ -305,6 +307,14 @@ class LedgerLifeline(Lifeline):
                 self._lost[name] = error
                 self._leases.pop(name, None)
 
+    def _ids(self, names: Sequence[str]) -> dict[str, str]:
+        """By name, the ledger's ids of nodes that we hold; a thread may notice at any time that we do not."""
+        with self._lock:
+            found = {name: self._leases[name].node_id for name in names if name in self._leases}
+        if len(found) < len(set(names)):
+            self._still_ours(names)
+        return found
+
     def _still_ours(self, names: Sequence[str]) -> None:
         """:raises LeaseLost: naming the first whose lease was lost.
 
@@ -316,83 +326,3 @@ class LedgerLifeline(Lifeline):
             lost = [self._lost[name] for name in names if name in self._lost]
         if lost:
             raise lost[0]
-
-    def _demand_evidence(self, names: Sequence[str], what: str) -> None:
-        """Asked for anew at each write: what proved it before may have been taken back since."""
-        ledger = self._open()
-        ids = {self._leases[name].node_id: name for name in names if name not in self._forced}
-        latest = ledger.latest(list(ids), "evidence") if ids else {}
-        for node_id, name in ids.items():
-            event = latest.get(node_id)
-            problem = _problem(event)
-            if event is not None and not problem:
-                self._evidence[name] = event["id"]
-            elif self._stands(name, event):
-                continue
-            elif self._force_reason:
-                note = Event("note", "forced", {"verb": self._verb, "write": what, "reason": self._force_reason})
-                ledger.append(self._holder.run_id, [(node_id, note)], secrets=self._secrets)
-                self._forced.add(name)
-            else:
-                raise _evidence_missing(name, what, problem)
-
-    def _stands(self, name: str, latest: Mapping[str, Any] | None) -> bool:
-        """Does what this task saw fresh still hold? Nothing that came after it may say otherwise."""
-        first = self._evidence.get(name)
-        if first is None or latest is None:
-            return False
-        if latest["id"] == first:
-            return True
-        later = self._open().history(latest["node_id"], since=first, kinds=("evidence",))
-        return all(event["name"] in PERMITS for event in later)
-
-    def _demand_maintenance(self, names: Sequence[str], what: str) -> None:
-        """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like."""
-        ids = {self._leases[name].node_id: name for name in names}
-        latest = self._open().latest(list(ids), "maintenance")
-        for node_id, name in ids.items():
-            event = latest.get(node_id)
-            if event is not None and event["name"] == "held":
-                continue
-            if self._force_reason:
-                note = Event("note", "forced", {"verb": self._verb, "write": what, "reason": self._force_reason})
-                self._open().append(self._holder.run_id, [(node_id, note)], secrets=self._secrets)
-                continue
-            raise NotOurs(
-                f"refused: power and boot of this node belong to its provisioner ({self._managed_by})",
-                node=name,
-                wanted=f"the node in maintenance under our token, before: {what}",
-                seen="the ledger has no maintenance of ours for this node",
-                do="let the provisioner do it (provisioner_node), or set its maintenance first (provisioner_node"
-                " with state maintenance), or give force_reason, which is recorded",
-            )
-
-
-def _problem(event: Mapping[str, Any] | None) -> str:
-    """Why this event, the newest of its kind, permits no destructive write by itself; empty where it does."""
-    if event is None:
-        return "the ledger has no such event for this node"
-    if event["name"] not in PERMITS:
-        return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
-    age = time.time() - event["at"]
-    if age > EVIDENCE_SECONDS or age < -EVIDENCE_SECONDS:
-        return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
-    return ""
-
-
-def _whose(data: Mapping[str, Any]) -> str:
-    """Who stands in the way, as the scheduler told it."""
-    jobs, reason = data.get("jobs"), data.get("reason")
-    return (f", jobs {jobs}" if jobs else "") + (f", reason {reason!r}" if reason else "")
-
-
-def _evidence_missing(node: str, what: str, problem: str) -> FleetError:
-    return EvidenceMissing(
-        "refused: this may hit running work",
-        node=node,
-        wanted=f"proof, at most {EVIDENCE_SECONDS:.0f} s old, that the node is drained or unknown to its scheduler,"
-        f" before: {what}",
-        seen=problem,
-        do="run scheduler_wait (until drained) for this node right before this task,"
-        " or give force_reason, which is recorded",
-    )

@@ -11,7 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Fenced, LeaseHeld
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    Fenced,
+    LeaseHeld,
+    LeaseLost,
+    NotOurs,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
@@ -78,6 +84,30 @@ def test_t1_the_evidence_of_one_write_serves_no_other_node(ledger: Ledger, nodes
     assert mine.before_write("wipe", destructive=True, nodes=("n3",)) == third != second
 
 
+@pytest.mark.parametrize("held", [(), ("n2",), ("n1", "n3"), NAMES])
+@pytest.mark.parametrize("lacks", ["evidence", "maintenance"])
+def test_t1_an_order_that_is_refused_for_one_node_is_recorded_of_none(
+    ledger: Ledger, nodes: dict[str, str], line: Line, lacks: str, held: tuple[str, ...]
+) -> None:
+    """Whatever leases were taken before; it is then sent for those that have a permit, and recorded of these alone."""
+    mine = line(batch=True, managed_by="ironic")
+    for name in ("n1", "n3", *(("n2",) if lacks == "maintenance" else ())):
+        seen(ledger, nodes, name)
+    for name in ("n1", "n3", *(("n2",) if lacks == "evidence" else ())):
+        ledger.append("run", [(nodes[name], Event("maintenance", "held"))])
+    if held:
+        mine.hold(held)
+    with pytest.raises(NotOurs) as caught:
+        mine.before_write("wipe all", destructive=True, nodes=NAMES)
+    assert caught.value.node == "n2"
+    assert set(lease.holders(ledger, list(nodes.values()))) == {nodes[name] for name in held}
+    mine.before_write("wipe two", destructive=True, nodes=("n1", "n3"))
+    told = {name: ledger.history(nodes[name], kinds=["intent", "note"]) for name in NAMES}
+    assert {name: [event["data"]["write"] for event in events] for name, events in told.items()} == {
+        "n1": ["wipe two"], "n2": [], "n3": ["wipe two"],
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("destructive", [True, False])
 def test_t1_each_node_has_a_lease_and_an_intent_of_its_own(
     ledger: Ledger, nodes: dict[str, str], line: Line, destructive: bool
@@ -91,6 +121,36 @@ def test_t1_each_node_has_a_lease_and_an_intent_of_its_own(
     for name in NAMES:
         [intent] = ledger.history(nodes[name], kinds=["intent"])
         assert intent["data"]["write"] == ("first" if name == "n1" else "second")
+
+
+def test_t1_a_node_that_is_written_to_again_beside_another_has_one_intent(
+    ledger: Ledger, nodes: dict[str, str], line: Line
+) -> None:
+    mine = line()
+    mine.before_write("first", destructive=False, nodes=("n1",))
+    mine.before_write("second", destructive=False, nodes=("n1", "n2"))
+    told = [[event["data"]["write"] for event in ledger.history(nodes[name])] for name in ("n1", "n2")]
+    assert told == [["first"], ["second"]]
+
+
+def test_t1_a_lease_that_is_lost_while_the_ledger_is_asked_is_not_written_past(
+    ledger: Ledger, nodes: dict[str, str]
+) -> None:
+    """The thread beside notices it; the write that waited for its ledger must not be sent."""
+    meanwhile: list[Callable[[], object]] = []
+
+    def opened() -> Ledger:
+        if meanwhile:
+            meanwhile.pop()()
+        return ledger
+
+    names: dict[str, Any] = {"verb": "provisioner_wait", "intent": {}, "default_node": "n1", "batch": True}
+    mine = LedgerLifeline(opened, this_run(os.getpid()), identify=nodes.__getitem__, **names)
+    seen(ledger, nodes, "n1")
+    assert mine.before_write("first", destructive=True)
+    meanwhile += [mine.confirm, lambda: lose(ledger, nodes["n1"]) or meanwhile.pop()()]
+    with pytest.raises(LeaseLost):
+        mine.before_write("second", destructive=True)
 
 
 def test_t1_a_node_of_another_run_stops_a_batch_that_would_write_to_it(
