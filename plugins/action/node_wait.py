@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._node.reach import SPEC, wait_for_nodes
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 
@@ -14,3 +17,6 @@ class ActionModule(BatchAction):
     SPEC = SPEC
     HOST_VARS = {"address": "ansible_host", "port": "ansible_port"}
     verb = staticmethod(wait_for_nodes)
+
+    def writes(self, params: Mapping[str, Any]) -> bool:
+        return False

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
@@ -28,7 +29,16 @@ class ActionModule(BatchAction):
     verb = staticmethod(scheduler_wait)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
-        return False
+        """A drain may make work leave, where it does not end by itself."""
+        return bool(params["until"] == "drained")
+
+    def written(self, params: Mapping[str, Any]) -> list[str]:
+        evicts = {node["host"] for node in params["nodes"] if self._evicts(params, node)}
+        return [host for host in super().written(params) if host in evicts]
+
+    def _evicts(self, params: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+        driver = DRIVERS.get(str(node["scheduler"] if "scheduler" in node else params.get("scheduler")))
+        return driver is not None and driver.EVICTS
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)

@@ -93,6 +93,22 @@ class BatchAction(VerbAction):
         """The hosts of this call; one on which another run works is none of them."""
         return [str(node.get("host") or "") for node in params["nodes"] if not node.get("refused")]
 
+    def written(self, params: Mapping[str, Any]) -> list[str]:
+        """The hosts of this call, whose nodes are ours. One that was lost meanwhile, or that nothing tells apart, gets
+        the key ``refused``: no other machine writes to it for us."""
+        lost = self._line.lost()
+        for node in params["nodes"]:
+            host = str(node.get("host") or "")
+            if node.get("refused") or host not in self._hosts:
+                continue
+            try:
+                self.node_id(host)
+            except ConfigError as exc:
+                node["refused"] = str(exc.located(node=host))
+            if host in lost:
+                node["refused"] = lost[host]
+        return [host for host in self.hosts(params) if host in self._hosts]
+
     def batch(self) -> list[str]:
         """The hosts of this batch that take part, in the play's order.
 

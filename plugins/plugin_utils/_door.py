@@ -165,9 +165,10 @@ class VerbAction(ActionBase):
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         evidence = None
-        if not self._task.check_mode and self.writes(params):
+        written = () if self._task.check_mode or not self.writes(params) else tuple(self.written(params))
+        if written:
             intended = f"{self.NAME} on {self._where()}"
-            evidence = self._line.before_write(intended, destructive=self.destructive(params))
+            evidence = self._line.before_write(intended, destructive=self.destructive(params), nodes=written)
             self._intended = intended
         # The ledger's address, which can hold a password, stays here: FLEET is the controller's alone.
         with self._line.renewing(lambda: self.ledger().another()):
@@ -228,6 +229,10 @@ class VerbAction(ActionBase):
     def hosts(self, params: Mapping[str, Any]) -> Collection[str]:
         """Whom this call is about, beside the task's own host."""
         return ()
+
+    def written(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Whose nodes a call that is shipped may change, each of which has its intent before it."""
+        return (self._host,)
 
     def _where(self) -> str:
         return str(self._task.delegate_to or self._host)

@@ -35,6 +35,8 @@ class Door:
         diff: bool = False,
         base: type[VerbAction] = VerbAction,
         more: Mapping[str, Any] | None = None,
+        name: str = "redfish_power",
+        own_spec: Mapping[str, Any] | None = None,
         args: Mapping[str, Any] | None = None,
         **host_vars: Any,
     ) -> None:
@@ -46,8 +48,7 @@ class Door:
             "gpufleet_bmc_password": SECRET,
             **host_vars,
         }
-        name = "redfish_power"
-        content = {"NAME": name, "SPEC": spec(FLEET, BMC, more or {}), "verb": staticmethod(verb)}
+        content = {"NAME": name, "SPEC": own_spec or spec(FLEET, BMC, more or {}), "verb": staticmethod(verb)}
         action = type("Action", (base,), content)
         loader = DataLoader()
         task = Task.load({"name": "t", "action": "debug", "check_mode": check_mode, "diff": diff}, loader=loader)
