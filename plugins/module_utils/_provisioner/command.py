@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn
 
@@ -44,9 +44,18 @@ def run(
     begun elsewhere would go on. One that does not end in its time is killed, with all that it has begun in its
     session; since nobody knows what escaped that, it was the last one of this turn.
 
+    :raises Unsupported: where the driver is not ``serial``: its writes have no turn that a command could keep.
     :raises NoTurn: where an earlier one of this turn did not end; then nothing was sent.
     :raises Unreachable: where it does not start, or does not end; then nobody knows what it has done.
     """
+    if not driver.serial:
+        raise Unsupported(
+            "nothing was sent: commands are for drivers whose writes have a turn",
+            address=driver.address,
+            wanted=f"serial = True in the driver of {driver.name}",
+            seen="serial = False: a command that outlives its worker would write beside the next run's",
+            do=f"declare serial = True in the driver of {driver.name}, or ask its API instead of its commands",
+        )
     if driver.unended:
         raise NoTurn(
             "nothing was sent: an earlier command of this turn did not end",

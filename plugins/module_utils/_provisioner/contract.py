@@ -15,7 +15,8 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``. The verbs then answer with
   ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``.
-* Commands on this machine go through ``command.run``: one that outlives its worker, or its time, keeps the turn.
+* Commands on this machine go through ``command.run``, which serves ``serial`` drivers alone: one that outlives its
+  worker, or its time, keeps the turn.
 * Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`. They never write.
 * Writing: :meth:`enrol`, :meth:`start` (or :meth:`start_many`), :meth:`annotate`, :meth:`hold`, :meth:`lift`. Each
   asks ``ctx.may_write`` before every single request, and sends nothing on False. Each is called with the right

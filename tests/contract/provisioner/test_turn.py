@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     LeaseHeld,
     NotOurs,
     Unreachable,
+    Unsupported,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command as commands
@@ -239,6 +240,23 @@ def test_a_command_that_does_not_end_or_start_is_an_outage(tmp_path: Path) -> No
     with pytest.raises(Unreachable, match="end"):
         commands.run(driver, ["sleep", "30"], timeout=0.2)
     assert commands.run(driver, ["sh", "-c", "echo a; echo b >&2; exit 3"]) == commands.Answer(3, "a\n", "b")
+
+
+class Turnless(CommandLineDriver):
+    """Its author believes that the provisioner takes two writes at once."""
+
+    serial = False
+
+
+def test_a_command_of_a_driver_without_turns_is_not_sent(tmp_path: Path) -> None:
+    """Its worker may be killed while it writes, and the next run would write beside it."""
+    command = tmp_path / "command"
+    command.write_text(f"#!/bin/sh\ntouch {tmp_path}/written\n")
+    command.chmod(0o755)
+    driver = Turnless({"provisioner_url": str(command)}, Context())
+    with turns.turn(driver, driver.ctx), pytest.raises(Unsupported, match="serial = True in the driver of") as caught:
+        driver._run("node", "set")
+    assert caught.value.address == str(command) and not (tmp_path / "written").exists()
 
 
 # -- commands that do not end --------------------------------------------------------------------------------------
