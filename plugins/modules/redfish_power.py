@@ -38,8 +38,9 @@ options:
       - V(force_off) cuts the power.
       - V(cycle) cuts the power, sees the machine off, and powers it on; one that is off is powered on.
       - V(reset) restarts the machine in the way that its BMC offers, else as V(cycle). It is proven by an off or
-        changing state in between, by the BMC's own reset time, or by the node's boot id; one that is off is powered
-        on.
+        changing state in between, by what the BMC tells of restarts (the time of the last one, their number, or the
+        stage of the start), or by the node's boot id; one that is off is powered on. Where none of these could be seen,
+        which is known before anything is sent, it is done as V(cycle), and RV(notes) says so.
     type: str
     required: true
     choices: ["on", "off", force_off, graceful, cycle, reset]
@@ -94,11 +95,19 @@ after:
   sample: {power: "on"}
 proof:
   description:
-    - How the effect was seen. V(readback) is the power state itself; V(reset_time) the BMC's time of the last reset,
-      V(boot) the node's own boot id, both with O(state=reset) alone.
+    - How the effect was seen. V(readback) is the power state itself. With O(state=reset) alone there are V(reset_time),
+      the BMC's time of the last reset; V(reset_count), its number of restarts; V(start_stage), a machine that is at
+      the beginning of its start again; V(boot), the node's own boot id; and V(none).
   returned: always
   type: str
   sample: readback
+verdict:
+  description:
+    - V(pass), or V(inconclusive) where RV(proof) is V(none). The BMC took the restart, and the node, which alone could
+      show it, answered before and does not answer any more when O(timeout) is over.
+  returned: always
+  type: str
+  sample: pass
 asked:
   description: The writes that were sent, each as peer and request, without secrets.
   returned: always

@@ -10,6 +10,9 @@ import time
 import uuid
 from typing import Any
 
+#: So long is a machine at the beginning of its start.
+START_SECONDS = 0.4
+
 
 class Machine:
     """Power takes ``lag`` seconds to change; a one-time override is used up by the boot that obeys it."""
@@ -33,6 +36,12 @@ class Machine:
         self._pending: list[tuple[float, str]] = []
         if power == "On":
             self._boot()
+            self.booted_at -= START_SECONDS
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is at the beginning of its start."""
+        return self.power == "On" and time.monotonic() - self.booted_at < START_SECONDS
 
     @property
     def power(self) -> str:

@@ -180,6 +180,8 @@ class FakeBmc:
         }  # fmt: skip
         if v["last_reset_time"]:
             doc["LastResetTime"] = m.reset_time
+        if v["oem"]:
+            doc["Oem"] = v["oem"](m)
         if v["boot_in"] == "main" or v["main_boot"].get("mirror"):
             doc["Boot"] = self.boot()
             if v["main_targets"]:

@@ -47,6 +47,8 @@ PLAIN: dict[str, Any] = {
     # On when on, off when off: refused.
     "strict": False,
     "last_reset_time": False,
+    # What the maker's own section says, callable on the machine; none: there is none.
+    "oem": None,
     # Targets that are taken though they are not listed.
     "unlisted": (),
     # What the main resource lists where it shows the override of another one; none: the same.
@@ -84,6 +86,7 @@ VENDORS: dict[str, dict[str, Any]] = {
         "read_only": ("BootSourceOverrideMode", "HttpBootUri"),
         "strict": True,
         "etag": "weak",
+        "oem": lambda machine: {"Hpe": {"PostState": "InPost" if machine.starting else "FinishedPost"}},
         "registries": {
             "iLO": {"InvalidOperationForSystemState": ("The operation failed in the power state %1.", "Wait for it.")}
         },
@@ -103,6 +106,7 @@ VENDORS: dict[str, dict[str, Any]] = {
         "targets": ("None", "Pxe", "Hdd", "Cd"),
         "resets": ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi"),
         "etag": "changing",
+        "oem": lambda machine: {"Lenovo": {"NumberOfReboots": 15 + len(machine.boots)}},
     },
     "dgx": {
         "root": {"Vendor": "AMI", "Product": "AMI Redfish Server", "Name": "Root Service"},

@@ -39,6 +39,14 @@ FORCE_OFF = "force_off"
 GRACEFUL_OFF = "graceful_off"
 RESTART = "restart"
 
+# How far a machine is in its start: at its beginning, or near its end and after it.
+EARLY = "early"
+LATE = "late"
+# By what a BMC shows a restart, beside the power state.
+RESET_TIME = "reset_time"
+RESET_COUNT = "reset_count"
+START_STAGE = "start_stage"
+
 # What became of a write.
 SENT = "sent"
 WITHHELD = "withheld"
@@ -155,6 +163,14 @@ class Power(Capability):
 
     def restart_marker(self) -> str:
         """Something that changes with each restart, where the BMC has it; empty where not."""
+        return ""
+
+    def restart_proof(self) -> str:
+        """What a marker that has changed is called: the BMC's time of the last reset, or its count of them."""
+        return RESET_TIME
+
+    def start_stage(self) -> str:
+        """EARLY or LATE in the machine's start, where the BMC is known to tell; empty where not."""
         return ""
 
 

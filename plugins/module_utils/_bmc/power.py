@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.settle import NO_ANSWER, look, settled, stable_now
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.settle import look, settled, stable_now
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
@@ -27,6 +27,8 @@ _REFUSED_SECONDS = 10.0
 #: How often the node itself is asked whether it has started anew; each time costs a connection.
 _PROBE_EVERY = 8
 _RESET_PACE = 0.5
+#: The proof of what nothing has shown.
+NONE = "none"
 
 
 def power(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -44,7 +46,11 @@ def power(params: Mapping[str, Any], ctx: Context) -> Result:
             before={"power": before},
             after={"power": after},
             changed=changed,
-            data={"proof": stepper.proof, "notes": stepper.notes},
+            data={
+                "proof": stepper.proof,
+                "verdict": "inconclusive" if stepper.proof == NONE else "pass",
+                "notes": stepper.notes,
+            },
         )
 
 
@@ -56,6 +62,8 @@ class PowerSteps:
         self.ctx = ctx
         self.notes: list[str] = []
         self.proof = "readback"
+        #: Whether the answer to a request was lost.
+        self.lost = False
         self.seen = c.UNKNOWN
         self._end = time.monotonic() + timeout
 
@@ -73,6 +81,7 @@ class PowerSteps:
         try:
             return self.power.set(kind, destructive=destructive) == c.SENT
         except c.LostAnswer as exc:
+            self.lost = True
             self.notes.append(f"{exc.what}: decided by reading the state")
             return True
         except (Refused, BadAnswer):
@@ -160,8 +169,11 @@ def _reset(steps: PowerSteps, graceful_timeout: float) -> bool:
     if steps.seen == c.OFF:
         steps.on()
         return True
-    marker = steps.power.restart_marker()
-    boot = "" if steps.ctx.check_mode else _boot_id(steps.ctx)
+    watch = _Restart(steps)
+    if not watch.can_show and not steps.ctx.check_mode:
+        steps.notes.append("neither this BMC nor the node could show a restart: off, then on, which can be seen")
+        steps.cycle()
+        return True
     try:
         sent = steps.send(c.RESTART)
     except Unsupported:
@@ -169,52 +181,84 @@ def _reset(steps: PowerSteps, graceful_timeout: float) -> bool:
         steps.cycle()
         return True
     if sent:
-        steps.proof = _restarted(steps, marker, boot)
+        steps.proof = watch.shown()
         steps.seen = c.ON
     return True
+
+
+class _Restart:
+    """How a restart shows: an off or changing state in between, what the BMC counts or times, or a new boot id."""
+
+    def __init__(self, steps: PowerSteps) -> None:
+        self._steps = steps
+        self._marker = steps.power.restart_marker()
+        self._stage = steps.power.start_stage()
+        self._boot = "" if steps.ctx.check_mode else _boot_id(steps.ctx)
+        self._states: list[str] = []
+        self._signs: list[str] = []
+
+    @property
+    def can_show(self) -> bool:
+        """Some BMCs read "on" all along: what else may change, if anything, is known before the request is sent."""
+        return bool(self._marker or self._boot or self._stage == c.LATE)
+
+    def shown(self) -> str:
+        """Wait for a sign, and for power to be on.
+
+        :raises DeadlineExceeded: where nothing has shown it, and the node does not either.
+        """
+        steps = self._steps
+        try:
+            steps.ctx.wait(
+                self._read,
+                lambda state: bool(self._signs) and self._states[-2:] == [c.ON, c.ON],
+                timeout=steps.left,
+                interval=_RESET_PACE,
+                wanted="a sign of the restart, then power on, read twice in a row",
+                seen=lambda state: f"power {state}, {'restarted' if self._signs else 'no sign of a restart'}",
+                do="use the state cycle, whose off can be seen",
+            )
+        except DeadlineExceeded as exc:
+            if self._node_is_gone():
+                return NONE
+            exc.address = exc.address or steps.power.address
+            raise
+        return self._signs[0]
+
+    def _node_is_gone(self) -> bool:
+        """The node ran, the BMC took the request, and the node is silent: more than that nobody can say yet."""
+        probe, steps = self._steps.ctx.boot_probe, self._steps
+        if not self._boot or self._signs or steps.lost or probe is None or probe() is not None:
+            return False
+        steps.notes.append(
+            "the BMC took the restart, power reads on, and the node that answered before does not answer: that it"
+            " starts anew is not proven; wait for it (node_wait), or give it more time"
+        )
+        return True
+
+    def _read(self) -> str:
+        state = look(self._steps.power)
+        self._states.append(state)
+        if state in (c.OFF, c.CHANGING):
+            self._signs.append("readback")
+        elif state == c.ON and not self._signs:
+            self._signs.extend(self._other_sign(len(self._states)))
+        return state
+
+    def _other_sign(self, turn: int) -> tuple[str, ...]:
+        power = self._steps.power
+        if self._marker and power.restart_marker() not in ("", self._marker):
+            return (power.restart_proof(),)
+        if self._stage == c.LATE and power.start_stage() == c.EARLY:
+            return (c.START_STAGE,)
+        if self._boot and turn % _PROBE_EVERY == 0 and _boot_id(self._steps.ctx) not in ("", self._boot):
+            return ("boot",)
+        return ()
 
 
 def _boot_id(ctx: Context) -> str:
     found = ctx.boot_probe() if ctx.boot_probe is not None else None
     return str((found or {}).get("boot_id") or "")
-
-
-def _restarted(steps: PowerSteps, marker: str, boot: str) -> str:
-    """How the restart showed: an off or changing state in between, a newer reset time, or a new boot id."""
-    states: list[str] = []
-    signs: list[str] = []
-
-    def read() -> str:
-        state = look(steps.power)
-        states.append(state)
-        if state not in (c.ON, NO_ANSWER):
-            signs.append("readback")
-        elif state == c.ON and not signs:
-            signs.extend(_other_sign(steps, marker, boot, len(states)))
-        return state
-
-    try:
-        steps.ctx.wait(
-            read,
-            lambda state: bool(signs) and states[-2:] == [c.ON, c.ON],
-            timeout=steps.left,
-            interval=_RESET_PACE,
-            wanted="a sign of the restart, then power on, read twice in a row",
-            seen=lambda state: f"power {state}, {'restarted' if signs else 'no sign of a restart'}",
-            do="use the state cycle, whose off can be seen",
-        )
-    except DeadlineExceeded as exc:
-        exc.address = exc.address or steps.power.address
-        raise
-    return signs[0]
-
-
-def _other_sign(steps: PowerSteps, marker: str, boot: str, turn: int) -> tuple[str, ...]:
-    if marker and steps.power.restart_marker() not in ("", marker):
-        return ("reset_time",)
-    if boot and turn % _PROBE_EVERY == 0 and _boot_id(steps.ctx) not in ("", boot):
-        return ("boot",)
-    return ()
 
 
 _PLANS: dict[str, Callable[[PowerSteps, float], bool]] = {

@@ -20,6 +20,8 @@ power_names            mapping of a kind of set_power to the ResetType to be sen
 power_also             mapping of a kind of set_power to the ResetType that does it where no standard one is listed
 power_never            tuple of ResetTypes that are not sent though the BMC lists them
 power_on_again         seconds for which a 409 to power-on shortly after power-off is asked again
+restart_counter        path, within the system, of a number that grows with each restart
+start_stage            StartStage: where the BMC tells how far the machine is in its start, and by what words
 =====================  ==============================================================================================
 """
 
@@ -42,6 +44,15 @@ class Quirk:
     behaviour: str
     value: Any
     source: str
+
+
+@dataclass(frozen=True)
+class StartStage:
+    """``path`` within the system; from a word of ``late`` to one of ``early`` only a restart leads."""
+
+    path: tuple[str, ...]
+    late: tuple[str, ...]
+    early: tuple[str, ...]
 
 
 #: Facts of a Redfish BMC: ``manufacturer`` and ``model`` of the system, ``vendor``, ``product``, ``service`` (Name)
@@ -77,6 +88,18 @@ QUIRKS: tuple[Quirk, ...] = (
         "NVIDIA/libredfish src/hpe.rs",
     ),
     Quirk(
+        "ilo-post-state",
+        "redfish",
+        {"vendor": ("HPE",), "manufacturer": ("HPE",)},
+        "start_stage",
+        StartStage(
+            ("Oem", "Hpe", "PostState"), ("InPostDiscoveryComplete", "FinishedPost"), ("Reset", "PowerOff", "InPost")
+        ),
+        # iLO has no LastResetTime. As recorded on iLO 5, 6 and 7 the property is there; what it goes through in between
+        # is documented, and not measured.
+        "HPE iLO 6 1.66 resource definitions, ComputerSystem, Oem.Hpe.PostState; ten iLO 5 to 7 as recorded",
+    ),
+    Quirk(
         "hpe-off",
         "redfish",
         {"manufacturer": ("HPE",)},
@@ -103,6 +126,15 @@ QUIRKS: tuple[Quirk, ...] = (
         ("ForceRestart",),
         # ForceRestart can hang the machine; off, then on, does not.
         "NVIDIA/libredfish src/lenovo.rs",
+    ),
+    Quirk(
+        "xcc-reboots",
+        "redfish",
+        {"vendor": ("Lenovo",), "manufacturer": ("Lenovo",)},
+        "restart_counter",
+        ("Oem", "Lenovo", "NumberOfReboots"),
+        # XCC has no LastResetTime, and counts instead.
+        "ThinkSystem SR670 V2, XCC 2.83, as recorded (16 reboots in 354 hours)",
     ),
     Quirk(
         "supermicro-boot-request",

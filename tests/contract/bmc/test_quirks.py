@@ -45,6 +45,12 @@ def _sent(state: str) -> Callable[[Any], Any]:
     return act
 
 
+def _shown_by(rig: Any) -> Any:
+    """This BMC reads On all through a restart."""
+    rig.bmc.faults["no_edge"] = True
+    return change(rig, "reset")["proof"]
+
+
 def _legacy(rig: Any) -> Any:
     """What cannot be done is known before anything is sent."""
     with pytest.raises(Unsupported, match="cannot switch the boot mode"):
@@ -56,6 +62,8 @@ def _legacy(rig: Any) -> Any:
 CASES: dict[str, Case] = {
     "sushy-tools-once": Case("once_unseen", _inconclusive, "inconclusive"),
     "ilo-restart": Case("ilo", _sent("reset"), ["GracefulRestart"], "On"),
+    "ilo-post-state": Case("ilo", _shown_by, "start_stage", "On"),
+    "xcc-reboots": Case("lenovo", _shown_by, "reset_count", "On"),
     "hpe-off": Case("cray", _sent("off"), ["Off"], "On"),
     "ilo-boot-properties": Case("ilo", _legacy, 0),
     "lenovo-sr675-reset": Case("lenovo", _sent("reset"), ["GracefulRestart"], "On"),

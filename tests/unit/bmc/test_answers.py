@@ -133,7 +133,8 @@ def test_rows_match_on_all_they_name() -> None:
 
 def test_every_row_is_whole() -> None:
     known = {"boot_readback", "boot_request", "boot_omit", "boot_target_alias", "boot_target_unlisted", "boot_settings",
-             "power_also", "power_names", "power_never", "power_on_again"}  # fmt: skip
+             "power_also", "power_names", "power_never", "power_on_again", "restart_counter",
+             "start_stage"}  # fmt: skip
     assert len({row.name for row in QUIRKS}) == len(QUIRKS)
     for row in QUIRKS:
         assert row.behaviour in known and row.match and row.source and row.protocol in ("redfish", "ipmi")

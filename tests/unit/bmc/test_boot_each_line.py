@@ -235,7 +235,7 @@ class Restarting(Rig):
 
 
 @pytest.mark.parametrize(
-    ("after", "proven"), [(node("b2"), True), (node("b1"), False), (node(""), False), (None, False)]
+    ("after", "proven"), [(node("b2"), True), (node("b1"), False), (node(""), False)]
 )
 def test_t1_a_new_boot_id_proves_a_restart_and_the_old_one_does_not(after: Seen, proven: bool) -> None:
     made = Restarting()

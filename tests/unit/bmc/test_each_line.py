@@ -145,8 +145,8 @@ def test_t1_a_refusal_is_believed_unless_the_state_is_there(then: list[Any], wor
 @pytest.mark.parametrize(
     ("shown", "marker", "proof"),
     [
-        ([c.OFF, c.ON, c.ON], [""], "readback"),
-        ([c.CHANGING, c.ON, c.ON], [""], "readback"),
+        ([c.OFF, c.ON, c.ON], ["10:00"], "readback"),
+        ([c.CHANGING, c.ON, c.ON], ["10:00"], "readback"),
         ([c.ON], ["10:00", "10:00", "10:05"], "reset_time"),
     ],
 )
@@ -157,12 +157,12 @@ def test_t1_a_restart_shows_by_a_sign_of_its_own(shown: list[Any], marker: list[
 @pytest.mark.parametrize(
     ("shown", "marker"),
     [
-        ([c.ON], [""]),
         ([c.ON], ["10:00"]),
         ([c.ON], ["10:00", ""]),
-        ([Unreachable("busy"), c.ON], [""]),
-        ([c.OFF], [""]),
-        ([c.OFF, c.ON, c.OFF, c.ON, c.OFF], [""]),
+        ([c.UNKNOWN, c.ON], ["10:00"]),
+        ([Unreachable("busy"), c.ON], ["10:00"]),
+        ([c.OFF], ["10:00"]),
+        ([c.OFF, c.ON, c.OFF, c.ON, c.OFF], ["10:00"]),
     ],
 )
 def test_t1_power_that_reads_on_is_no_restart(shown: list[Any], marker: list[str]) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
@@ -22,6 +22,8 @@ _RESET_TYPES = {
     c.GRACEFUL_OFF: ("GracefulShutdown",),
     c.RESTART: ("ForceRestart", "PowerCycle", "GracefulRestart"),
 }
+#: A LastResetTime that was never set, as OpenBMC and BlueField-3 show it while the machine runs.
+_NEVER = "1970-01-01"
 
 
 class RedfishPower(c.Power):
@@ -36,7 +38,23 @@ class RedfishPower(c.Power):
         return _STATES.get(str(system.get("PowerState")), c.UNKNOWN)
 
     def restart_marker(self) -> str:
-        return str(self._machine.system().get("LastResetTime") or "")
+        told = str(self._machine.system().get("LastResetTime") or "")
+        if told and not told.startswith(_NEVER):
+            return told
+        counter = self._machine.quirk("restart_counter")
+        count = self._within(counter) if counter else None
+        return str(count) if isinstance(count, int) else ""
+
+    def restart_proof(self) -> str:
+        return c.RESET_COUNT if self.restart_marker().isdecimal() else c.RESET_TIME
+
+    def start_stage(self) -> str:
+        known = self._machine.quirk("start_stage")
+        word = self._within(known.path) if known else None
+        return c.LATE if known and word in known.late else c.EARLY if known and word in known.early else ""
+
+    def _within(self, path: Sequence[str]) -> Any:
+        return select.section(self._machine.system(), *path[:-1]).get(path[-1])
 
     def offer(self) -> tuple[str, ...] | None:
         return None if self._reset_types() is None else tuple(kind for kind in _RESET_TYPES if self._reset_type(kind))
