@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
@@ -23,6 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     DeadlineExceeded,
     NotProven,
+    Refused,
+    Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
@@ -62,7 +65,8 @@ class _NetworkBoot:
         self.timeout = float(params["timeout"])
         self.steps = PowerSteps(bmc.power, ctx, timeout=self.timeout)
         self.blind = False
-        self.sent = False
+        #: Whether what the BMC shows by another name is known to be what we have set.
+        self.ours = False
         if self.prove == BOOT:
             require(params, "boot_mac", node=ctx.node)
             self._demand_way_to_node()
@@ -91,9 +95,11 @@ class _NetworkBoot:
         if self.power == "restart" and power != c.OFF:
             self.steps.force_off()
             current = self.boot.override()  # some forget it with the power
-        set_now = not current.is_once(self.target, self.mode, self.uri)
+        set_now = not self._is_it(current)
+        if set_now:
+            self._no_other_name_stands(current)
         after = self._override(current, set_now)
-        shows = after.is_once(self.target, self.mode, self.uri)
+        shows = self._is_it(after)
         proof = READBACK if shows and self.prove != BOOT and not self.ctx.check_mode else NONE
         if boots:
             started = time.monotonic()
@@ -110,6 +116,7 @@ class _NetworkBoot:
     # -- the override ------------------------------------------------------------------------------------------
 
     def _override(self, shown: c.BootOverride, set_now: bool) -> c.BootOverride:
+        """Set it, unless it stands there by its own name; what a BMC shows by another name may be anybody's."""
         if not set_now:
             return shown
         wanted = c.BootOverride(c.ONCE, self.target, shown.mode if self.mode == c.KEEP else self.mode, self.uri)
@@ -127,6 +134,36 @@ class _NetworkBoot:
                 raise self._not_taken(exc) from exc
         raise AssertionError("the last attempt returns or raises")
 
+    def _is_it(self, shown: c.BootOverride) -> bool:
+        return shown.is_once(self.target, self.mode, self.uri, ours=self.ours)
+
+    def _no_other_name_stands(self, shown: c.BootOverride) -> None:
+        """From here on the other name counts as ours, unless it stood there before and cannot be taken away."""
+        self.ours = shown.enabled != c.ONCE or shown.may_be != self.target or self._cleared(shown)
+        if not self.ours:
+            self.blind = True
+            self.steps.notes.append(
+                f"the BMC showed {shown.enabled} {shown.target} before anything was written: that it shows it afterwards"
+                " proves nothing"
+            )
+
+    def _cleared(self, shown: c.BootOverride) -> bool:
+        if self.ctx.check_mode:
+            return True
+        try:
+            self.boot.clear()
+            self.ctx.wait(
+                self.boot.override,
+                lambda override: override.enabled != c.ONCE or override.target != shown.target,
+                timeout=min(self.steps.left, _READBACK_SECONDS),
+                interval=_READBACK_PACE,
+                wanted="no boot override",
+                seen=_words,
+            )
+        except (c.LostAnswer, DeadlineExceeded, Refused, Unsupported):
+            return False
+        return True
+
     def _sent_but_lost(self) -> bool:
         try:
             self.boot.set_once(self.target, self.mode, self.uri)
@@ -138,7 +175,7 @@ class _NetworkBoot:
     def _read_back(self) -> c.BootOverride:
         return self.ctx.wait(
             self.boot.override,
-            lambda override: override.is_once(self.target, self.mode, self.uri),
+            self._is_it,
             timeout=min(self.steps.left, 0.0 if self.blind else _READBACK_SECONDS),
             interval=_READBACK_PACE,
             wanted=f"once {self.target}" + ("" if self.mode == c.KEEP else f" {self.mode}"),
@@ -200,6 +237,8 @@ class _NetworkBoot:
                 seen=f"{_words(after)}, which on this BMC says nothing",
                 do="set power to restart (or on, for a node that is off) and boot_mac, or accept_inconclusive",
             )
+        if self._is_it(after):
+            after = replace(after, target=self.target)
         booted = self.power == "restart" or (self.power == "on" and power == c.OFF)
         return Result(
             before={"power": power, "boot": shown.as_dict()},

@@ -105,15 +105,20 @@ class BootOverride:
     target: str = UNKNOWN
     mode: str = UNKNOWN
     uri: str = ""
+    #: The target that this BMC is known to show as this one: it may as well be somebody else's.
+    may_be: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "may_be"}
 
-    def is_once(self, target: str, mode: str, uri: str = "") -> bool:
-        """Does it say what was asked for? A mode to be kept and a URI that was not given match anything."""
+    def is_once(self, target: str, mode: str, uri: str = "", *, ours: bool = False) -> bool:
+        """Does it say what was asked for? A mode to be kept and a URI that was not given match anything.
+
+        :param ours: it was we who set what stands there: then what it may be is what it is.
+        """
         return (
             self.enabled == ONCE
-            and self.target == target
+            and target in (self.target, self.may_be if ours else self.target)
             and (mode == KEEP or self.mode == mode)
             and (not uri or self.uri == uri)
         )
@@ -193,6 +198,10 @@ class Boot(Capability):
     @abstractmethod
     def set_once(self, target: str, mode: str, uri: str) -> str:
         """Ask for a one-time override of the next boot; SENT or WITHHELD. It may be repeated harmlessly."""
+
+    def clear(self) -> str:
+        """Ask for no override at all; SENT or WITHHELD. Asked only where what stands there could be taken for ours."""
+        raise Unsupported("this driver clears no boot override", address=self.address)
 
     @abstractmethod
     def offer(self) -> BootOffer:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
+    NotProven,
     Refused,
     Unsupported,
 )
@@ -55,6 +58,51 @@ def test_b4_a_tag_that_only_the_document_tells_is_sent(fake: Make) -> None:
     rig = fake("strong_tag_in_document")
     assert boot(rig)["verdict"] == "pass"
     assert rig.bmc.paths.count("PATCH /redfish/v1/Systems/1") == 1
+
+
+def somebodys(rig: Any) -> None:
+    """A boot override of somebody else, which this BMC shows as it would show ours."""
+    rig.bmc.machine.override.update(enabled="Once", target="UefiBootNext")
+
+
+def test_b3_what_somebody_else_has_set_is_not_taken_for_ours(fake: Make) -> None:
+    rig = fake("supermicro")
+    somebodys(rig)
+    result = boot(rig, power="on")
+    targets = [body["Boot"]["BootSourceOverrideTarget"] for _method, _path, body in rig.bmc.writes[:2]]
+    assert targets == ["None", "Pxe"] and rig.bmc.machine.boots == ["Pxe"]
+    assert (result["proof"], result["before"]["boot"]["target"]) == ("readback", "UefiBootNext")
+    assert result["after"]["boot"] == {"enabled": "once", "target": "pxe", "mode": "uefi", "uri": ""}
+
+
+@pytest.mark.parametrize("fault", ["refused", "liar"])
+def test_b3_what_stood_there_before_proves_nothing(fake: Make, fault: str) -> None:
+    rig = fake("supermicro")
+    somebodys(rig)
+    if fault == "liar":
+        rig.bmc.faults["liar"] = True
+    else:
+        rig.bmc.vendor["targets"] = ("Pxe", "Hdd")
+    with pytest.raises(NotProven, match="nothing shows that it was taken"):
+        boot(rig)
+    result = boot(rig, accept_inconclusive=True)
+    assert (result["proof"], result["verdict"]) == ("none", "inconclusive")
+    assert "proves nothing" in result["notes"][0]
+
+
+def test_b3_what_was_set_by_us_is_taken_for_ours_again(fake: Make) -> None:
+    """A run that was killed is run again: what it left is taken away and set anew, and so is proven."""
+    rig = fake("supermicro")
+    for _run in (1, 2):
+        assert boot(rig)["proof"] == "readback"
+    assert rig.bmc.machine.override["target"] == "Pxe"
+
+
+def test_b3_check_mode_of_what_stood_there_before(fake: Make) -> None:
+    rig = fake("supermicro")
+    somebodys(rig)
+    assert boot(rig, ctx=Ctx(check_mode=True))["verdict"] == "inconclusive"
+    assert rig.writes() == 0
 
 
 def test_b4_a_task_that_fails_says_why(fake: Make) -> None:

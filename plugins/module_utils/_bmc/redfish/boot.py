@@ -59,17 +59,24 @@ class RedfishBoot(c.Boot):
             shows=self._machine.quirk("boot_readback") != "blind",
         )
 
+    def clear(self) -> str:
+        machine, state = self._machine, read_state(self._machine, max_age=SAME_LOOK)
+        body = {TARGET: "None", ENABLED: "Disabled"}
+        if state.boot.get(MODE) is not None and MODE not in (machine.quirk("boot_omit") or ()):
+            body[MODE] = str(state.boot[MODE])
+        return _patch(machine, state, body)
+
     def set_once(self, target: str, mode: str, uri: str) -> str:
         """Ask for the override where it lies; a BMC that refers us to another place is followed there once."""
         machine, state = self._machine, read_state(self._machine, max_age=SAME_LOOK)
         check(machine, state, target, mode, uri)
         try:
-            return _patch(machine, state, target, mode, uri)
+            return _patch(machine, state, request(machine, state, target, mode, uri))
         except Refused as exc:
             other = _elsewhere(machine, state, exc)
             if other is None:
                 raise
-            return _patch(machine, other, target, mode, uri)
+            return _patch(machine, other, request(machine, other, target, mode, uri))
 
 
 @dataclass(frozen=True)
@@ -108,9 +115,10 @@ def _state(machine: Machine, uri: str, max_age: float = 0.0) -> State:
         etag=seen.etag,
         override=c.BootOverride(
             enabled=_ENABLED_NAMES.get(str(boot.get(ENABLED)), c.UNKNOWN),
-            target=_target(boot.get(TARGET), aliases),
+            target=NAMES.get(str(boot.get(TARGET)), str(boot.get(TARGET) or c.UNKNOWN)),
             mode=_MODE_NAMES.get(str(boot.get(MODE)), c.UNKNOWN),
             uri=str(boot.get(URI) or ""),
+            may_be=next((NAMES[asked] for asked, shown in aliases.items() if boot.get(TARGET) in shown), ""),
         ),
         targets=_listed(machine, boot, TARGET),
         modes=_listed(machine, boot, MODE),
@@ -122,11 +130,6 @@ def _listed(machine: Machine, boot: Mapping[str, Any], name: str) -> tuple[str, 
     own = select.section(machine.system(), "Boot")
     lists = [found for found in (boot.get(name + _LIST), own.get(name + _LIST)) if isinstance(found, list)]
     return tuple(dict.fromkeys(str(value) for found in lists for value in found)) if lists else None
-
-
-def _target(said: Any, aliases: Mapping[str, tuple[str, ...]]) -> str:
-    name = next((asked for asked, shown in aliases.items() if said in shown), str(said or c.UNKNOWN))
-    return NAMES.get(name, name)
 
 
 def takes_uri(machine: Machine, state: State) -> bool:
@@ -203,8 +206,7 @@ def request(machine: Machine, state: State, target: str, mode: str, uri: str) ->
     return body
 
 
-def _patch(machine: Machine, state: State, target: str, mode: str, uri: str) -> str:
-    body = request(machine, state, target, mode, uri)
+def _patch(machine: Machine, state: State, body: Mapping[str, Any]) -> str:
     shown = "Boot " + " ".join(f"{key}={value}" for key, value in sorted(body.items()) if key != URI)
     for number, tag in enumerate(_tags(state)):
         try:
