@@ -38,6 +38,8 @@ options:
   mode:
     description:
       - The firmware's mode for this boot. V(keep) leaves it as it is.
+      - IPMI has no word for that. V(keep) repeats the mode of the override that is in force; where none is, it is
+        V(uefi).
       - A BMC that does not tell the mode, or cannot switch it, refuses the other two.
     type: str
     choices: [uefi, legacy, keep]

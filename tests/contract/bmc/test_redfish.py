@@ -170,6 +170,15 @@ def test_no_machine_there(fake: Make, name: str, wanted: str, error: type[FleetE
         change(fake(name), "on", bmc_system_id=wanted)
 
 
+def test_b4_a_composed_system_is_told_as_one_and_taken_where_it_is_named(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.vendor["system"] = {**rig.bmc.vendor["system"], "SystemType": "Composed"}
+    with pytest.raises(ConfigError, match=r"no machine of its own.*1 \(Composed\).*gpufleet_bmc_system_id"):
+        change(rig, "on")
+    assert rig.writes() == 0
+    assert change(rig, "on", bmc_system_id="1")["changed"]
+
+
 def test_a_link_to_another_host_gets_no_login(fake: Make) -> None:
     rig, other = fake("plain"), fake("plain")
     rig.bmc.faults["raw"] = {

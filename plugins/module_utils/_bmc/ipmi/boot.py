@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.machine import CHASSIS, Machine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused, Unsupported
 
 _SET_BOOT_OPTIONS = 0x08  # [28.12]
 _GET_BOOT_OPTIONS = 0x09  # [28.13]
@@ -32,6 +32,9 @@ _DEVICES = {
     0x2C: "remote_disk",
     0x3C: "floppy",
 }
+#: The flags have no word for "as it is". Where none is in force the mode to be kept is not told: a request has one all
+#: the same, and machines with GPUs boot by UEFI.
+_UNTOLD = c.UEFI
 
 
 class IpmiBoot(c.Boot):
@@ -42,9 +45,9 @@ class IpmiBoot(c.Boot):
     def override(self) -> c.BootOverride:
         flags = self._boot_flags()
         device = _DEVICES.get(flags[1] & 0x3C, c.UNKNOWN)
+        if not flags[0] & _VALID:  # then none of them says anything, the mode as little as the rest
+            return c.BootOverride(enabled=c.DISABLED, target=device)
         mode = c.UEFI if flags[0] & _EFI else c.LEGACY
-        if not flags[0] & _VALID:
-            return c.BootOverride(enabled=c.DISABLED, target=device, mode=mode)
         return c.BootOverride(enabled=c.CONTINUOUS if flags[0] & _PERSISTENT else c.ONCE, target=device, mode=mode)
 
     def _boot_flags(self) -> bytes:
@@ -73,9 +76,10 @@ class IpmiBoot(c.Boot):
         """Both writes of the parameter, the first without effect on a machine: flags that last beyond 60 s."""
         self.check(target, mode, uri)
         if mode == c.KEEP:
-            mode = self.override().mode
+            told = self.override().mode
+            mode = told if told != c.UNKNOWN else _UNTOLD
         write = self._machine.write
-        with suppress(Unsupported):  # then flags last as the BMC likes, and the read-back says what they became
+        with suppress(Unsupported, Refused):  # then flags last as the BMC likes, and the read-back says what they became
             write(_SET_BOOT_OPTIONS, (_VALID_CLEARING, 0x08), "Set System Boot Options 3", destructive=False)
         flags = _VALID | (_EFI if mode == c.UEFI else 0)
         shown = f"Set System Boot Options 5 device=pxe mode={mode} once"

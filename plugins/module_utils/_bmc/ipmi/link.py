@@ -86,6 +86,8 @@ _DROPPED = 2
 #: Completion codes (IPMI 2.0, table 5-2).
 _BUSY = frozenset({0xC0, 0xC3, 0xCE, 0xD2})
 _UNSUPPORTED = frozenset({0xC1, 0xC2, 0xD6})
+#: Those of single commands, by network function and command: 0x80 is a boot parameter that is not there [28.12, 28.13].
+_LACKING: dict[tuple[int, int], frozenset[int]] = {(0x00, 0x08): frozenset({0x80}), (0x00, 0x09): frozenset({0x80})}
 _LATER = frozenset({0xD5})
 _NO_PRIVILEGE = frozenset({0xD4})
 
@@ -184,7 +186,8 @@ class IpmiLink:
             raise self._lost(what, None, once)
         code = int(answer["code"])
         if code:
-            raise self._refusal(code, str(answer.get("error") or ""), what)
+            missing = _UNSUPPORTED | _LACKING.get((netfn, command), frozenset())
+            raise self._refusal(code, str(answer.get("error") or ""), what, missing)
         return bytes(answer.get("data") or b"")
 
     def _limit(self, seconds: float) -> float:
@@ -278,7 +281,7 @@ class IpmiLink:
         said = f"the BMC did not answer {what or 'a command'}"
         return kind(said, address=self.shown, seen=seen, do=_HELP[Unreachable])
 
-    def _refusal(self, code: int, text: str, what: str) -> FleetError:
+    def _refusal(self, code: int, text: str, what: str, missing: frozenset[int]) -> FleetError:
         told: dict[str, Any] = {
             "address": self.shown,
             "wanted": what,
@@ -286,7 +289,7 @@ class IpmiLink:
         }
         if code in _BUSY:
             return NotNow("the BMC is busy", **told)
-        if code in _UNSUPPORTED:
+        if code in missing:
             return Unsupported("the BMC does not know this command", **told)
         if code in _NO_PRIVILEGE:
             return Refused("the BMC's user may not do this", **told, do="give this user the operator privilege or more")

@@ -78,7 +78,7 @@ def choose(
     systems = [doc for doc in (_read_or_none(read, uri) for uri in uris) if doc is not None]
     hosts = [doc for doc in systems if is_host(doc)]
     if not hosts:
-        raise _no_system(where, f"none of {len(uris)} systems can be powered: {_names(systems)}")
+        raise _no_host(where, systems, len(uris))
     bootable = [doc for doc in hosts if _boots(doc, read)] or hosts if len(hosts) > 1 else hosts
     if len(bootable) > 1:
         bootable = _identified(bootable, read, serial, mac)
@@ -166,6 +166,21 @@ def _names(systems: Sequence[Mapping[str, Any]]) -> str:
             for doc in systems
         )
         or "none"
+    )
+
+
+def _no_host(where: str, systems: Sequence[Mapping[str, Any]], number: int) -> FleetError:
+    """Systems of a kind that is no machine of its own may be powered all the same, where somebody names one."""
+    kinds = [doc for doc in systems if str(doc.get("SystemType")) in NO_HOST and reset_action(doc).get("target")]
+    if not kinds:
+        return _no_system(where, f"none of {number} systems can be powered: {_names(systems)}")
+    told = ", ".join(f"{doc.get('Id') or last_part(link(doc))} ({doc.get('SystemType')})" for doc in kinds)
+    return ConfigError(
+        "this BMC serves no machine of its own, but systems of another kind",
+        address=where,
+        wanted="a physical system",
+        seen=told,
+        do="set gpufleet_bmc_system_id to the Id of the one that is this node, if one of them is",
     )
 
 

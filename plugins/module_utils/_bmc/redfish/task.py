@@ -31,7 +31,7 @@ def follow(link: Any, answer: Any, ctx: Context, *, deadline: float) -> None:
 
     :raises Refused: when the task ended badly, with what its messages say.
     """
-    uri = _here(answer.headers.get("Location") or "") or _own_uri(answer)
+    uri = _here(answer.headers.get("Location") or _own_uri(answer))
     if not uri:
         return
     last: dict[str, Any] = {}
