@@ -24,6 +24,12 @@ attributes:
   diff_mode:
     support: none
 options:
+  macs:
+    description:
+      - Whether to read the MAC addresses of the machine's network cards too. That takes a request for each card, port
+        and boot option, which on large machines is some dozens.
+    type: bool
+    default: true
   timeout:
     description: Seconds for the whole task.
     type: float
@@ -69,6 +75,25 @@ identity:
     manufacturer: Supermicro
     model: SYS-821GE-TNHR
     bmc_firmware: 11.01.01
+macs:
+  description:
+    - The MAC addresses that the BMC tells of the machine, each with every place where it stands (the resource, and the
+      property in it), and whether it is a locally administered one, as of the BMC's own USB NIC. They are the union of
+      the system's interfaces, its boot options, and the functions and ports of its network adapters. Null over IPMI,
+      which has no word for them.
+  returned: when O(macs) is true
+  type: list
+  elements: dict
+  sample:
+    - mac: b8:3f:d2:90:97:c4
+      sources: ["/redfish/v1/Systems/1/EthernetInterfaces/1#/PermanentMACAddress"]
+      locally_administered: false
+macs_unread:
+  description: What of these places could not be read, and why. Where this is not empty there may be more addresses.
+  returned: when O(macs) is true
+  type: list
+  elements: str
+  sample: []
 capabilities:
   description:
     - What the BMC offers, null where it does not say, whether it shows a boot override that it took, and the known

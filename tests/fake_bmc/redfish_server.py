@@ -41,7 +41,8 @@ class FakeBmc:
     answered), drop_patch, raw (bytes by path, sent as they are), soft_error (writes answer 200 with an error inside,
     done nothing), tasks (writes answer 202), task_fails, known_as (the name by which a task is told), liar (writes
     answer 204, done nothing), no_edge (a restart shows no off), refuse (writes are refused so), refuse_in_ids (the
-    same, by message ids with arguments alone), says (power states that are shown after a write, one a look).
+    same, by message ids with arguments alone), forgets_login_at (a path that is answered with 401), says (power states
+    that are shown after a write, one a look).
     """
 
     def __init__(
@@ -306,6 +307,8 @@ class _Handler(BaseHTTPRequestHandler):
         public = self.path.rstrip("/") == "/redfish/v1" and not given
         if not public and given != f"Basic {login}":
             self.bmc.failed_logins += 1
+            raise error(401, "Base.1.8.NoValidSession")
+        if self.path == faults.get("forgets_login_at"):
             raise error(401, "Base.1.8.NoValidSession")
         if self.path in faults.get("raw", {}):
             raise Answer(200, faults["raw"][self.path])

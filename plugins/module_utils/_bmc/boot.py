@@ -143,8 +143,8 @@ class _NetworkBoot:
         if not self.ours:
             self.blind = True
             self.steps.notes.append(
-                f"the BMC showed {shown.enabled} {shown.target} before anything was written: that it shows it afterwards"
-                " proves nothing"
+                f"the BMC showed {shown.enabled} {shown.target} before anything was written:"
+                " that it shows it afterwards proves nothing"
             )
 
     def _cleared(self, shown: c.BootOverride) -> bool:

@@ -135,6 +135,27 @@ class BootOffer:
     shows: bool = True
 
 
+@dataclass(frozen=True)
+class Mac:
+    """A MAC address of the machine, and each place where its BMC tells it."""
+
+    mac: str
+    sources: tuple[str, ...]
+    #: Whoever administers it gave it out, and it may stand in several machines: often that of the BMC's own USB NIC.
+    locally_administered: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "sources": list(self.sources)}
+
+
+@dataclass(frozen=True)
+class Macs:
+    """The union of what the BMC tells, and what of it could not be read: a hole is no proof that there is no more."""
+
+    found: tuple[Mac, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
 class Capability(ABC):
     """One kind of thing that a BMC can be asked for. A driver has those that its protocol knows, and no others."""
 
@@ -218,6 +239,16 @@ class Identify(Capability):
         """Serial, UUID, maker, model, the BMC's firmware."""
 
 
+class Cards(Capability):
+    """The machine's network cards."""
+
+    title = "network cards"
+
+    @abstractmethod
+    def macs(self) -> Macs:
+        """The union of the MAC addresses of all places where the BMC tells any; never raises for a single place."""
+
+
 class Bmc(ABC):
     """One machine behind one BMC, connected at the first call. Use it as a context manager: it must be closed."""
 
@@ -239,6 +270,10 @@ class Bmc(ABC):
     @property
     def identify(self) -> Identify:
         return cast(Identify, self.part(Identify))
+
+    @property
+    def cards(self) -> Cards:
+        return cast(Cards, self.part(Cards))
 
     def part(self, wanted: type[Capability]) -> Capability:
         """The part of this driver that can do it.

@@ -23,6 +23,7 @@ def info(params: Mapping[str, Any], ctx: Context) -> Result:
             "boot": _override(bmc),
             "identity": bmc.identify.identity().as_dict(),
             "capabilities": _capabilities(bmc),
+            **(_macs(bmc) if params.get("macs", True) else {}),
         }
     return Result(changed=False, data=found)
 
@@ -34,6 +35,14 @@ def _override(bmc: c.Bmc) -> dict[str, str] | None:
         return None
     except FleetError as exc:
         raise exc.located(address=bmc.address) from None
+
+
+def _macs(bmc: c.Bmc) -> dict[str, Any]:
+    """Where the protocol has no word for them, null: the machine may have any."""
+    if not any(isinstance(part, c.Cards) for part in bmc.has):
+        return {"macs": None, "macs_unread": []}
+    told = bmc.cards.macs()
+    return {"macs": [mac.as_dict() for mac in told.found], "macs_unread": list(told.unread)}
 
 
 def _capabilities(bmc: c.Bmc) -> dict[str, Any]:

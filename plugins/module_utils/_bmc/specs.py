@@ -36,4 +36,9 @@ PXE_SPEC = spec(
     timeout={"type": "float", "default": 900.0},
 )
 
-INFO_SPEC = spec(BMC, _WHO, timeout={"type": "float", "default": 60.0})
+INFO_SPEC = spec(
+    BMC,
+    _WHO,
+    macs={"type": "bool", "default": True},
+    timeout={"type": "float", "default": 60.0},
+)

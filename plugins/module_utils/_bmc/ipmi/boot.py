@@ -79,7 +79,7 @@ class IpmiBoot(c.Boot):
             told = self.override().mode
             mode = told if told != c.UNKNOWN else _UNTOLD
         write = self._machine.write
-        with suppress(Unsupported, Refused):  # then flags last as the BMC likes, and the read-back says what they became
+        with suppress(Unsupported, Refused):  # then flags last as the BMC likes, and the read-back says what became
             write(_SET_BOOT_OPTIONS, (_VALID_CLEARING, 0x08), "Set System Boot Options 3", destructive=False)
         flags = _VALID | (_EFI if mode == c.UEFI else 0)
         shown = f"Set System Boot Options 5 device=pxe mode={mode} once"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -186,8 +186,7 @@ class IpmiLink:
             raise self._lost(what, None, once)
         code = int(answer["code"])
         if code:
-            missing = _UNSUPPORTED | _LACKING.get((netfn, command), frozenset())
-            raise self._refusal(code, str(answer.get("error") or ""), what, missing)
+            raise self._refusal(code, str(answer.get("error") or ""), what, _LACKING.get((netfn, command), ()))
         return bytes(answer.get("data") or b"")
 
     def _limit(self, seconds: float) -> float:
@@ -281,7 +280,7 @@ class IpmiLink:
         said = f"the BMC did not answer {what or 'a command'}"
         return kind(said, address=self.shown, seen=seen, do=_HELP[Unreachable])
 
-    def _refusal(self, code: int, text: str, what: str, missing: frozenset[int]) -> FleetError:
+    def _refusal(self, code: int, text: str, what: str, lacking: Container[int]) -> FleetError:
         told: dict[str, Any] = {
             "address": self.shown,
             "wanted": what,
@@ -289,7 +288,7 @@ class IpmiLink:
         }
         if code in _BUSY:
             return NotNow("the BMC is busy", **told)
-        if code in missing:
+        if code in _UNSUPPORTED or code in lacking:
             return Unsupported("the BMC does not know this command", **told)
         if code in _NO_PRIVILEGE:
             return Refused("the BMC's user may not do this", **told, do="give this user the operator privilege or more")

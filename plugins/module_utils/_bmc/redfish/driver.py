@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The Redfish driver: what it can do, over one machine. PRIVATE to the collection.
 
-Arrows point down: driver -> power, boot, identity -> machine -> link, select, task -> answers. Beside the machine
+Arrows point down: driver -> power, boot, identity, macs -> machine -> link, select, task -> answers. Beside the machine
 stands words: it says what a failure means once the verb has failed.
 """
 
@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import con
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.boot import RedfishBoot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.identity import RedfishIdentity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import Machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.macs import RedfishCards
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.power import RedfishPower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.words import Words
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
@@ -30,7 +31,8 @@ class RedfishBmc(c.Bmc):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self.machine = Machine(params, ctx)
         self.address = self.machine.address
-        self.has = (RedfishPower(self.machine), RedfishBoot(self.machine), RedfishIdentity(self.machine))
+        made = (RedfishPower, RedfishBoot, RedfishIdentity, RedfishCards)
+        self.has = tuple(capability(self.machine) for capability in made)
 
     def quirks(self) -> tuple[str, ...]:
         return tuple(sorted(row.name for row in self.machine.rows().values()))

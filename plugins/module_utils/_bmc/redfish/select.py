@@ -49,6 +49,30 @@ def members(doc: Mapping[str, Any]) -> list[str]:
     return [uri for uri in uris if uri]
 
 
+#: The most pages of one collection that are read; recorded ones have one, and those of logs are never read.
+_PAGES = 200
+_NEXT = "Members@odata.nextLink"
+
+
+def members_of(read: Read, collection: str) -> list[str]:
+    """The URIs of a collection, of all its pages.
+
+    :raises BadAnswer: where the pages lead in a circle, or have no end.
+    """
+    uris: list[str] = []
+    seen: list[str] = []
+    page = collection
+    while page:
+        if page in seen or len(seen) == _PAGES:
+            raise BadAnswer("the pages of a collection have no end", wanted=collection, seen=page)
+        seen.append(page)
+        doc = read(page)
+        uris.extend(members(doc))
+        following = doc.get(_NEXT)
+        page = following if isinstance(following, str) else ""
+    return list(dict.fromkeys(uris))
+
+
 def last_part(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2]
 
@@ -72,7 +96,7 @@ def choose(
     collection = link(root, "Systems")
     if not collection:
         raise _no_system(where, "the service root links to no systems")
-    uris = members(read(collection))
+    uris = members_of(read, collection)
     if wanted:
         return _by_id(uris, wanted, read, where)
     systems = [doc for doc in (_read_or_none(read, uri) for uri in uris) if doc is not None]
@@ -131,7 +155,10 @@ def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac:
 
 def _macs(doc: Mapping[str, Any], read: Read) -> list[Any]:
     uri = link(doc, "EthernetInterfaces")
-    ports = [_read_or_none(read, port) or {} for port in members(_read_or_none(read, uri) or {})] if uri else []
+    try:
+        ports = [_read_or_none(read, port) or {} for port in members_of(read, uri)] if uri else []
+    except (Unsupported, BadAnswer):
+        return []
     return [port.get(key) for port in ports for key in ("PermanentMACAddress", "MACAddress") if port.get(key)]
 
 
