@@ -29,6 +29,7 @@ include make/quality.mk
 include make/tests.mk
 include make/mutants.mk
 include make/fuzz.mk
+include make/trees.mk
 include make/release.mk
 -include make/rack.mk
 include make/demo.mk

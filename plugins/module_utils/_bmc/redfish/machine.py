@@ -121,14 +121,20 @@ class Machine:
             self._settings = select.settings_uri(self.system())
         return self._settings
 
-    def bmc_firmware(self) -> str:
+    def manager_uri(self) -> str:
+        """The manager of the system, of several the first that can be read; empty where there is none."""
         managers = select.section(self.system(), "Links").get("ManagedBy")
         for item in managers if isinstance(managers, list) else []:
             try:
-                return str(self.read(select.link(item)).get("FirmwareVersion") or "")
+                self.look(select.link(item), max_age=SAME_LOOK)
             except FleetError:
                 continue
+            return select.link(item)
         return ""
+
+    def bmc_firmware(self) -> str:
+        uri = self.manager_uri()
+        return str(self.look(uri, max_age=SAME_LOOK).doc.get("FirmwareVersion") or "") if uri else ""
 
     # -- what is known of its kind -----------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@
 """The MAC addresses of the machine over Redfish: the union of all places, each with its source. PRIVATE.
 
 No place is enough. GB200 has no EthernetInterfaces and tells its ports in BootOptions alone; XCC's EthernetInterfaces
-may be empty while the adapters' Ports tell them; of BlueField-3's functions some tell none. What sushy sums up leaves out
-each interface whose health is null, which on several recorded BMCs is all of them.
+may be empty while the adapters' Ports tell them; of BlueField-3's functions some tell none. What sushy sums up leaves
+out each interface whose health is null, which on several recorded BMCs is all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _BELOW: tuple[tuple[str, tuple[_Path, ...]], ...] = (
     ("NetworkPorts", _PORT),
 )
 #: A MAC within the text of a boot option: MAC(B83FD29097C4,0x1), (MAC:D0F405439504), - 94:6D:AE:91:FB:22 -.
-_IN_TEXT = re.compile(r"MAC[(:]\s*([0-9A-Fa-f]{12})\b|(?<![0-9A-Fa-f:])((?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2})(?![0-9A-Fa-f:])")
+_IN_TEXT = re.compile(
+    r"MAC[(:]\s*([0-9a-f]{12})\b|(?<![0-9a-f:])((?:[0-9a-f]{2}:){5}[0-9a-f]{2})(?![0-9a-f:])", re.IGNORECASE
+)
 #: The bit of a MAC's first byte that says that it is no maker's.
 _LOCAL = 0x02
 
