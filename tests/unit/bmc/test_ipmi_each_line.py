@@ -39,8 +39,8 @@ def override(parameter: int, *flags: int) -> c.BootOverride:
         ((0xA0, PXE), c.BootOverride(c.ONCE, c.PXE, c.UEFI)),
         ((0xC0, PXE), c.BootOverride(c.CONTINUOUS, c.PXE, c.LEGACY)),
         ((0xE0, DISK), c.BootOverride(c.CONTINUOUS, "disk", c.UEFI)),
-        ((0x00, PXE), c.BootOverride(c.DISABLED, c.PXE, c.LEGACY)),
-        ((0x60, PXE), c.BootOverride(c.DISABLED, c.PXE, c.UEFI)),
+        ((0x00, PXE), c.BootOverride(c.DISABLED, c.PXE, c.UNKNOWN)),
+        ((0x60, PXE), c.BootOverride(c.DISABLED, c.PXE, c.UNKNOWN)),
         ((0x80, 0x30), c.BootOverride(c.ONCE, c.UNKNOWN, c.LEGACY)),
     ],
 )
