@@ -26,8 +26,8 @@ from typing import Any
 
 import bcrypt
 import bmc_inventory
+import bmc_memory
 import chassis
-import firmware
 import flask
 from rackconf import Node, Rack, append_json, faults_of, load
 from sushy_tools import error
@@ -79,7 +79,7 @@ class Machine(fakedriver.FakeDriver):  # type: ignore[misc]
     def get_power_state(self, identity: str) -> str:
         """Tell the chassis' own state."""
         self._get(identity)
-        return chassis.state(self.node).capitalize()
+        return bmc_memory.power(self.node).capitalize()
 
     def set_power_state(self, identity: str, state: str) -> None:
         """Accept the change; it happens a moment later, as on a real BMC."""
@@ -87,7 +87,7 @@ class Machine(fakedriver.FakeDriver):  # type: ignore[misc]
         action = self._actions.get(state)
         if action is None:
             raise error.NotSupportedError(f"Power state {state} is not supported")
-        if action in (chassis.reset, chassis.graceful_restart) and chassis.state(self.node) == "off":
+        if action in (chassis.reset, chassis.graceful_restart) and bmc_memory.power(self.node) == "off":
             raise Conflict(f"{state} needs a machine that is on")
         if state in POWERING_ON and "bmc_lies_power" in faults_of(self.node):
             return
@@ -104,11 +104,11 @@ class Machine(fakedriver.FakeDriver):  # type: ignore[misc]
     def get_boot_device(self, identity: str) -> str:
         """Tell the override's target."""
         self._get(identity)
-        return firmware.read_override(self.node)["target"]
+        return bmc_memory.read_override(self.node)["target"]
 
     def get_boot_mode(self, identity: str) -> str:
         """Tell the boot mode."""
-        return firmware.read_override(self.node)["mode"]
+        return bmc_memory.read_override(self.node)["mode"]
 
     def get_total_memory(self, identity: str) -> int:
         """Tell the memory in GiB."""
@@ -124,7 +124,7 @@ class Machine(fakedriver.FakeDriver):  # type: ignore[misc]
 
     def get_http_boot_uri(self, identity: str) -> str:
         """Tell the URI for UEFI HTTP boot."""
-        return firmware.read_override(self.node)["uri"]
+        return bmc_memory.read_override(self.node)["uri"]
 
 
 def system_view(rack: Rack, node: Node, stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,7 +166,7 @@ def chassis_view(node: Node, stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def boot_fields(node: Node) -> dict[str, Any]:
     """What the Boot object says of the override."""
-    override = firmware.read_override(node)
+    override = bmc_memory.read_override(node)
     enabled = override["enabled"]
     if "bmc_stock_override" in faults_of(node):
         enabled = "Continuous"
@@ -202,8 +202,8 @@ def set_override(node: Node, boot: dict[str, Any]) -> None:
         changes["target"] = "None"
     elif "target" in changes and "enabled" not in changes:
         # As the schema has it: a target alone takes effect only with the mode that is set already.
-        changes["enabled"] = firmware.read_override(node)["enabled"]
-    firmware.write_override(node, **changes)
+        changes["enabled"] = bmc_memory.read_override(node)["enabled"]
+    bmc_memory.write_override(node, **changes)
 
 
 class Door:

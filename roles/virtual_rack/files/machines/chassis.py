@@ -23,6 +23,7 @@ from pathlib import Path
 import console
 import network
 import records
+from bmc_memory import power
 from rackconf import CLEAN_ENV, NODE_PYTHON, Node, Rack, load, read_json
 
 START_TIMEOUT = 20.0
@@ -31,14 +32,6 @@ RESTART_WANTED = "restart_wanted"
 
 class Refused(Exception):
     """The chassis cannot do that now."""
-
-
-def state(node: Node) -> str:
-    """Return "on" or "off"."""
-    try:
-        return (node.home / "power").read_text(encoding="ascii").strip() or "off"
-    except OSError:
-        return "off"
 
 
 def _set_state(node: Node, value: str) -> None:
@@ -60,7 +53,7 @@ def _locked(node: Node) -> Iterator[None]:
 def power_on(rack: Rack, node: Node) -> None:
     """Power on; nothing where it is on."""
     with _locked(node):
-        if state(node) != "on":
+        if power(node) != "on":
             _set_state(node, "on")
             _start(rack, node)
 
@@ -68,7 +61,7 @@ def power_on(rack: Rack, node: Node) -> None:
 def power_off(_rack: Rack, node: Node) -> None:
     """Cut the power: every process of the machine dies."""
     with _locked(node):
-        if state(node) != "off":
+        if power(node) != "off":
             _set_state(node, "off")
         _cut(node)
 
@@ -76,7 +69,7 @@ def power_off(_rack: Rack, node: Node) -> None:
 def reset(rack: Rack, node: Node) -> None:
     """Cut the power and give it back."""
     with _locked(node):
-        if state(node) != "on":
+        if power(node) != "on":
             raise Refused("the machine is off")
         _cut(node)
         console.say(node, "chassis: reset")
@@ -86,7 +79,7 @@ def reset(rack: Rack, node: Node) -> None:
 def restart(rack: Rack, node: Node) -> None:
     """Begin the next boot after the system asked for a reboot."""
     with _locked(node):
-        if state(node) == "on":
+        if power(node) == "on":
             _cut(node)
             _start(rack, node)
 
@@ -96,7 +89,7 @@ def shutdown(_rack: Rack, node: Node) -> None:
     with _locked(node):
         run = read_json(node.home / "run.json", {})
         console.say(node, "chassis: power button pressed")
-        if state(node) == "on" and records.alive(run.get("init")):
+        if power(node) == "on" and records.alive(run.get("init")):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(run["init"]["pid"], signal.SIGTERM)
 
@@ -149,7 +142,7 @@ def status(node: Node) -> dict[str, object]:
     run = read_json(node.home / "run.json", {})
     boot = read_json(node.home / "boot_state.json", {})
     running = records.alive(run.get("init"))
-    return {"node": node.name, "power": state(node), "running": running, "boot": boot if running else {}}
+    return {"node": node.name, "power": power(node), "running": running, "boot": boot if running else {}}
 
 
 ACTIONS: dict[str, Callable[[Rack, Node], None]] = {

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import disk
 import ipxe
-from rackconf import Node, Rack, faults_of, read_json, write_json
+from bmc_memory import take_override
+from rackconf import Node, Rack, faults_of
 
 FETCH_TIMEOUT = 10.0
 NETWORK_TARGETS = ("Pxe", "UefiHttp")
@@ -29,28 +30,6 @@ class Outcome:
     device: str
     arguments: str = ""
     image: str = ""
-
-
-def read_override(node: Node) -> dict[str, str]:
-    """Return the boot override as the BMC holds it."""
-    override: dict[str, str] = {"target": "None", "enabled": "Disabled", "mode": "UEFI", "uri": ""}
-    override.update(read_json(node.home / "boot.json", {}))
-    return override
-
-
-def write_override(node: Node, **changes: str) -> dict[str, str]:
-    """Change the boot override."""
-    override = {**read_override(node), **changes}
-    write_json(node.home / "boot.json", override)
-    return override
-
-
-def take_override(node: Node) -> dict[str, str]:
-    """Return the override for this boot; a one-time override is used up by it."""
-    override = read_override(node)
-    if override["enabled"] == "Once":
-        write_override(node, target="None", enabled="Disabled", uri="")
-    return override
 
 
 def start(rack: Rack, node: Node, log: ipxe.Log) -> Outcome:

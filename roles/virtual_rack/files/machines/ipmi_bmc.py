@@ -49,8 +49,9 @@ def write_configuration(rack: Rack, node: Node) -> None:
     folder = node.home / "ipmi"
     (folder / "state").mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    program = Path(__file__).with_name("ipmi_chassis.py")
-    control = f"{NODE_PYTHON} -E -s -S {program} {rack.config} {node.name}"
+    here = Path(__file__).parent
+    control = f"/bin/sh {here / 'ipmi_chassis.sh'} {node.home / 'power'} {node.fault_file}"
+    control += f" {NODE_PYTHON} -E -s -S {here / 'ipmi_chassis.py'} {rack.config} {node.name}"
     password = Path(rack.paths["bmc_password_file"]).read_text(encoding="utf-8").strip()
     if len(password.encode()) > MAX_PASSWORD:
         raise ValueError(f"the BMC password is longer than IPMI's {MAX_PASSWORD} bytes")

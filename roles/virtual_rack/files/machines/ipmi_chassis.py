@@ -5,6 +5,9 @@
 
 ipmi_sim's own contract: ``get power boot`` prints ``power:1`` and so on; ``set power 1 boot pxe`` carries it out.
 Every ``set`` is noted in ``bmc_writes.jsonl``.
+
+Whoever asked waits for this program, and asks again after a second, which is a second write: so what only acts is not
+loaded before the answer is out.
 """
 
 from __future__ import annotations
@@ -12,11 +15,10 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-import threading
+import time
 from collections.abc import Callable
 
-import chassis
-import firmware
+import bmc_memory
 from rackconf import Node, Rack, append_json, faults_of, load
 
 # ipmi_sim's words for a boot device, and ours.
@@ -25,6 +27,8 @@ _WORDS = {target: word for word, target in BOOT_TARGETS.items()}
 
 
 def _power(rack: Rack, node: Node, value: str) -> None:
+    import chassis
+
     if value != "1":
         chassis.power_off(rack, node)
     elif "bmc_lies_power" not in faults_of(node):
@@ -33,15 +37,19 @@ def _power(rack: Rack, node: Node, value: str) -> None:
 
 def _boot(_rack: Rack, node: Node, value: str) -> None:
     target = BOOT_TARGETS.get(value, "None")
-    firmware.write_override(node, target=target, enabled="Disabled" if target == "None" else "Once", uri="")
+    bmc_memory.write_override(node, target=target, enabled="Disabled" if target == "None" else "Once", uri="")
 
 
 def _reset(rack: Rack, node: Node, _value: str) -> None:
-    if chassis.state(node) == "on":
+    import chassis
+
+    if bmc_memory.power(node) == "on":
         chassis.reset(rack, node)
 
 
 def _shutdown(rack: Rack, node: Node, _value: str) -> None:
+    import chassis
+
     chassis.shutdown(rack, node)
 
 
@@ -63,9 +71,9 @@ SETTERS: dict[str, Callable[[Rack, Node, str], None]] = {
 
 def _get(node: Node, name: str) -> str:
     if name == "power":
-        return "1" if chassis.state(node) == "on" else "0"
+        return "1" if bmc_memory.power(node) == "on" else "0"
     if name == "boot":
-        return _WORDS.get(firmware.read_override(node)["target"], "none")
+        return _WORDS.get(bmc_memory.read_override(node)["target"], "none")
     return "0"
 
 
@@ -76,7 +84,7 @@ def main() -> int:
     node = rack.node(name)
     faults = faults_of(node)
     if "bmc_slow" in faults:
-        threading.Event().wait(float(faults["bmc_slow"].get("seconds", 2.0)))
+        time.sleep(float(faults["bmc_slow"].get("seconds", 2.0)))
     if words and words[0].startswith("0x"):  # the management controller's address
         words = words[1:]
     action, rest = words[0], words[1:]
