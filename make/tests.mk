@@ -12,7 +12,7 @@ JOBS ?= 3
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
 # time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
-# Each lane begins by installing what only it needs.
+# Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for.
 FIRST := setup-system setup-$(MAIN)
 RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule
 STEPS := $(addprefix setup-,$(filter-out $(MAIN),$(PAIRS))) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs \
@@ -21,7 +21,7 @@ STEPS := $(addprefix setup-,$(filter-out $(MAIN),$(PAIRS))) lint-ruff lint-mypy 
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
-	@exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(STEPS)
+	@MAAS=true exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(STEPS)
 
 test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint, unit and contract tests (2 minutes)
 	@mkdir -p build/junit
