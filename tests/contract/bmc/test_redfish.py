@@ -167,7 +167,7 @@ def test_several_machines_behind_one_bmc(fake: Make) -> None:
 )
 def test_no_machine_there(fake: Make, name: str, wanted: str, error: type[FleetError], words: str) -> None:
     with pytest.raises(error, match=words):
-        change(fake(name), "on", bmc_system_id=wanted)
+        change(fake(name), "on", bmc_system_id=wanted, timeout=2.0)
 
 
 def test_b4_a_composed_system_is_told_as_one_and_taken_where_it_is_named(fake: Make) -> None:

@@ -168,7 +168,7 @@ def test_without_reading_the_artifact(image: Any, web: Any) -> None:
     assert result["verdict"] == "pass"
     assert "/hpc-1.4.tar.gz" not in web.asked
     undeclared = verify(image.declared(base=web.url, sha256=None), deep=False)
-    assert undeclared["verdict"] == "inconclusive"
+    assert undeclared["verdict"] == "inconclusive" and "gpufleet_image must declare sha256" in undeclared["msg"]
 
 
 def test_what_cannot_be_fetched_is_inconclusive(image: Any, web: Any) -> None:

@@ -77,9 +77,10 @@ def node(word: str = "pass", **changed: Any) -> dict[str, Any]:
     return {**judgement.as_dict(), "identity": {"serial": "GF0001"}, **changed}
 
 
-def whole(answer: dict[str, Any]) -> str:
+def whole(answer: dict[str, Any], told: str = "") -> str:
     result = combined(judged("pass"), EXPECT, answer, OPTIONS, offset=(0.0, 0.1))
     assert bool(result.data.get("failed")) is (result.data["verdict"] != "pass")
+    assert told in result.data["msg"]
     return str(result.data["verdict"])
 
 
@@ -87,9 +88,9 @@ def test_v2_of_a_whole_answer_each_cell_is_needed_and_judged_here() -> None:
     assert whole(node()) == "pass"
     for name, _entity in MEASURED:
         fewer = [check for check in node()["checks"] if check["id"] != name]
-        assert whole(node(checks=fewer)) == "inconclusive", f"without {name}"
+        assert whole(node(checks=fewer), f"it tells 0 times of {name}") == "inconclusive"
         twice = [*node()["checks"], *(check for check in node()["checks"] if check["id"] == name)]
-        assert whole(node(checks=twice)) == "inconclusive", f"{name} twice"
+        assert whole(node(checks=twice), f"it tells 2 times of {name}") == "inconclusive"
         for other in ("", None, 0, "boot-1", True, float("nan"), ["a" * 64], {"a": 1}):
             lied = [{**check, "measured": other} if check["id"] == name else check for check in node()["checks"]]
             assert whole(node(checks=lied)) == "inconclusive", (name, other)
