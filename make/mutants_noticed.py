@@ -6,8 +6,8 @@
 
 A note counts while nothing that it stands on has changed: the entry of the list, the file that it breaks, the tests
 that it names with the data beside them, and every file of the collection that these import, or that those import in
-turn. What a test reads from elsewhere is not among them, so the page tells how many were asked before, and the whole
-list can be asked anew. What no test noticed is never kept: it is asked again.
+turn. What a test reads from elsewhere or imports by name alone is not among them, so the page tells how many were asked
+before, and the whole list can be asked anew. What no test noticed is never kept: it is asked again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ FILE = Path("build/mutants/noticed.jsonl")
 _COLLECTION = ("ansible_collections", "gpufleet", "baremetal")
 #: Folders from which tests import by short names, see pyproject.toml.
 _SHORT = ("", "tests")
-#: A plugin that has one of these imports by name, and may take what lies beside it.
-_BY_NAME = ("importlib", "pkgutil")
 #: Another way to ask makes other notes.
 _EDITION = "1"
 
@@ -137,8 +135,6 @@ class Reach:
         for node in ast.walk(ast.parse((self._tree / name).read_text(encoding="utf-8"))):
             for module in _modules(node, name):
                 found |= set(self._found(module))
-                if module[0] in _BY_NAME and name.startswith("plugins/"):
-                    found |= set(self._files((self._tree / name).parent))
         return tuple(found)
 
     def _beside(self, name: str) -> Iterator[str]:
