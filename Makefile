@@ -17,6 +17,9 @@ endif
 # The pair on which everything else runs
 MAIN := $(firstword $(PAIRS))
 
+# Python keeps what it has compiled, whatever the machine is set to: tests read the same hundreds of files in each process.
+export PYTHONDONTWRITEBYTECODE :=
+
 ROOT := $(CURDIR)
 BUILD := $(ROOT)/build
 VENV := $(BUILD)/venv/$(MAIN)

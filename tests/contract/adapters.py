@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
+from ansible_collections.gpufleet.baremetal.tests.tree.code import nodes
+
 #: What the adapters of each port are.
 KINDS = {"bmc": "Rig", "provisioner": "Site", "scheduler": "Site", "gate": "Case"}
 
@@ -33,10 +35,10 @@ class Adapter:
         """What it names, by ``name``, by the option that chooses a driver, or by what was imported."""
         found = {
             self.imported[node.id]
-            for node in ast.walk(self.node)
+            for node in nodes(self.node)
             if isinstance(node, ast.Name) and node.id in self.imported
         }
-        for node in ast.walk(self.node):
+        for node in nodes(self.node):
             if isinstance(node, ast.Assign) and any(
                 isinstance(one, ast.Name) and one.id == "name" for one in node.targets
             ):
@@ -65,7 +67,7 @@ def reached(port: str, option: str, root: Path) -> set[str]:
     used = {
         called(node)
         for tree in trees.values()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
     }
     found: set[str] = set()
@@ -103,7 +105,7 @@ def cases(port: str, trees: dict[Path, ast.Module]) -> Iterator[Adapter]:
 
 def imported(port: str, tree: ast.Module) -> dict[str, str]:
     found = {}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         package = re.search(rf"\._{port}\.(\w+)\.", f"{getattr(node, 'module', '') or ''}.")
         if isinstance(node, ast.ImportFrom) and package:
             found.update({one.asname or one.name: package[1] for one in node.names})

@@ -27,6 +27,8 @@ from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, list
 
 ROOT = Path(__file__).resolve().parents[2]
 UNWRITTEN = "UNWRITTEN: "
+#: A safe one, and ten times as quick where PyYAML was built with it.
+QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RULES = (
     names.half_drivers,
     names.power_that_is_not_told,
@@ -88,7 +90,8 @@ def does_nothing(package: Path) -> bool:
 @functools.cache
 def kept_mutations(root: Path) -> tuple[str, ...]:
     """The files of which make mutants has a broken line."""
-    lists = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(root.glob("tests/mutants/*.yml"))]
+    paths = sorted(root.glob("tests/mutants/*.yml"))
+    lists = [yaml.load(path.read_text(encoding="utf-8"), QUICK) for path in paths]
     return tuple(str(entry["path"]) for entries in lists for entry in entries or [] if entry.get("mutations"))
 
 
@@ -131,7 +134,7 @@ def files(port: str, driver: str, root: Path) -> list[Path]:
 def unreadable(path: Path, root: Path) -> Iterator[str]:
     """Where Python cannot read it; nothing else can be said of it then."""
     try:
-        ast.parse(path.read_text(encoding="utf-8"))
+        code.tree_of(path)
     except SyntaxError as exc:
         yield f"{path.relative_to(root)}:{exc.lineno}: Python cannot read it: {exc.msg}"
 
@@ -147,7 +150,7 @@ def without_case(path: Path, root: Path) -> Iterator[str]:
     """A Case of a gate under another name than CASE: the suite takes up CASE alone."""
     cases = [
         (name.id, node.lineno)
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in code.tree_of(path).body
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and adapters_of.KINDS["gate"] in ast.unparse(node)
         for name in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(name, ast.Name)
@@ -161,8 +164,7 @@ def unwritten(path: Path, root: Path) -> Iterator[str]:
     """What says of itself that it is not written: a method, a value, a text."""
     shown = path.relative_to(root)
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
+    for node in code.nodes(code.tree_of(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and said(node):
             yield f"{shown}:{node.lineno}: {node.name}: {said(node)}"
         elif isinstance(node, ast.AnnAssign) and is_word(node.value, "NotImplemented"):

@@ -20,6 +20,8 @@ import yaml
 
 FOLDER = Path(__file__).resolve().parent
 KEYS = {"why", "old", "new", "tests"}
+#: A safe one, and ten times as quick where PyYAML was built with it.
+QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Stale(Exception):
@@ -66,7 +68,7 @@ def read(path: Path) -> Iterator[Mutation]:
 
     :raises Stale: for an entry that is not of the form that CONTRIBUTING.md describes.
     """
-    for group in yaml.safe_load(path.read_text(encoding="utf-8")):
+    for group in yaml.load(path.read_text(encoding="utf-8"), QUICK):
         for entry in group["mutations"]:
             if not {"why", "old", "new"} <= set(entry) <= KEYS:
                 raise Stale(f"{path.name}: {entry}: the keys are {', '.join(sorted(KEYS))}")

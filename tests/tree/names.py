@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.gpufleet.baremetal.tests.tree import layout
-from ansible_collections.gpufleet.baremetal.tests.tree.code import parsed, tree_of
+from ansible_collections.gpufleet.baremetal.tests.tree.code import nodes, parsed, tree_of
 from ansible_collections.gpufleet.baremetal.tests.tree.listing import files, text, under
 from ansible_collections.gpufleet.baremetal.tests.tree.parts import blocks, documentation
 
@@ -129,7 +129,7 @@ def power_that_is_not_told(root: Path) -> list[str]:
             classes = [
                 node
                 for path in sorted(tree.glob("*.py"))
-                for node in ast.walk(tree_of(path))
+                for node in nodes(tree_of(path))
                 if isinstance(node, ast.ClassDef)
             ]
             said = any(constants(ast.Module(one.body, [])).get("owns_power") is False for one in classes)
@@ -139,7 +139,7 @@ def power_that_is_not_told(root: Path) -> list[str]:
 
 
 def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
 
@@ -171,7 +171,7 @@ def spelled_again(root: Path) -> list[str]:
     for name, tree in parsed(root, "plugins"):
         if name.endswith("/" + layout.NAMES):
             continue
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
                 continue
             words = {item.value for item in node.elts if isinstance(item, ast.Constant)}

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.tests.tree import listing
 
+#: Each test starts what a person would start, some of them pytest over a whole suite.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 PORTS = ("bmc", "provisioner", "scheduler", "gate")
 UTILS = "plugins/module_utils"
