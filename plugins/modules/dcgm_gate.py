@@ -142,6 +142,10 @@ joined:
   description: Whether the job was there already, running or ended.
   returned: with O(detached)
   type: bool
+after_event:
+  description: The number of the ledger's newest event when the job began, or an earlier one; 0 without any.
+  returned: with O(detached)
+  type: int
 pid:
   description: The process on the node that runs the diagnostic; with it come C(pid_start), C(boot_id), C(limit),
     C(state_dir) and C(boot_id_path), from which M(gpufleet.baremetal.gate_wait) recognises it.

@@ -23,6 +23,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -41,14 +42,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
     known_secrets,
-    known_there,
     redact,
     shown,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT, Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
@@ -114,6 +114,7 @@ class VerbAction(ActionBase):
         self._ids: dict[str, str] = {}
         self._others: dict[str, Any] = {}
         self._intended = ""
+        self._began = 0
         self._secrets: frozenset[str] = frozenset()
         result: dict[str, Any]
         try:
@@ -130,6 +131,8 @@ class VerbAction(ActionBase):
         self._run_as: Holder = this_run(main_process())
         self._line = self._lifeline(params)
         try:
+            if "verdict" in self.TELLS and not self._task.check_mode:
+                self._began = self.ledger().newest()
             params = self.prepare(params)
             if self.NODE_SIDE or self._goes_elsewhere():
                 result = self._shipped(params)
@@ -185,7 +188,7 @@ class VerbAction(ActionBase):
             result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
         if evidence:
             result["evidence"] = evidence
-        return _located(result, self._host)
+        return located(result, self._host)
 
     # -- options -----------------------------------------------------------------------------------------------
 
@@ -288,7 +291,7 @@ class VerbAction(ActionBase):
             self.ledger,
             self._run_as,
             verb=self.NAME,
-            intent={"options": redact(_small(params), secrets=self._secrets)},
+            intent={"options": redact(small(params), secrets=self._secrets)},
             identify=self.node_id,
             default_node=self._host,
             force_reason=str(params.get("force_reason") or ""),
@@ -330,11 +333,21 @@ class VerbAction(ActionBase):
         except FleetError as exc:
             display.warning(shown(f"{self._host}: the ledger was not told: {exc}", self._secrets))
 
+    def began(self, host: str) -> int:
+        """The ledger's newest event when the look at this host began that ends in a verdict."""
+        return self._began
+
     def _append(self, events: list[Event]) -> list[int]:
         if not events or self._task.check_mode:
             return []
-        pairs = [(self.node_id(event.node), event) for event in events]
+        pairs = [(self.node_id(event.node), self._placed(event)) for event in events]
         return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
+
+    def _placed(self, event: Event) -> Event:
+        """A verdict is written down after its look. What was imaged between the two is not what was looked at."""
+        if event.kind != "verdict":
+            return event
+        return replace(event, data={**event.data, AFTER_EVENT: self.began(event.node)})
 
 
 def main_process() -> int:
@@ -354,38 +367,3 @@ def main_process() -> int:
             do="run again: nothing is written by this worker",
         )
     return pid
-
-
-def _located(result: dict[str, Any], node: str) -> dict[str, Any]:
-    """A failure that a module tells of names the node: the module itself did not know for whom it ran."""
-    error = result.get("error")
-    if result.get("failed") and isinstance(error, Mapping) and error.get("what") and not error.get("node"):
-        told: dict[str, Any] = {key: str(error.get(key) or "") for key in ("what", "address", "wanted", "seen", "do")}
-        result.update(msg=str(FleetError(**told, node=node)), error={**error, "node": node})
-    return result
-
-
-def _small(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The options worth a line in the ledger: those that were given, without the large ones."""
-    return {
-        key: value
-        for key, value in params.items()
-        if value not in (None, "", [], {}) and key != "ledger_url" and len(str(value)) <= 2000
-    }
-
-
-def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, Any]:
-    """Mask known secrets and logins of any kind wherever a peer echoed one, and spell out what a terminal acts on.
-
-    No key is masked: results are documented.
-    """
-
-    def clean(value: Any, known: frozenset[str]) -> Any:
-        if isinstance(value, dict):
-            return {harmless_all(key): clean(item, known_there(str(key), item, known)) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [clean(item, known) for item in value]
-        return shown(value, known) if isinstance(value, str) else value
-
-    cleaned: dict[str, Any] = clean(result, secrets)
-    return cleaned

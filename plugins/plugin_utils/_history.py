@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT, Ledger
 
 #: States with which another image may begin to run.
 _IMAGING = ("imaging", "wiping")
@@ -26,7 +26,7 @@ def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
     since = imaged["id"] if imaged else 0
     newest: dict[str, Mapping[str, Any]] = {}
     for event in events:
-        if event["kind"] == "verdict" and event["id"] > since:
+        if event["kind"] == "verdict" and event["id"] > since and _counts(event, since):
             newest[event["name"]] = event
     return {
         "verdicts": list(newest.values()),
@@ -35,6 +35,13 @@ def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
         "stored": ledger.passport(node_id),
         "last_event": max((event["id"] for event in events), default=0),
     }
+
+
+def _counts(event: Mapping[str, Any], imaged: int) -> bool:
+    """A pass counts whose look began after the imaging: what was measured before it, and written down after it, was
+    measured on another system. Whatever does not pass stands until it is asked again."""
+    after = event["data"].get(AFTER_EVENT)
+    return not imaged or event["data"].get("verdict") != "pass" or (isinstance(after, int) and after >= imaged)
 
 
 def _images(event: Mapping[str, Any]) -> bool:

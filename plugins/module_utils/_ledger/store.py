@@ -26,6 +26,9 @@ with contextlib.suppress(ImportError):  # Connection says what is missing before
 #: Aliases by which two sources are known to speak of the same machine, strongest first. Never a host name.
 JOINING = ("serial", "system_uuid", "mac")
 
+#: In the ledger's copy of a verdict: the newest event that the ledger had when the node began to be looked at.
+AFTER_EVENT = "after_event"
+
 
 def normal(kind: str, value: str) -> str:
     """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around."""
@@ -168,6 +171,10 @@ class Ledger(Connection):
         if names:
             values["names"] = list(names)
         return {row["node_id"]: _event(row) for row in self._read(statement, values)}
+
+    def newest(self) -> int:
+        """The id of the newest event of all nodes; 0 where there is none."""
+        return int(self._rows("SELECT max(id) AS id FROM events")[0]["id"] or 0)
 
     def history(self, node_id: str, *, since: int = 0, kinds: Sequence[str] = ()) -> list[dict[str, Any]]:
         """A node's events after the event ``since``, oldest first."""

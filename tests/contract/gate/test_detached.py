@@ -19,6 +19,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 pytestmark = pytest.mark.slow
@@ -98,14 +101,16 @@ class Site:
         return sum(1 for line in lines if line.startswith("diag"))
 
     def verdicts(self, name: str) -> list[dict[str, Any]]:
-        """The verdict events of a host in the ledger."""
+        """The verdicts of a host in the ledger, without the place that each has there."""
         with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:
             rows = ledger.execute(
                 "SELECT e.data FROM events e JOIN nodes n USING (node_id)"
                 " WHERE n.name = ? AND e.kind = 'verdict' AND e.name = 'dcgm_gate' ORDER BY e.id",
                 (name,),
             ).fetchall()
-        return [json.loads(data) for (data,) in rows]
+        found: list[dict[str, Any]] = [json.loads(data) for (data,) in rows]
+        assert all(isinstance(one.pop("after_event"), int) for one in found)
+        return found
 
 
 @pytest.fixture
@@ -352,3 +357,28 @@ def test_a_node_on_which_another_run_works_is_left_to_it(site: Site) -> None:
     assert found["theirs"][-1]["failed"] and "verdict" not in found["theirs"][-1], found["theirs"][-1]
     assert found["theirs"][-1]["error"]["kind"] == "not_ours"
     assert site.verdicts("theirs") == []
+
+
+IMAGING = {"gpufleet.baremetal.ledger_event": {"state": "imaging", "force_reason": "a test"}}
+
+
+def admitting(site: Site, name: str) -> list[str]:
+    """What a passport of this host may rest on."""
+    with Ledger(f"sqlite:///{site.folder / 'ledger.sqlite'}") as ledger:
+        node = ledger.identify(name, aliases=[("serial", name)])
+        return [event["data"]["verdict"] for event in evidence(ledger, node)["verdicts"]]
+
+
+def test_c3_a_job_that_began_before_the_node_was_imaged_admits_nothing_whenever_it_is_waited_for(site: Site) -> None:
+    """Also where a second run finds it again, which asks anew and begins nothing."""
+    site.host("node0")
+    found = site.play(IMAGING, VALIDATING, START, START, WAIT, COLLECT)["node0"]
+    assert [found[2]["joined"], found[3]["joined"]] == [False, True] and found[-1]["verdict"] == "pass", found
+    assert not any("after_event" in key for key in found[-1]) and admitting(site, "node0") == ["pass"]
+    # The gate is no verb of the provisioner, which alone may order another image without a state of the lifecycle.
+    ordered = Event("intent", "provisioner_node", {"options": {"state": "deployed"}})
+    with Ledger(f"sqlite:///{site.folder / 'ledger.sqlite'}") as ledger:
+        ledger.append("run", [(ledger.identify("node0", aliases=[("serial", "node0")]), ordered)])
+    found = site.play(START, WAIT, COLLECT)["node0"]
+    assert found[0]["joined"] and found[-1]["verdict"] == "pass", found
+    assert len(site.verdicts("node0")) == 2 and admitting(site, "node0") == []

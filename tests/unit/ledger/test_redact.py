@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
     passwords_in,
     redact,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import redact_known
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

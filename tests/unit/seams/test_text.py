@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact, shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless, harmless_all, one_line
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import redact_known
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -28,8 +28,9 @@ def sent(until: str) -> tuple[str, str, dict[str, Any]]:
 
 def known(ledger: Ledger, *events: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
     node = ledger.identify("n1", aliases=[("serial", "GF0001")])
-    for event in events:
-        ledger.append("run", [(node, Event(*event))])
+    for kind, name, data in events:
+        looked = {"after_event": ledger.newest()} if kind == "verdict" else {}  # as an action that looks at once
+        ledger.append("run", [(node, Event(kind, name, {**looked, **data}))])
     return evidence(ledger, node)
 
 
@@ -45,6 +46,30 @@ def test_t1_what_was_found_before_the_image_was_replaced_is_not_handed_over(ledg
     assert found["verdicts"] == []
     assert found["imaged"]["name"] == begins[1]
     assert verdicts(known(ledger, FAIL)) == ["fail"]
+
+
+@pytest.mark.parametrize("begins", [IMAGING, WIPING, ordered("deployed"), sent("released")])
+@pytest.mark.parametrize("told", [{"after_event": 1}, {"after_event": None}, {"after_event": "99"}, {}])
+def test_c3_a_pass_that_was_measured_before_an_imaging_and_told_after_it_is_none(
+    ledger: Ledger, begins: Any, told: dict[str, Any]
+) -> None:
+    """Whoever does not tell when it looked may have looked before."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    for event in (("note", "first", {}), begins, ("verdict", "dcgm_gate", {"verdict": "pass", **told})):
+        ledger.append("run", [(node, Event(*event))])
+    assert evidence(ledger, node)["verdicts"] == []
+    ledger.append("run", [(node, Event("verdict", "dcgm_gate", {"verdict": "fail", **told}))])
+    assert verdicts(evidence(ledger, node)) == ["fail"], "what does not pass stands"
+
+
+def test_c3_a_late_word_of_before_takes_no_pass_of_after_away(ledger: Ledger) -> None:
+    late = ("verdict", "dcgm_gate", {"verdict": "pass", "after_event": 1, "evidence_digest": "late"})
+    [stands] = known(ledger, ("note", "first", {}), IMAGING, PASS, late)["verdicts"]
+    assert "evidence_digest" not in stands["data"]
+    old = ("verdict", "dcgm_gate", {"verdict": "pass"})
+    node = ledger.identify("n2", aliases=[("serial", "GF0002")])
+    ledger.append("run", [(node, Event(*old))])
+    assert verdicts(evidence(ledger, node)) == ["pass"], "of a node that was never imaged"
 
 
 @pytest.mark.parametrize(

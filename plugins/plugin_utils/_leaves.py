@@ -1,0 +1,48 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What leaves an action's door: results, and the options in the ledger. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import known_there, shown
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
+
+
+def located(result: dict[str, Any], node: str) -> dict[str, Any]:
+    """A failure that a module tells of names the node: the module itself did not know for whom it ran."""
+    error = result.get("error")
+    if result.get("failed") and isinstance(error, Mapping) and error.get("what") and not error.get("node"):
+        told: dict[str, Any] = {key: str(error.get(key) or "") for key in ("what", "address", "wanted", "seen", "do")}
+        result.update(msg=str(FleetError(**told, node=node)), error={**error, "node": node})
+    return result
+
+
+def small(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The options worth a line in the ledger: those that were given, without the large ones."""
+    return {
+        key: value
+        for key, value in params.items()
+        if value not in (None, "", [], {}) and key != "ledger_url" and len(str(value)) <= 2000
+    }
+
+
+def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, Any]:
+    """Mask known secrets and logins of any kind wherever a peer echoed one, and spell out what a terminal acts on.
+
+    No key is masked: results are documented.
+    """
+
+    def clean(value: Any, known: frozenset[str]) -> Any:
+        if isinstance(value, dict):
+            return {harmless_all(key): clean(item, known_there(str(key), item, known)) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [clean(item, known) for item in value]
+        return shown(value, known) if isinstance(value, str) else value
+
+    cleaned: dict[str, Any] = clean(result, secrets)
+    return cleaned
