@@ -49,6 +49,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
@@ -155,7 +156,7 @@ class VerbAction(ActionBase):
             diff=bool(self._task.diff),
             node=self._host,
             lifeline=self._line,
-            say=lambda line: display.display(shown(f"{self.LABEL or self._host}: {line}", self._secrets)),
+            say=self._say,
             boot_probe=self._probe_boot if self._reaches_node() else None,
         )
         try:
@@ -165,6 +166,9 @@ class VerbAction(ActionBase):
                 failed = {"asked": ctx.asked, "error": str(exc.located(node=self._host)), "kind": exc.kind}
                 self._told_if_there([Event("outcome", self.NAME, failed)])
             raise
+
+    def _say(self, line: str) -> None:
+        display.display(shown(f"{self.LABEL or self._host}: {line}", self._secrets))
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         evidence = None
@@ -260,7 +264,7 @@ class VerbAction(ActionBase):
         """The ledger, opened at the first need and closed at the end of the task; check mode makes none."""
         if self._ledger is None:
             url = str(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url") or "")
-            self._ledger = Ledger(url, create=not self._task.check_mode)
+            self._ledger = of_this_run(url, create=not self._task.check_mode)
         return self._ledger
 
     def node_id(self, host: str = "", *, create: bool = True) -> str:
@@ -299,6 +303,7 @@ class VerbAction(ActionBase):
             parent=self._run_as.pid,
             batch=self.BATCH,
             managed_by=self._power_owner() if self.PAST_PROVISIONER else "",
+            say=self._say,
         )
 
     def _power_owner(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     MissingLibrary,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import files
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import make_private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
@@ -72,31 +74,6 @@ def default_url() -> str:
     return os.environ.get("GPUFLEET_LEDGER_URL") or f"sqlite:///{base}/gpufleet/ledger.sqlite"
 
 
-def _is_file(url: Any) -> bool:
-    return bool(url.database) and url.database != ":memory:" and not url.database.startswith("file:")
-
-
-def _is_there(url: Any) -> bool:
-    """Could a ledger be there? Of a database server, only itself can tell."""
-    return not _is_file(url) or url.get_backend_name() != "sqlite" or _size(url.database) > 0
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
-def _place(path: str) -> tuple[int, int] | None:
-    """What tells one file from another in its place; None where there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 #: What the next connection of the shared engine is made with; one a thread.
 _opening = threading.local()
 
@@ -135,8 +112,11 @@ def load_postgresql() -> None:
 class Connection:
     """An open ledger, without a word of what is in it."""
 
-    def __init__(self, url: str = "", *, create: bool = True) -> None:
-        """:param create: False where nothing may be written: a ledger that is not there is an empty one in memory."""
+    def __init__(self, url: str = "", *, create: bool = True, place: str = "") -> None:
+        """:param create: False where nothing may be written: a ledger that is not there is an empty one in memory.
+        :param place: the :attr:`place` of the ledger that is meant: none is made where it is not there.
+        :raises Unreachable: where it is not that ledger.
+        """
         if not HAS_SQLALCHEMY:
             raise MissingLibrary("SQLAlchemy", why="the ledger is kept through it")
         self.url = url or default_url()
@@ -157,16 +137,43 @@ class Connection:
         self._writing = False
         #: Device and inode of SQLite's file, as it was opened.
         self._place: tuple[int, int] | None = None
+        #: What SQLite's file calls itself; another file may come by the same inode.
+        self._number = 0
+        if place and self.dialect == "sqlite" and files.is_file(parsed):
+            files.still_at(files.file_of(place), files.place(str(parsed.database)), self.shown_url)
         with self._errors():
             if create:
                 self._open(parsed, create=True)
             else:
                 self._open_to_read(parsed)
             self._migrate()
+            if self._place is not None:
+                self._numbered(create)
+        if place and self.place != place:
+            self.close()
+            raise files.moved(place, self.place, self.shown_url)
+
+    @property
+    def place(self) -> str:
+        """What tells this ledger's file from another one in its place; empty for one that is no file."""
+        return files.shown(self._place, self._number) if self._place is not None else ""
+
+    def _numbered(self, create: bool) -> None:
+        """Give a new file its number; the transaction keeps two from doing it."""
+
+        def read() -> int:
+            return int(self._conn.exec_driver_sql("PRAGMA user_version").scalar() or 0)
+
+        self._number = read()
+        self._forget()
+        if create and not self._number:
+            with self.transaction() as conn:
+                self._number = read() or secrets.randbelow(2**31 - 1) + 1
+                conn.exec_driver_sql(f"PRAGMA user_version = {self._number}")
 
     def _open_to_read(self, url: Any) -> None:
         """Makes nothing and alters nothing: where there is no ledger yet, an empty one in memory takes its place."""
-        if _is_there(url):
+        if files.is_there(url):
             self._open(url, create=False)
             version, newest = self._version(), len(migrations(self.dialect))
             if version >= newest:
@@ -194,28 +201,18 @@ class Connection:
             seen=lambda connection: "locked by another process",
             do=f"look for a process that holds {self.shown_url}",
         )
-        self._path = str(url.database) if self.dialect == "sqlite" and _is_file(url) else ""
-        self._place = _place(self._path) if self._path else None
+        self._path = str(url.database) if self.dialect == "sqlite" and files.is_file(url) else ""
+        self._place = files.place(self._path) if self._path else None
 
     def _still_there(self) -> None:
         """:raises Unreachable: where SQLite's file was removed or replaced: what is written would be in no ledger."""
-        if self._place is not None and _place(self._path) != self._place:
-            raise Unreachable(
-                "the ledger's file was removed or replaced since it was opened",
-                address=self.shown_url,
-                wanted="the file that this task opened",
-                seen="another file" if _place(self._path) else "no file",
-                do="put the file back in its place; what this run did since is in no ledger",
-            )
+        if self._place is not None:
+            files.still_at(self._place, files.place(self._path), self.shown_url)
 
     def another(self: Self) -> Self:
         """A second connection to this very ledger, for a thread; where it is gone, none is made."""
         self._still_there()
-        opened = type(self)(self.url)
-        if opened._place != self._place:
-            opened.close()
-            self._still_there()
-        return opened
+        return type(self)(self.url, place=self.place)
 
     def _connected(self) -> Any:
         """A connection; None while another process sets a new file up, which SQLite's own time limit does not cover."""
@@ -236,7 +233,7 @@ class Connection:
                 return sa.create_engine(url, poolclass=NullPool, connect_args=settings, use_native_hstore=False)
             except ImportError as exc:
                 raise MissingLibrary("psycopg", why="the ledger lies in PostgreSQL", cause=str(exc)) from exc
-        if create and _is_file(url):
+        if create and files.is_file(url):
             try:
                 Path(url.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             except OSError as exc:

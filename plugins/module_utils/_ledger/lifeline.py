@@ -36,6 +36,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import ke
 _FRESH_SECONDS = 5.0
 #: A wait renews its leases when this much of their life is gone.
 _RENEW_SECONDS = 15.0
+#: Whoever waits is told when the leases were not renewed for so long; they end a third of that later.
+_OVERDUE_SECONDS = 40.0
 #: So many leases are taken in one transaction.
 _AT_ONCE = 500
 #: So long a ledger that is away is asked for, when a wait is over and its leases must be confirmed.
@@ -49,6 +51,7 @@ class LedgerLifeline(Lifeline):
     :param identify: gives the node id of a name.
     :param parent: the pid that must be this process's parent to the end; the present one without it.
     :param managed_by: as of :class:`Permits`.
+    :param say: shows a line to a person.
     :param batch: the nodes of a batch do not share their fate: one whose lease is lost is given up alone.
     """
 
@@ -66,6 +69,7 @@ class LedgerLifeline(Lifeline):
         managed_by: str = "",
         parent: int = 0,
         batch: bool = False,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._open = open_ledger
         self._holder = holder
@@ -76,6 +80,8 @@ class LedgerLifeline(Lifeline):
         self._secrets = secrets
         self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by)
         self._batch = batch
+        self._say = say
+        self._warned = False
         self._leases: dict[str, leases.Lease] = {}
         self._lost: dict[str, FleetError] = {}
         #: Two threads renew the leases of a batch.
@@ -132,9 +138,22 @@ class LedgerLifeline(Lifeline):
         if self._over is not None:
             raise self._over
         if self._beside:
+            self._warn_if_overdue()
             return
         if self._leases and time.monotonic() - self._checked > _RENEW_SECONDS:
             self._renew(self._open())
+
+    def _warn_if_overdue(self) -> None:
+        """The thread may hang in a ledger that fell silent. The wait goes on all the same, for it writes nothing, and a
+        write asks the ledger itself. But nobody is to take it for a run that keeps its nodes."""
+        age = time.monotonic() - self._checked
+        overdue = bool(self._leases) and age > _OVERDUE_SECONDS
+        if overdue and not self._warned:
+            self._say(
+                f"the leases of this task were last renewed {age:.0f} s ago: the ledger does not answer, and another"
+                " run may soon take the nodes; nothing is written to them before it answers"
+            )
+        self._warned = overdue
 
     def lost(self) -> Mapping[str, str]:
         with self._lock:

@@ -35,6 +35,34 @@ def test_t1_a_lease_outlives_two_renewals_that_did_not_come() -> None:
     assert lifeline._FRESH_SECONDS < lifeline._RENEW_SECONDS
 
 
+def test_c6_whoever_waits_is_told_once_that_nobody_renews_its_leases(
+    ledger: Ledger, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread beside hangs in a ledger that fell silent; the wait itself goes on, since it writes nothing."""
+    said: list[str] = []
+    now = lifeline.time.monotonic()
+    monkeypatch.setattr(lifeline.time, "monotonic", lambda: now)
+    mine = LedgerLifeline(
+        lambda: ledger, this_run(os.getpid()), verb="node_wait", intent={}, identify=ids.__getitem__,
+        default_node=HOSTS[0], batch=True, say=said.append,
+    )  # fmt: skip
+    began = now
+    monkeypatch.setattr(mine, "_beside", True)
+    mine.beat()
+    mine.hold_each(HOSTS)
+    for age, lines in ((39, 0), (41, 1), (50, 1)):
+        now = began + age
+        mine.beat()
+        assert len(said) == lines, age
+    assert "renewed 41 s ago" in said[0] and "ledger does not answer" in said[0]
+    assert mine.confirm() == {}
+    mine.beat()
+    now += 41
+    mine.beat()
+    assert len(said) == 2, "it fell silent again"
+    assert lifeline._OVERDUE_SECONDS < lease.LEASE_SECONDS
+
+
 @pytest.mark.parametrize("ascending", [True, False])
 def test_t1_leases_are_taken_in_one_order_whatever_the_order_of_the_hosts(
     ledger: Ledger, ids: dict[str, str], ascending: bool

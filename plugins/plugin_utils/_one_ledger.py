@@ -1,0 +1,52 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One ledger for all tasks of a run. PRIVATE to the collection.
+
+Each task opens it anew, in a worker of its own. A file that was replaced between two of them knows nothing of the
+leases, intents and holds of the first, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from ansible import constants as C
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_url
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+
+def of_this_run(url: str, *, create: bool) -> Ledger:
+    """The ledger, which is the one that the first task of this run opened at this URL.
+
+    :raises Unreachable: where another file lies there now, or none; none is made.
+    """
+    digest = hashlib.sha256((url or default_url()).encode()).hexdigest()[:24]
+    # Ansible makes this folder for each run, for its user alone, and removes it at the end.
+    note = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-ledger-{digest}"
+    ledger = Ledger(url, create=create, place=_read(note))
+    if ledger.place:
+        _remember(note, ledger.place)
+    return ledger
+
+
+def _read(note: Path) -> str:
+    try:
+        return note.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _remember(note: Path, place: str) -> None:
+    """Whole or not at all, and by the first alone."""
+    if note.exists():
+        return
+    with tempfile.NamedTemporaryFile("w", dir=note.parent, encoding="utf-8") as whole:
+        whole.write(place)
+        whole.flush()
+        with contextlib.suppress(FileExistsError):
+            os.link(whole.name, note)
