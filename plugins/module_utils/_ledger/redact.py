@@ -41,7 +41,7 @@ _URL_LOGIN = re.compile(
 _URL_TOKEN = re.compile(r"(?P<scheme>https?://)(?P<token>[^/@\s:?#]+):?@", re.I)
 #: What peers echo of a request's headers. Outside of a header, "basic" and "bearer" are words of a sentence as well.
 _HTTP_LOGIN = re.compile(
-    r"(?P<scheme>(?i:\bauthorization[\"'\s:=]+(?:basic|bearer))\s+(?=\S{4})"
+    r"(?P<scheme>(?i:\bauthorization[\"'\s:=]+(?:basic|bearer|token|apikey|negotiate))\s+(?=\S{4})"
     r"|\b(?:Basic|Bearer)\s+(?=[A-Za-z0-9+/=._~-]{8})"
     r"|\b(?i:basic|bearer)\s+(?=[A-Za-z0-9+/=._~-]{8})(?=[a-z+/._~-]*[A-Z0-9=]))[A-Za-z0-9+/=._~-]+"
 )
@@ -55,6 +55,19 @@ _QUERY = re.compile(
     r"|(?:[\w.~-]*[._~-])?(?:sig|pass|pwd|pw|auth|jwt|hmac|sas)"
     r"|(?P<weak>(?:[\w.~-]*[._~-])?(?:api)?key))"
     r"(?:=|%3d))(?P<value>[^&\s\"'<>#\\]+)",
+    re.I,
+)
+#: What peers echo of other headers, and of forms that were sent to them. Cookies are told to the end of their line.
+_HEADER = re.compile(
+    r"(?P<name>(?<![\w-])(?:x-(?:[\w-]{0,40}-)?(?:token|key|secret|signature|password)|api-key)"
+    r"[\"']?[ \t]*[:=][ \t]*[\"']?)"
+    r"[^\s\"',;&]+",
+    re.I,
+)
+_COOKIE = re.compile(r"(?P<name>(?<![\w-])(?:set-)?cookie[\"']?[ \t]*[:=][ \t]*[\"']?)[^\r\n\"']+", re.I)
+_FORM = re.compile(
+    r"(?P<name>(?<![\w.~-])(?!hold_token=|token_prefix=)[\w.~-]{0,40}(?:token|secret|passw(?:or)?d|passphrase)=)"
+    r"[^&\s\"'<>#\\]+",
     re.I,
 )
 #: Shorter words stand in identifiers and sentences by chance.
@@ -96,7 +109,7 @@ def discreet(text: str, secrets: frozenset[str]) -> str:
     """The text without logins and signatures in URLs and headers, whose they may be, and without the known secrets."""
     for form in (_URL_LOGIN, _URL_TOKEN):
         text = form.sub(lambda match: match.group("scheme") + MASK + "@", text)
-    for form in (_OAUTH, _QUERY):
+    for form in (_OAUTH, _QUERY, _HEADER, _COOKIE, _FORM):
         text = form.sub(lambda match: match.group("name") + MASK, text)
     return mask(_HTTP_LOGIN.sub(lambda match: match.group("scheme") + MASK, text), secrets)
 

@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _excerpt as excerpt
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import unexpected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import said
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +90,44 @@ def test_an_unexpected_error_has_no_end_of_a_secret() -> None:
 def test_what_is_too_short_to_be_told_from_a_word_is_left_to_the_end_of_the_task() -> None:
     excerpt.keep_secret("", "abc")
     assert excerpt.cut("abcdefgh", 5) == "abcde"
+
+
+#: How peers repeat what they were sent; the value stands for a login that nobody told us of.
+FORMS = (
+    "X-Auth-Token: {}", "x-auth-token:{}", "{{'X-Subject-Token': '{}'}}", '"X-Api-Key": "{}"', "X-Vault-Token={}",
+    "api-key: {}", "Set-Cookie: session={}; Path=/", "Cookie: a=1; sid={}", "Authorization: Bearer {}",
+    "authorization: basic {}", "Authorization: Token {}", "password={}", "password={}&user=a", "user=a&password={}&b=c",
+    "grant=x&client_secret={}", "access_token={}", "j_passwd={}", "POST /login?pwd={}", "oauth_token={}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    secret=st.text(st.sampled_from("QWXYZqwxz0123456789-_."), min_size=8, max_size=40),
+    before=st.sampled_from(["", "HTTP 401: ", "sent\n", "(", "error at line 3, "]),
+    after=st.sampled_from(["", " was refused", "\nDate: x", ")"]),
+    length=st.integers(min_value=4, max_value=200),
+)
+def test_a_login_that_nobody_told_is_known_by_the_form_in_which_peers_repeat_it(
+    form: str, secret: str, before: str, after: str, length: int
+) -> None:
+    """The whole value, whatever is cut off."""
+    told = before + form.format(secret) + after
+    for shown in (*(way(told, length) for way in WAYS), excerpt.whole(told), redact(told)):
+        assert not [secret[at : at + 6] for at in range(len(secret) - 5) if secret[at : at + 6] in shown]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the X-Auth-Token is missing",
+        "hold_token=gpufleet:r1:reimage",
+        "no password was given: set gpufleet_bmc_password",
+        "PasswordStatus=Enabled",
+        "a token: see the manual",
+        "x-request-id: 0123456789",
+        "cookies are off",
+    ],
+)
+def test_a_sentence_about_logins_stays_as_it_is(text: str) -> None:
+    assert excerpt.whole(text) == redact(text) == text
