@@ -42,7 +42,7 @@ def verdicts(found: dict[str, Any]) -> list[str]:
     "begins", [IMAGING, WIPING, ordered("deployed"), ordered("released"), sent("deployed"), sent("released")]
 )
 def test_t1_what_was_found_before_the_image_was_replaced_is_not_handed_over(ledger: Ledger, begins: Any) -> None:
-    found = known(ledger, IMAGING, PASS, begins)
+    found = known(ledger, IMAGING, PASS, ("verdict", "kernel_log_gate", {"verdict": "fail"}), begins)
     assert found["verdicts"] == []
     assert found["imaged"]["name"] == begins[1]
     assert verdicts(known(ledger, FAIL)) == ["fail"]
