@@ -44,7 +44,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 url, serial, verdict, *names = sys.argv[1:]
 with Ledger(url) as ledger:
     node = ledger.identify("x", aliases=[("serial", serial)])
-    ledger.append("gates", [(node, Event("verdict", name, {**json.loads(verdict), "gate": name})) for name in names])
+    looked = {**json.loads(verdict), "after_event": ledger.newest()}
+    ledger.append("gates", [(node, Event("verdict", name, {**looked, "gate": name})) for name in names])
 """
 
 
