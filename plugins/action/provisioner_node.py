@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
 
@@ -29,4 +30,11 @@ class ActionModule(VerbAction):
         params["run_id"] = params.get("run_id") or self.run_id
         node_id = self.node_id(create=not self._task.check_mode)
         params["known_runs"] = writers(self.ledger(), {self._host: node_id})[self._host]
+        params["image_verified"] = self._verified(params, node_id)
         return params
+
+    def _verified(self, params: Mapping[str, Any], node_id: str) -> bool | None:
+        """Check mode records no verdicts, and a given reason is in the ledger with the intent: neither is judged."""
+        if self._task.check_mode or params.get("force_reason") or not params.get("image"):
+            return None
+        return approved(self.ledger(), self.run_id, {self._host: node_id}, {self._host: params["image"]})[self._host]

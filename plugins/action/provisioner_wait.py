@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
 
@@ -28,5 +29,10 @@ class ActionModule(BatchAction):
         params = super().prepare(params)
         params["run_id"] = params.get("run_id") or self.run_id
         runs = writers(self.ledger(), self.ids)
-        params["nodes"] = [{"known_runs": runs.get(node.get("host"), []), **node} for node in params["nodes"]]
+        # Check mode records no verdicts, and a given reason is in the ledger with the intent: neither is judged.
+        judged = [] if self._task.check_mode or params.get("force_reason") else params["nodes"]
+        images = {str(node.get("host")): node.get("image") for node in judged}
+        shown = approved(self.ledger(), self.run_id, self.ids, images)
+        known = [{"known_runs": runs.get(node.get("host"), []), **node} for node in params["nodes"]]
+        params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
         return params

@@ -68,6 +68,9 @@ options:
       - The image to deploy, with the keys C(name), C(version), C(url), C(sha256), C(kernel_url), C(named) which is its
         name at a provisioner that has images of its own, and C(format) which is V(ramdisk) or V(whole-disk). Taken from
         the host variable C(gpufleet_image).
+      - What leads a node towards O(state=deployed) is begun only where M(gpufleet.baremetal.image_verify) with mode
+        V(artifact) has passed in the same run, for this node, and for these very keys. A O(force_reason) stands in for
+        it.
       - On MAAS the image must have been uploaded as the custom image C(NAME-VERSION), and its SHA-256 is compared.
     type: dict
   properties:
@@ -106,6 +109,9 @@ options:
       - A hold with the token of any other run is another controller's, and is left alone.
     type: list
     elements: str
+  image_verified:
+    description: Has this run verified the image? Filled in by the action on the controller.
+    type: bool
   erase:
     description:
       - Ask for the disks to be erased when the node is released. Without it nothing is said about erasing, and the
@@ -147,6 +153,10 @@ EXAMPLES = r"""
     bmc_address: https://10.9.0.17
     bmc_username: fleet
     bmc_password: "{{ lookup('ansible.builtin.env', 'BMC_PASSWORD') }}"
+
+- name: Verify the image that the next task deploys
+  gpufleet.baremetal.image_verify:
+    mode: artifact
 
 - name: Begin the deployment, with everything else from the inventory's host variables
   gpufleet.baremetal.provisioner_node:

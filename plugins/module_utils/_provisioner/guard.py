@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands before every write to a provisioner: can it, whose is it, which machine is it, whose turn. PRIVATE.
+"""What stands before every write to a provisioner: can it, whose, which machine, which image, whose turn. PRIVATE.
 
 Both verbs go through here at every step, so that what one refuses the other does not do.
 """
@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     NotOurs,
+    TrustError,
     Unsupported,
     WrongMachine,
 )
@@ -135,6 +136,26 @@ def _other_cards(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> 
 
 def _same_serial(one: str, other: str) -> bool:
     return one.strip().casefold() == other.strip().casefold()
+
+
+# -- which image is it ---------------------------------------------------------------------------------------------
+
+
+def verified(wanted: Wanted, goal: str) -> None:
+    """Before anything is begun that ends with another image on the node.
+
+    :raises TrustError: where this run has not verified the image as it is declared.
+    """
+    if goal != "deployed" or wanted.verified is not False:
+        return
+    raise TrustError(
+        "no image_verify of this run has passed for this image",
+        node=wanted.host,
+        wanted="name, version, address, digest, kernel and format verified as they are declared now",
+        seen=f"the image {wanted.image.label}" if wanted.image else "no image",
+        do="run image_verify (mode artifact) for this node before it in the same run, with the same image"
+        " (role gpufleet.baremetal.image), or give force_reason, which is recorded; nothing was changed",
+    )
 
 
 # -- whose turn is it ----------------------------------------------------------------------------------------------

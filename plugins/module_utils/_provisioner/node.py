@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     not_ours,
     recording,
     right_machine,
+    verified,
     writing,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
@@ -158,6 +159,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         if step in (DONE, BOOT) and node.id:
             right_machine(driver, node, wanted)
         return node, step
+    verified(wanted, goal)
     with writing(driver, node, wanted) as now:
         step = step if now is node else _next(driver, now, goal, wanted)
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn

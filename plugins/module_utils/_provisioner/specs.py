@@ -24,6 +24,7 @@ NODE_SPEC = spec(
     why={"type": "str", "default": "maintenance"},
     run_id={"type": "str"},
     known_runs={"type": "list", "elements": "str"},
+    image_verified={"type": "bool"},
     erase={"type": "bool", "default": False},
     redeploy={"type": "bool", "default": False},
     deploy_id={"type": "str"},

@@ -98,6 +98,8 @@ class Wanted:
     #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
     run: str = "module"
     runs: frozenset[str] | None = None
+    #: Has this run verified the image? None where no ledger was there to tell.
+    verified: bool | None = None
 
     @property
     def key(self) -> str:
@@ -158,6 +160,7 @@ def _wanted(
         update_password=of_node.get("update_password") == "always",
         run=_text(of_all, "run_id") or "module",
         runs=known_runs(of_node),
+        verified=of_node.get("image_verified"),
     )
 
 

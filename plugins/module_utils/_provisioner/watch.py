@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     can,
     not_ours,
     right_machine,
+    verified,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, turn
@@ -230,6 +231,7 @@ class _Batch:
             self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
             right_machine(self._driver, node, wanted)  # before the write
+            verified(wanted, self._goal)
             self._due.setdefault(step, []).append((node, wanted))
 
     def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> str:

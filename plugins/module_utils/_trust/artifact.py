@@ -10,28 +10,24 @@ manifest; the artifact's own bytes have that digest. Whatever is not declared is
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    BadAnswer,
     ConfigError,
     Fenced,
     FleetError,
     TrustError,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, fetch, openpgp
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, fetch, manifest, openpgp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.runcache import RunCache
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 Cell = tuple[str, str]
-#: The manifest's keys that a node can be held against.
-MANIFEST_KEYS = ("name", "version", "kernel", "driver", "cuda", "fabric_manager")
 
 
 def image_of(params: Mapping[str, Any], node: str) -> dict[str, Any]:
@@ -56,14 +52,19 @@ def verify_artifact(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement,
     known = {"name": image["name"], "version": image["version"]}
     entity = fetch.basename(image["url"])
     whose = _signed_as(image)
-    judgement.require(("signature", whose), *_of_the_artifact(params, image), *_of_the_manifest(image))
+    judgement.require(("signature", whose), *_of_the_artifact(params, image), *_of_the_kernel(image))
+    judgement.require(*manifest.cells(image))
     signed = _guarded(judgement, "signature", whose, lambda: _signed_digests(params, image, cache, judgement, ctx))
     if signed is not None:
         known["signer"] = signed["signer"]
         judgement.evidence["signed"] = signed
         _guarded(judgement, "digest", entity, lambda: _artifact(params, image, signed, cache, judgement, ctx, known))
         if image.get("manifest_url") and signed["digests"]:
-            _guarded(judgement, "manifest", entity, lambda: _manifest(params, image, signed, cache, judgement, known))
+            _guarded(
+                judgement, "manifest", entity, lambda: manifest.judge(params, image, signed, cache, judgement, known)
+            )
+        if image.get("kernel_url"):
+            _guarded(judgement, "kernel", entity, lambda: _kernel(params, image, signed, cache, judgement, ctx))
     return judgement, known
 
 
@@ -77,7 +78,7 @@ def expectations(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement, di
     cache = RunCache(str(params.get("run_cache") or ""))
     expect: dict[str, Any] = {"name": image["name"], "version": image["version"]}
     whose = _signed_as(image)
-    judgement.require(("signature", whose), *_of_the_manifest(image))
+    judgement.require(("signature", whose), *manifest.cells(image))
     signed = _guarded(judgement, "signature", whose, lambda: _signed_digests(params, image, cache, judgement, ctx))
     if signed is None:
         return judgement, expect
@@ -87,7 +88,8 @@ def expectations(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement, di
         _undeclared(judgement, "manifest", image["name"], "manifest_url and a signed SHA256SUMS that lists it")
         return judgement, expect
     _guarded(judgement, "digest", image["name"], lambda: _declared(image, signed, judgement, expect))
-    _guarded(judgement, "manifest", image["name"], lambda: _manifest(params, image, signed, cache, judgement, expect))
+    name = image["name"]
+    _guarded(judgement, "manifest", name, lambda: manifest.judge(params, image, signed, cache, judgement, expect))
     return judgement, expect
 
 
@@ -101,10 +103,9 @@ def _of_the_artifact(params: Mapping[str, Any], image: Mapping[str, Any]) -> Ite
         yield "digest" if params["deep"] else "declared_digest", fetch.basename(image["url"])
 
 
-def _of_the_manifest(image: Mapping[str, Any]) -> Iterator[Cell]:
-    if image.get("manifest_url") and image.get("checksums_url"):
-        name = fetch.basename(image["manifest_url"])
-        yield from ((cell, name) for cell in ("manifest", "manifest_name", "manifest_version"))
+def _of_the_kernel(image: Mapping[str, Any]) -> Iterator[Cell]:
+    if image.get("kernel_url"):
+        yield "kernel", fetch.basename(image["kernel_url"])
 
 
 def _guarded(judgement: Judgement, step: str, entity: str, work: Callable[[], Any]) -> Any:
@@ -235,7 +236,7 @@ def _artifact(
         if not image.get("sha256"):
             _undeclared(judgement, "digest", name, "sha256, since the artifact itself is not read (deep is false)")
         return
-    read = _hashed(params, image, cache, ctx)
+    read = _hashed(params, image["url"], cache, ctx)
     known["size"] = read["size"]
     judgement.same(
         "digest",
@@ -247,6 +248,35 @@ def _artifact(
         text=f"the artifact {name} is not the one that was signed: its sha256 is {read['sha256']}, signed was {wanted}",
     )
     _size(image, read, judgement)
+
+
+def _kernel(
+    params: Mapping[str, Any],
+    image: Mapping[str, Any],
+    signed: Mapping[str, Any],
+    cache: RunCache,
+    judgement: Judgement,
+    ctx: Context,
+) -> None:
+    """The kernel that a provisioner boots beside the artifact decides as much as the artifact what runs.
+
+    It is always read: it is small, and no provisioner compares it with anything.
+    """
+    name = fetch.basename(image["kernel_url"])
+    if not signed["digests"]:
+        _undeclared(judgement, "kernel", name, "checksums_url, a signed list that has it")
+        return
+    wanted = checksums.listed(signed["digests"], name, "the kernel")
+    read = _hashed(params, image["kernel_url"], cache, ctx)
+    judgement.same(
+        "kernel",
+        entity=name,
+        measured=read["sha256"],
+        wanted=wanted,
+        source=f"SHA256SUMS signed by {signed['signer']}",
+        finding="tampered_kernel",
+        text=f"the kernel {name} is not the one that was signed: its sha256 is {read['sha256']}, signed was {wanted}",
+    )
 
 
 def _size(image: Mapping[str, Any], read: Mapping[str, Any], judgement: Judgement) -> None:
@@ -262,10 +292,10 @@ def _size(image: Mapping[str, Any], read: Mapping[str, Any], judgement: Judgemen
         )
 
 
-def _hashed(params: Mapping[str, Any], image: Mapping[str, Any], cache: RunCache, ctx: Context) -> dict[str, Any]:
-    """Digest and size of the artifact, read once in a run as long as its server calls it unchanged."""
+def _hashed(params: Mapping[str, Any], url: str, cache: RunCache, ctx: Context) -> dict[str, Any]:
+    """Digest and size of a file, read once in a run as long as its server calls it unchanged."""
     with fetch.opened(
-        image["url"], ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat
+        url, ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat
     ) as source:
 
         def read() -> dict[str, Any]:
@@ -275,7 +305,7 @@ def _hashed(params: Mapping[str, Any], image: Mapping[str, Any], cache: RunCache
                 size += len(piece)
             return {"sha256": total.hexdigest(), "size": size}
 
-        found: dict[str, Any] = cache.get(["artifact", image["url"], source.version], read)
+        found: dict[str, Any] = cache.get(["artifact", url, source.version], read)
         return found
 
 
@@ -335,64 +365,3 @@ def _self_signed(
             text=f"gpufleet_image declares another sha256 for {name} than the signed artifact has",
         )
     _size(image, read, judgement)
-
-
-def _manifest(
-    params: Mapping[str, Any],
-    image: Mapping[str, Any],
-    signed: Mapping[str, Any],
-    cache: RunCache,
-    judgement: Judgement,
-    known: dict[str, Any],
-) -> None:
-    """The manifest as published must be the signed one; its content is what a node is held against."""
-    name = fetch.basename(image["manifest_url"])
-    wanted = checksums.listed(signed["digests"], name, "the manifest")
-
-    def find() -> dict[str, Any]:
-        content = fetch.read_small(image["manifest_url"], ca_path=params.get("ca_path"), timeout=params["timeout"])
-        return {"sha256": hashlib.sha256(content).hexdigest(), "text": content.decode("utf-8", "replace")}
-
-    read = cache.get(["manifest", image["manifest_url"], wanted], find)
-    verdict = judgement.same(
-        "manifest",
-        entity=name,
-        measured=read["sha256"],
-        wanted=wanted,
-        source=f"SHA256SUMS signed by {signed['signer']}",
-        finding="tampered_manifest",
-        text=f"the manifest {name} is not the one that was signed",
-    )
-    if verdict == PASS:
-        known["manifest_sha256"] = wanted
-        known["manifest"] = manifest = read_manifest(read["text"])
-        for key in ("name", "version"):
-            judgement.same(
-                f"manifest_{key}",
-                entity=name,
-                measured=manifest[key],
-                wanted=image[key],
-                source="gpufleet_image",
-                finding="other_image_declared",
-                text=f"the signed manifest is one of {manifest['name']} {manifest['version']},"
-                f" gpufleet_image declares {image['name']} {image['version']}",
-            )
-
-
-def read_manifest(text: str) -> dict[str, str]:
-    """The manifest's content.
-
-    :raises BadAnswer: where it is not schema 1, or lacks a key.
-    """
-    try:
-        content = json.loads(text)
-    except ValueError:
-        content = None
-    good = isinstance(content, dict) and content.get("schema") == 1
-    if not good or not all(isinstance(content.get(key), str) for key in MANIFEST_KEYS):
-        raise BadAnswer(
-            "the node manifest cannot be read",
-            wanted=f"JSON with schema 1 and the strings {', '.join(MANIFEST_KEYS)}",
-            do="have the image built with a manifest as docs/reference/node-manifest.md describes it",
-        )
-    return {key: content[key] for key in (*MANIFEST_KEYS, "built") if isinstance(content.get(key), str)}

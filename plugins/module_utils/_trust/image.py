@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import declaration
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import forged, take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
@@ -31,7 +32,8 @@ def image_verify(params: Mapping[str, Any], ctx: Context) -> Result:
     """Verify the artifact, or this node; nothing is changed by either."""
     if params["mode"] == "artifact":
         judgement, known = verify_artifact(params, ctx)
-        return result_of(judgement, fail_on=params["fail_on"], more={"mode": "artifact", "image": facts(known)})
+        image = {**facts(known), "declared": declaration(params["image"])}
+        return result_of(judgement, fail_on=params["fail_on"], more={"mode": "artifact", "image": image})
     begun = time.time()
     judgement, identity = judge_node(params)
     result = result_of(

@@ -21,9 +21,10 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, read_manifest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import node_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.manifest import read_manifest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 _MANIFEST_LIMIT = 1024 * 1024

@@ -23,10 +23,12 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 COLLECTIONS = CHECKOUT / "build" / "collections"
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 CALLBACKS = CHECKOUT / "tests" / "contract" / "scheduler" / "callback"
+ACTIONS = CHECKOUT / "tests" / "contract" / "action"
 
 READY = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}}
 DEPLOYED = {"gpufleet.baremetal.provisioner_node": {"state": "deployed"}}
 HELD = {"gpufleet.baremetal.provisioner_node": {"state": "maintenance", "why": "reseat"}}
+VERIFIED: dict[str, Any] = {"image_was_verified": {}}
 LIFTED = {"gpufleet.baremetal.provisioner_node": {"state": "serviceable"}}
 
 
@@ -63,6 +65,7 @@ class Controller:
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
             "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json",
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+            "ANSIBLE_ACTION_PLUGINS": str(ACTIONS),
             "ANSIBLE_LOCALHOST_WARNING": "False",
             "ANSIBLE_HOME": str(self.folder / "home"),
         }
@@ -76,7 +79,9 @@ class Controller:
 
     def _task(self, number: int, task: Mapping[str, Any], forced: bool) -> dict[str, Any]:
         made: dict[str, Any] = {"name": f"task {number}", **task}
-        action = next(key for key in made if key.startswith("gpufleet."))
+        action = next((key for key in made if key.startswith("gpufleet.")), "")
+        if not action:
+            return made
         reason = {"force_reason": "a test without a scheduler"} if forced else {}
         made[action] = {**made[action], "driver": self._driver, **reason}
         return made
@@ -124,9 +129,26 @@ def test_day_0_by_playbook_and_again(site: Any, controller: Controller) -> None:
 def test_without_proof_that_the_node_is_drained_nothing_is_deployed(site: Any, controller: Controller) -> None:
     controller.play(READY, wait("ready"))
     site.faults.forget()
-    results = controller.play(DEPLOYED, ok=False, forced=False)
-    assert {one["result"]["error"]["kind"] for one in results} == {"evidence_missing"}
+    results = controller.play(VERIFIED, DEPLOYED, ok=False, forced=False)
+    kinds = {one["result"]["error"]["kind"] for one in results if "error" in one["result"]}
+    assert kinds == {"evidence_missing"}
     assert site.deployments() == 0
+
+
+def test_v9_without_an_image_verify_of_this_run_nothing_is_deployed(site: Any, controller: Controller) -> None:
+    controller.play(READY, wait("ready"))
+    site.faults.forget()
+    other = {"image_was_verified": {"image": {**site.image(), "kernel_url": "http://127.0.0.1:9/other"}}}
+    refused: dict[str, Any] = {"image_was_verified": {"verdict": "inconclusive"}}
+    for looks in ([], [VERIFIED, other], [VERIFIED, refused]):
+        results = controller.play(*looks, DEPLOYED, ok=False, forced=False)
+        failed = [one["result"] for one in results if "error" in one["result"]]
+        assert len(failed) == len(controller.nodes) and {one["error"]["kind"] for one in failed} == {"trust"}, failed
+        assert all("image_verify" in one["msg"] for one in failed)
+    controller.play(VERIFIED)
+    results = controller.play(DEPLOYED, wait("deployed"), ok=False, forced=False)
+    assert {one["result"]["error"]["kind"] for one in results if "error" in one["result"]} == {"trust"}, "another run's"
+    assert site.deployments() == 0 and site.faults.writes == []
 
 
 def test_proof_that_was_fresh_at_the_start_serves_the_whole_wait(site: Any, controller: Controller) -> None:
@@ -139,13 +161,18 @@ def test_proof_that_was_fresh_at_the_start_serves_the_whole_wait(site: Any, cont
         "gpufleet.baremetal.scheduler_wait": {"scheduler": "none", "until": "drained", "timeout": 5, "interval": 0.2},
         "run_once": True,
     }
-    book = [proof, DEPLOYED, wait("deployed")]
+    book = [proof, VERIFIED, DEPLOYED, wait("deployed")]
     results = controller.play(*[task for task in book if task is not proof], ok=False, forced=False)
     assert results[-1]["result"]["error"]["kind"] == "evidence_missing"
     tasks = [{"name": "proof", **proof}, *(controller._task(1 + at, task, False) for at, task in enumerate(book[1:]))]
     play = [{"name": "test", "hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": tasks}]
     (controller.folder / "proven.yml").write_text(yaml.safe_dump(play), encoding="utf-8")
-    env = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_HOME": str(controller.folder / "home")}
+    env = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+        "ANSIBLE_ACTION_PLUGINS": str(ACTIONS),
+        "ANSIBLE_HOME": str(controller.folder / "home"),
+    }
     argv = [str(PLAYBOOK), "-i", str(controller.folder / "hosts.yml"), str(controller.folder / "proven.yml")]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

@@ -95,10 +95,11 @@ class Image:
         self.keyring.write_bytes(keys.ring("images"))
         (folder / "hpc-1.4.tar.gz").write_bytes(b"artifact" * 40000)
         (folder / "hpc-1.4.manifest.json").write_text(json.dumps(MANIFEST))
+        (folder / "vmlinuz").write_bytes(b"kernel" * 4000)
         self.publish()
 
     def publish(self, sums: bytes | None = None, signer: str = "images") -> None:
-        names = ("hpc-1.4.manifest.json", "hpc-1.4.tar.gz")
+        names = ("hpc-1.4.manifest.json", "hpc-1.4.tar.gz", "vmlinuz")
         digests = {name: hashlib.sha256((self.folder / name).read_bytes()).hexdigest() for name in names}
         content = "".join(f"{digest}  {name}\n" for name, digest in digests.items()).encode() if sums is None else sums
         (self.folder / "SHA256SUMS").write_bytes(content)

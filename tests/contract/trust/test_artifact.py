@@ -171,6 +171,34 @@ def test_without_reading_the_artifact(image: Any, web: Any) -> None:
     assert undeclared["verdict"] == "inconclusive" and "gpufleet_image must declare sha256" in undeclared["msg"]
 
 
+@pytest.mark.parametrize("deep", [True, False])
+def test_v9_the_kernel_is_signed_like_the_artifact(image: Any, deep: bool) -> None:
+    declared = image.declared(kernel_url=f"file://{image.folder}/vmlinuz")
+    assert verify(declared, deep=deep)["verdict"] == "pass"
+    (image.folder / "vmlinuz").write_bytes(b"evil")
+    bad = verify(declared, deep=deep)
+    assert bad["verdict"] == "fail" and findings(bad) == {"tampered_kernel"}, bad["msg"]
+    (image.folder / "other").write_bytes(b"kernel" * 4000)
+    unlisted = verify(image.declared(kernel_url=f"file://{image.folder}/other"), deep=deep)
+    assert unlisted["verdict"] != "pass" and "other" in unlisted["msg"]
+
+
+def test_v9_a_kernel_beside_an_artifact_that_is_signed_itself_is_signed_by_nobody(image: Any, keys: Any) -> None:
+    path = image.folder / "hpc-1.4.tar.gz.asc"
+    path.write_bytes(keys.sign("images", image.artifact.read_bytes()))
+    kernel = f"file://{image.folder}/vmlinuz"
+    result = verify(image.declared(checksums_url=None, signature_url=str(path), kernel_url=kernel))
+    assert result["verdict"] == "inconclusive" and findings(result) == {"kernel_not_declared"}
+
+
+def test_v9_a_verdict_names_the_declaration_that_it_is_of(image: Any) -> None:
+    told = [
+        verify(image.declared(**other))["image"]["declared"]
+        for other in ({}, {}, {"kernel_url": f"file://{image.folder}/vmlinuz"}, {"named": "x"}, {"size": None})
+    ]
+    assert told[0] == told[1] == told[4] and len(set(told)) == 3
+
+
 def test_what_cannot_be_fetched_is_inconclusive(image: Any, web: Any) -> None:
     gone = verify(image.declared(base=web.url, url=f"{web.url}/nowhere/hpc-1.4.tar.gz"))
     assert gone["verdict"] == "inconclusive" and "HTTP 404" in gone["msg"]

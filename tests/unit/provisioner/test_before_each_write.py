@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, TrustError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard, registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import node as one
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import watch as verb
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -117,6 +118,28 @@ def test_t1_a_node_that_the_batch_was_refused_is_not_touched_and_the_other_one_i
     verdicts = verb.watch({**params, "nodes": nodes}, Context()).data["verdicts"]
     assert (verdicts["n1"]["ok"], verdicts["n1"]["reason"]) == (False, "another run works on it")
     assert Records.sent == ["n2"] and "still new" in verdicts["n2"]["reason"]
+
+
+GOLD = {"name": "gold", "version": "1", "url": "http://127.0.0.1:9/gold"}
+
+
+def test_v9_a_batch_sends_no_node_on_whose_image_this_run_has_not_verified() -> None:
+    Records.by_id["y"] = replace(at("new"), id="y", name="n2")
+    told = {"n1": False, "n2": True}
+    nodes = [{"host": host, "serial": "S1", "image": GOLD, "image_verified": said} for host, said in told.items()]
+    params = {"provisioner": "records", "until": "deployed", "timeout": 0.1, "interval": 0.01, "run_id": "r2"}
+    verdicts = verb.watch({**params, "nodes": nodes}, Context()).data["verdicts"]
+    assert Records.sent == ["n2"] and not verdicts["n1"]["ok"]
+    assert "no image_verify of this run" in verdicts["n1"]["reason"]
+
+
+def test_v9_one_node_whose_image_this_run_has_not_verified_is_not_begun_and_one_that_has_it_is_done() -> None:
+    asked = {"provisioner": "records", "state": "deployed", "name": "n1", "serial": "S1", "image": GOLD, "run_id": "r2"}
+    with pytest.raises(TrustError, match="no image_verify of this run has passed"):
+        one.node({**asked, "image_verified": False}, Context(node="n1"))
+    assert Records.sent == []
+    Records.by_id["x"] = replace(at("active"), id="x", name="n1")
+    assert not one.node({**asked, "image_verified": False}, Context(node="n1")).changed
 
 
 class Leaving(Lifeline):

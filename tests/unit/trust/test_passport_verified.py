@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import read_manifest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.manifest import read_manifest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
 from passports import (
     GPUS,
