@@ -46,7 +46,7 @@ options:
         description: Path on the controller of the public keys that are trusted, binary or ASCII-armoured.
         type: path
       kernel_url:
-        description: The kernel of a ramdisk image. Used by the provisioner alone.
+        description: The kernel of a ramdisk image; the signed list of checksums must name it.
         type: str
       format:
         description: The kind of image. Used by the provisioner alone.
