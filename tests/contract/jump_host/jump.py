@@ -179,6 +179,7 @@ class Site:
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+            "ANSIBLE_ACTION_PLUGINS": str(CHECKOUT / "tests" / "contract" / "action"),
             "ANSIBLE_HOME": str(self.folder / "home"), "ANSIBLE_KEEP_REMOTE_FILES": "true",
             "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8",
             "REQUESTS_CA_BUNDLE": str(self.folder / "nothing.pem"), "HTTPS_PROXY": "http://127.0.0.1:9",

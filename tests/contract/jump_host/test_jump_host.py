@@ -176,6 +176,7 @@ def test_provisioner_verbs_give_the_same_as_in_the_worker(
         {**task("provisioner_wait", until="deployed", timeout=30, interval=0.2), "run_once": True},
         task("provisioner_node", state="maintenance", why="reseat"),
         task("provisioner_node", state="serviceable"),
+        {"image_was_verified": {"image": maas.image("2")}},
         task("provisioner_node", state="deployed", image=maas.image("2")),
     ]
     found = {}
