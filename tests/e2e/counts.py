@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sqlite3
+from collections import Counter
 from typing import Any
 
-from lab import NODES, RACK, ironic
+from lab import NODES, RACK, ironic, node_state
 
 
 def counters(inventory: str = "inventory") -> dict[str, Any]:
@@ -93,3 +95,46 @@ def per_node(query: str) -> dict[str, int]:
     """How many of the query's rows name each node."""
     found = [row[0] for row in rows_if_any("passports", query)]
     return {node: found.count(node) for node in NODES}
+
+
+def payload(envelope: str) -> str:
+    """What a signed envelope says, as it was signed."""
+    return base64.b64decode(json.loads(envelope)["payload"]).decode()
+
+
+def events() -> int:
+    """How much the ledger tells; there is none yet on a new rack."""
+    rows = rows_if_any("events", "SELECT count(*) FROM events")
+    return int(rows[0][0]) if rows else 0
+
+
+def world(*nodes: str) -> dict[str, Any]:
+    """All that a write would move."""
+    return {
+        "bmc": {node: len(bmc_writes(node)) for node in nodes or NODES},
+        "slurm": {node: node_state(node) for node in nodes or NODES},
+        "slurm writes": {node: slurm_writes(node) for node in nodes or NODES},
+        "boots": {node: network_boots(node) for node in nodes or NODES},
+        "provisioner": len(provisioner_writes()) if not nodes else 0,
+        "events": 0 if nodes else events(),
+    }
+
+
+NOTHING: dict[str, Any] = {
+    "provisioner": [],
+    **{name: dict.fromkeys(NODES, []) for name in ("bmc", "slurm", "attempts", "states")},
+    **{name: dict.fromkeys(NODES, 0) for name in ("boots", "passports")},
+}
+
+
+def done_since(before: dict[str, Any]) -> dict[str, Any]:
+    """What has been counted since."""
+    now = counters()
+    told: dict[str, Any] = {"provisioner": Counter(now.pop("provisioner")) - Counter(before["provisioner"])}
+    for name, by_node in now.items():
+        told[name] = {node: since(value, before[name][node]) for node, value in by_node.items()}
+    return told
+
+
+def since(value: Any, before: Any) -> Any:
+    return value[len(before) :] if isinstance(value, list) else value - before

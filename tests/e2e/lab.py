@@ -24,6 +24,7 @@ RACK = Path(os.environ.get("GPUFLEET_RACK_DIR") or "/var/lib/gpufleet-rack")
 BIN = Path(sys.executable).parent
 NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
 LIMIT_SECONDS = 420
+DECLARED = "2026.11.1"  # the image that the inventory declares
 
 
 @dataclass
@@ -131,6 +132,8 @@ def started(
         "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callback_plugins"),
         "ANSIBLE_CALLBACKS_ENABLED": ",".join(callbacks),
         "ANSIBLE_NOCOLOR": "true",
+        # As most sites have it; on the other inventory modules go to the nodes as files, as Ansible does by itself.
+        "ANSIBLE_PIPELINING": str(inventory == "inventory").lower(),
         "GPUFLEET_HOST_TASKS_PATH": str(counts),
         "GPUFLEET_TEST_RESULTS": str(results),
         "GPUFLEET_TEST_KILL": kill,
@@ -228,6 +231,12 @@ def fault(node: str, name: str, *values: str) -> None:
     subprocess.run(argv, check=True, capture_output=True)
 
 
+def faults_of(node: str) -> set[str]:
+    """What is broken of the node."""
+    path = RACK / "faults" / f"{node}.json"
+    return set(json.loads(path.read_text(encoding="utf-8"))["faults"]) if path.exists() else set()
+
+
 def kill_bmc(node: str) -> None:
     """The BMC falls silent, as one whose cable was pulled."""
     known = json.loads((RACK / "nodes" / node / "bmc.json").read_text(encoding="utf-8"))
@@ -312,6 +321,16 @@ def make(*targets: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
 
 
+@dataclass
+class Racks:
+    """How many new racks these tests have had; one that others have left is none of them."""
+
+    seen: int = 0
+
+
+RACKS = Racks()
+
+
 def new_rack(*settings: str) -> None:
     """A rack as new: nothing enrolled, no disk imaged, an empty ledger, nothing counted.
 
@@ -332,6 +351,7 @@ def new_rack(*settings: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    RACKS.seen += 1
 
 
 def slowness() -> float:

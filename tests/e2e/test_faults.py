@@ -23,22 +23,16 @@ from typing import Any
 import counts
 import lab
 import pytest
+from first_day import in_service
 
-OLD, NEW = "2026.11.1", "2026.11.2"
+OLD, NEW = lab.DECLARED, "2026.11.2"
 NEW_IMAGE = ("-e", json.dumps({"gpufleet_image": lab.image(NEW)}))
 IMAGES = lab.RACK / "ironic" / "http" / "images"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def rack() -> None:
-    lab.new_rack()
-
-
-@pytest.fixture(scope="module")
-def day0() -> lab.Run:
-    run = lab.play("day0_bringup")
-    assert run.rc == 0, run.tail()
-    return run
+    in_service()
 
 
 def state(node: str) -> tuple[str, str]:
@@ -63,7 +57,7 @@ def not_admitted(node: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def broken(day0: lab.Run) -> lab.Run:
+def broken() -> lab.Run:
     """Day 2 to another image over four nodes, each broken in another way."""
     lab.fault("gpu001", "ignore_netboot")
     lab.fault("gpu002", "boots_old_image")
@@ -282,62 +276,62 @@ def hand_in(node: str, envelope: dict[str, Any]) -> None:
 
 
 PAIR = "gpu003,gpu004"
+SHORT = {"passport_lifetime": "{{ (inventory_hostname == 'gpu003') | ternary(3, 7776000) }}"}
 
 
 @pytest.fixture(scope="module")
 def revalidated(mended: None) -> lab.Run:
-    """gpu003 and gpu004 pass again, and get passports that soon expire."""
-    run = lab.play("revalidate", "--limit", PAIR, *NEW_IMAGE, "-e", '{"passport_lifetime": 3}')
+    """gpu003 and gpu004 pass again; gpu003's passport soon expires."""
+    run = lab.play("revalidate", "--limit", PAIR, *NEW_IMAGE, "-e", json.dumps(SHORT))
     assert run.rc == 0, run.tail()
     return run
 
 
-def readmit_refused(*words: str, more: tuple[str, ...] = ()) -> None:
-    run = lab.play("readmit", "--limit", "gpu003", *NEW_IMAGE, *more)
+def readmit_refused(node: str, *words: str, more: tuple[str, ...] = ()) -> None:
+    run = lab.play("readmit", "--limit", node, *NEW_IMAGE, *more)
     assert run.rc == 2, run.tail()
     for word in words:
-        assert re.search(word, run.failure("gpu003")), run.failure("gpu003")
-    assert "DRAIN" in lab.node_state("gpu003")["state"]
+        assert re.search(word, run.failure(node)), run.failure(node)
+    assert "DRAIN" in lab.node_state(node)["state"]
 
 
 def test_an_expired_passport_is_refused(revalidated: lab.Run) -> None:
     [(expires,)] = counts.ledger_rows("SELECT max(expires) FROM passports WHERE expires - issued < 60")
     lab.wait_for(lambda: time.time() > expires, 10, "the passport has expired")
-    readmit_refused("expired")
+    readmit_refused("gpu003", "expired")
 
 
-@pytest.fixture(scope="module")
-def fresh(revalidated: lab.Run) -> lab.Run:
-    run = lab.play("revalidate", "--limit", PAIR, *NEW_IMAGE)
-    assert run.rc == 0, run.tail()
-    return run
-
-
-def test_a_passport_of_another_node_is_refused(fresh: lab.Run) -> None:
-    own = stored("gpu003")
+def test_a_passport_of_another_node_is_refused(revalidated: lab.Run) -> None:
     hand_in("gpu003", stored("gpu004"))
-    readmit_refused("another (machine|node)|GFRACK0004")
-    hand_in("gpu003", own)
+    readmit_refused("gpu003", "another (machine|node)|GFRACK0004")
 
 
-def test_an_unknown_key_is_refused(fresh: lab.Run, tmp_path: Path) -> None:
+def test_an_unknown_key_is_refused(revalidated: lab.Run, tmp_path: Path) -> None:
     key, public = tmp_path / "key.pem", tmp_path / "public.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(key)], check=True)
     subprocess.run(["openssl", "pkey", "-in", str(key), "-pubout", "-out", str(public)], check=True)
-    readmit_refused("key", more=("-e", json.dumps({"gpufleet_passport_public_keys": [str(public)]})))
+    readmit_refused("gpu004", "key", more=("-e", json.dumps({"gpufleet_passport_public_keys": [str(public)]})))
 
 
-def test_a_changed_passport_is_refused(fresh: lab.Run) -> None:
-    own = stored("gpu003")
+def test_a_changed_passport_is_refused(revalidated: lab.Run) -> None:
+    own = stored("gpu004")
     payload = base64.b64decode(own["payload"]).replace(b"2026", b"2027")
-    hand_in("gpu003", {**own, "payload": base64.b64encode(payload).decode()})
-    readmit_refused("signature")
-    hand_in("gpu003", own)
+    hand_in("gpu004", {**own, "payload": base64.b64encode(payload).decode()})
+    readmit_refused("gpu004", "signature")
+    hand_in("gpu004", own)
 
 
-def test_its_own_passport_admits_it(fresh: lab.Run) -> None:
-    run = lab.play("readmit", "--limit", PAIR, *NEW_IMAGE)
+def test_its_own_passport_admits_it(revalidated: lab.Run) -> None:
+    run = lab.play("readmit", "--limit", "gpu004", *NEW_IMAGE)
     assert run.rc == 0, run.tail()
-    for node in PAIR.split(","):
-        assert lab.node_state(node) == {"state": "IDLE", "reason": ""}
-        assert state(node)[0] == "admitted"
+    assert lab.node_state("gpu004") == {"state": "IDLE", "reason": ""}
+    assert state("gpu004")[0] == "admitted"
+
+
+def test_an_image_that_drifted_is_found_and_replaced(revalidated: lab.Run) -> None:
+    """gpu004 serves with another image than the inventory declares; so do others, which are out of the limit."""
+    boots = {node: counts.network_boots(node) for node in lab.NODES}
+    run = lab.play("day2_recycle", "--limit", "gpu004")
+    assert run.rc == 0, run.tail()
+    assert lab.node_state("gpu004") == {"state": "IDLE", "reason": ""}
+    assert {node: counts.network_boots(node) for node in lab.NODES} == {**boots, "gpu004": boots["gpu004"] + 1}

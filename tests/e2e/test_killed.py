@@ -12,12 +12,12 @@ as an orphan: what it still does is awaited before anything is counted.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import counts
 import lab
 import pytest
+from first_day import FirstDay
 
 # Four runs at once. gpu004 has an IPMI BMC, the others have Redfish.
 DAY0 = (
@@ -78,19 +78,10 @@ def complete(playbook: str, *more: str) -> None:
         assert lab.node_state(node) == {"state": "IDLE", "reason": ""}
 
 
-def done_since(before: dict[str, Any]) -> dict[str, Any]:
-    """What has been counted since."""
-    now = counts.counters()
-    told: dict[str, Any] = {"provisioner": Counter(now.pop("provisioner")) - Counter(before["provisioner"])}
-    for name, by_node in now.items():
-        told[name] = {node: since(value, before[name][node]) for node, value in by_node.items()}
-    return told
-
-
 def apart(done: dict[str, Any], undisturbed: dict[str, Any], stages: tuple[str, ...]) -> dict[str, Any]:
     """Where it is neither what an undisturbed run does nor what has to be done again after the node's stage."""
     found = {} if done["provisioner"] == undisturbed["provisioner"] else {"provisioner": done["provisioner"]}
-    for name in NOTHING.keys() - {"provisioner"}:
+    for name in counts.NOTHING.keys() - {"provisioner"}:
         for node, stage in zip(lab.NODES, stages):
             wanted = ANEW.get(stage, {}).get(name, undisturbed[name][node])
             if done[name][node] != wanted:
@@ -98,23 +89,11 @@ def apart(done: dict[str, Any], undisturbed: dict[str, Any], stages: tuple[str, 
     return found
 
 
-def since(value: Any, before: Any) -> Any:
-    return value[len(before) :] if isinstance(value, list) else value - before
-
-
-NOTHING = {
-    "provisioner": [],
-    **{name: dict.fromkeys(lab.NODES, []) for name in ("bmc", "slurm", "attempts", "states")},
-    **{name: dict.fromkeys(lab.NODES, 0) for name in ("boots", "passports")},
-}
-
-
 @pytest.fixture(scope="module")
-def day0() -> dict[str, Any]:
+def day0(undisturbed: FirstDay) -> dict[str, Any]:
     """What a day 0 does that nobody disturbs."""
-    lab.new_rack()
-    complete("day0_bringup")
-    return done_since(NOTHING)
+    assert undisturbed.run.rc == 0, undisturbed.run.tail()
+    return undisturbed.done
 
 
 def test_t2_what_is_counted_is_there_to_be_counted(day0: dict[str, Any]) -> None:
@@ -134,7 +113,7 @@ def test_t2_day0_completes_after_each_death_and_repeats_no_more_than_it_must(
     lab.new_rack()
     kill_all("day0_bringup", stages)
     complete("day0_bringup")
-    assert not apart(done_since(NOTHING), day0, stages)
+    assert not apart(counts.done_since(counts.NOTHING), day0, stages)
 
 
 @pytest.fixture(scope="module")
@@ -142,19 +121,20 @@ def day2(day0: dict[str, Any]) -> dict[str, Any]:
     """What a day 2 over all nodes does that nobody disturbs."""
     before = counts.counters()
     complete("day2_recycle", *EVERY)
-    return done_since(before)
+    return counts.done_since(before)
 
 
 def test_t2_day2_completes_after_each_death_and_repeats_no_more_than_it_must(day2: dict[str, Any]) -> None:
     before = counts.counters()
     kill_all("day2_recycle", DAY2, *EVERY)
     complete("day2_recycle", *EVERY)
-    assert not apart(done_since(before), day2, DAY2)
+    assert not apart(counts.done_since(before), day2, DAY2)
 
 
 def test_no_lease_is_stuck(day0: dict[str, Any]) -> None:
-    """Whoever is named there is dead, so that any run takes the node at once."""
-    before = counts.ledger_rows("SELECT max(fencing) FROM leases")
-    run = lab.play("drain", "--limit", "gpu001,gpu004")
-    assert run.rc == 0, run.tail()
-    assert counts.ledger_rows("SELECT max(fencing) FROM leases") > before
+    """Whoever is named there is dead, so that any run takes the node at once, and gives it back."""
+    for playbook in ("drain", "readmit"):
+        before = counts.ledger_rows("SELECT max(fencing) FROM leases")
+        run = lab.play(playbook, "--limit", "gpu001,gpu004")
+        assert run.rc == 0, run.tail()
+        assert counts.ledger_rows("SELECT max(fencing) FROM leases") > before

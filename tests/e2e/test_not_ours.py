@@ -15,6 +15,8 @@ from typing import Any
 import counts
 import lab
 import pytest
+from counts import world
+from first_day import in_service
 
 ALL = ("-e", '{"day2_recycle_all": true}')
 CHECK = ("--check", "--diff")
@@ -24,26 +26,7 @@ OTHER_SITE = "gpufleet:other-site-1:quarantined: Xid 79"
 
 @pytest.fixture(scope="module", autouse=True)
 def rack() -> None:
-    lab.new_rack()
-
-
-def world(*nodes: str) -> dict[str, Any]:
-    """All that a write would move."""
-    return {
-        "bmc": {node: len(counts.bmc_writes(node)) for node in nodes or lab.NODES},
-        "slurm": {node: lab.node_state(node) for node in nodes or lab.NODES},
-        "slurm writes": {node: counts.slurm_writes(node) for node in nodes or lab.NODES},
-        "boots": {node: counts.network_boots(node) for node in nodes or lab.NODES},
-        "provisioner": len(counts.provisioner_writes()) if not nodes else 0,
-        "events": 0 if nodes else events(),
-    }
-
-
-def events() -> int:
-    """How much the ledger tells; there is none yet on a new rack."""
-    kept = (lab.RACK / "ledger.sqlite").exists()
-    rows = counts.ledger_rows("SELECT count(*) FROM sqlite_master WHERE name = 'events'") if kept else [(0,)]
-    return int(counts.ledger_rows("SELECT count(*) FROM events")[0][0]) if rows[0][0] else 0
+    in_service()
 
 
 def refused(result: dict[str, Any], kind: str, *words: str) -> None:
@@ -64,36 +47,11 @@ POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-# -- check mode, and another program's certificate bundle ----------------------------------------------------------
-
-
-def test_check_mode_of_day0_on_a_new_rack_sends_no_write() -> None:
-    before = world()
-    run = lab.play("day0_bringup", *CHECK)
-    after = world()
-    # Slurm itself finds by and by that nobody answers there.
-    assert not [one for one in after.pop("slurm").values() if "DRAIN" in one["state"] or "gpufleet" in one["reason"]]
-    del before["slurm"]
-    assert after == before
-    assert "unexpected" not in run.output, run.tail()
-
-
-@pytest.fixture(scope="module")
-def day0(tmp_path_factory: pytest.TempPathFactory) -> lab.Run:
-    """Day 0 with certificate bundles in the environment that hold no certificate."""
-    empty = tmp_path_factory.mktemp("ca") / "empty.pem"
-    empty.touch()
-    return lab.play("day0_bringup", env={"REQUESTS_CA_BUNDLE": str(empty), "CURL_CA_BUNDLE": "/nonexistent.pem"})
-
-
-def test_a_certificate_bundle_in_the_environment_changes_nothing(day0: lab.Run) -> None:
-    assert day0.rc == 0, day0.tail()
-    found = lab.verbs("gpu001", [("bmc_info", {})], env={"REQUESTS_CA_BUNDLE": "/nonexistent.pem"})
-    assert found[0]["identity"]["serial"] == "GFRACK0001"
+# -- check mode ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("playbook", ["day2_recycle", "drain", "reimage", "revalidate", "readmit"])
-def test_check_mode_of_every_playbook_sends_no_write(day0: lab.Run, playbook: str) -> None:
+def test_check_mode_of_every_playbook_sends_no_write(playbook: str) -> None:
     before = world()
     run = lab.play(playbook, *CHECK, "--limit", "gpu001,gpu004", *ALL)
     assert world() == before
@@ -102,7 +60,7 @@ def test_check_mode_of_every_playbook_sends_no_write(day0: lab.Run, playbook: st
     assert run.rc == 0 or playbook in ("reimage", "revalidate", "day2_recycle"), run.tail()
 
 
-def test_check_mode_of_every_verb_sends_no_write(day0: lab.Run) -> None:
+def test_check_mode_of_every_verb_sends_no_write() -> None:
     before = world()
     calls = [
         ("dcgm_gate", {"level": 3, "detached": True}),
@@ -142,13 +100,14 @@ def modules() -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def foreign(day0: lab.Run) -> dict[str, Any]:
+def foreign() -> dict[str, Any]:
     """gpu001: drained by alice. gpu002: in maintenance at Ironic. gpu003: quarantined by another controller."""
     hold = ("scontrol", "update", "state=drain")
+    boots = counts.network_boots("gpu004")
     lab.slurm(*hold, "nodename=gpu001", "reason=alice: memtest")
     lab.ironic("PUT", "/nodes/gpu002/maintenance", {"reason": IRONIC_REASON})
     lab.slurm(*hold, "nodename=gpu003", f"reason={OTHER_SITE}")
-    return world("gpu001", "gpu002", "gpu003")
+    return {**world("gpu001", "gpu002", "gpu003"), "boots of gpu004": boots}
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +117,9 @@ def recycled(foreign: dict[str, Any]) -> lab.Run:
 
 def test_day2_leaves_three_foreign_nodes_and_recycles_the_fourth(foreign: dict[str, Any], recycled: lab.Run) -> None:
     assert recycled.rc == 2, recycled.tail()
-    after = world("gpu001", "gpu002", "gpu003")
-    assert after == foreign
-    assert counts.network_boots("gpu004") == 2
+    boots = foreign["boots of gpu004"]
+    assert {**world("gpu001", "gpu002", "gpu003"), "boots of gpu004": boots} == foreign
+    assert counts.network_boots("gpu004") == boots + 1
     assert lab.node_state("gpu004") == {"state": "IDLE", "reason": ""}
 
 
