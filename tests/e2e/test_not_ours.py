@@ -41,6 +41,11 @@ def redeploy(deploy_id: str = "another") -> tuple[str, dict[str, Any]]:
     return "provisioner_node", {"state": "deployed", "image": lab.image("2026.11.1"), "deploy_id": deploy_id}
 
 
+def verified() -> tuple[str, dict[str, Any]]:
+    """Without it a deploy is refused for its image, before anything else is asked."""
+    return "image_verify", {"mode": "artifact", "image": lab.image("2026.11.1")}
+
+
 POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
     *(("redfish_power", {"state": state}) for state in ("off", "force_off", "graceful", "cycle", "reset")),
     ("pxe_boot", {"power": "restart"}),
@@ -151,6 +156,7 @@ def test_the_summary_tells_of_the_foreign_nodes(recycled: lab.Run) -> None:
 def test_each_verb_leaves_a_foreign_drain_alone(recycled: lab.Run, node: str, reason: str) -> None:
     before = world(node), len(counts.provisioner_writes())
     calls = [
+        verified(),
         ("scheduler_node", {"state": "held", "why": "mine now"}),
         ("scheduler_node", {"state": "resumed"}),
         ("scheduler_wait", {"until": "drained", "timeout": 5}),
@@ -159,7 +165,7 @@ def test_each_verb_leaves_a_foreign_drain_alone(recycled: lab.Run, node: str, re
         ("provisioner_node", {"state": "released"}),
         ("dcgm_gate", {"level": 3}),
     ]
-    held, resumed, waited, *rest = lab.verbs(node, calls)
+    _verified, held, resumed, waited, *rest = lab.verbs(node, calls)
     refused(held, "not_ours", reason)
     refused(resumed, "not_ours", reason)
     assert not waited["verdicts"][node]["ok"] and reason in waited["verdicts"][node]["reason"], waited
@@ -227,7 +233,7 @@ def none_hits_work(node: str, seen: str) -> None:
 def test_without_its_provisioners_maintenance_power_is_not_ours(busy: str) -> None:
     before = world("gpu001"), len(counts.provisioner_writes())
     calls = [*POWER_VERBS, redeploy(), ("provisioner_node", {"state": "released"}), ("dcgm_gate", {"level": 3})]
-    results = lab.verbs("gpu001", calls)
+    results = lab.verbs("gpu001", [verified(), *calls])[1:]
     for result in results[: len(POWER_VERBS)]:
         refused(result, "not_ours", "ironic")
     for result in results[len(POWER_VERBS) :]:
