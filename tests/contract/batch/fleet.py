@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from suite import playbook
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
@@ -144,9 +145,10 @@ class Fleet:
         """What each host was told, in the tasks' order; a task of run_once counts for the host that ran it."""
         for name, content in (files or {}).items():
             (self.folder / name).write_text(yaml.safe_dump(content))
-        with self.start(*tasks, forks=forks, environment=environment, **play) as run:
-            text, _nothing = run.communicate(timeout=120)
-        assert run.returncode == 0, text
+        env = {**self._written(tasks, environment, play), "ANSIBLE_LOCAL_TEMP": str(self.folder / "home")}
+        done = playbook.run(["-i", "hosts.yml", "--forks", str(forks), "play.yml"], cwd=self.folder, env=env)
+        text = done.stdout + done.stderr
+        assert done.returncode == 0, text
         found: dict[str, list[dict[str, Any]]] = {}
         for line in text.splitlines():
             if line.startswith("RESULT "):
@@ -154,24 +156,24 @@ class Fleet:
                 found.setdefault(told["host"], []).append(told["result"])
         return dict(sorted(found.items()))
 
-    @contextlib.contextmanager
-    def start(
-        self,
-        *tasks: Mapping[str, Any],
-        forks: int,
-        environment: Mapping[str, str] | None = None,
-        **play: Any,
-    ) -> Iterator[subprocess.Popen[str]]:
+    def _written(
+        self, tasks: Sequence[Mapping[str, Any]], environment: Mapping[str, str] | None, play: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """Writes the play; the environment in which it runs."""
         book = [{"hosts": "all", "gather_facts": False, "strategy": "linear", **play, "tasks": list(tasks)}]
         (self.folder / "play.yml").write_text(yaml.safe_dump(book))
-        env = {
+        return {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json",
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
-            "ANSIBLE_HOME": str(self.folder / "home"),
             **(environment or {}),
         }
+
+    @contextlib.contextmanager
+    def start(self, *tasks: Mapping[str, Any], forks: int, **play: Any) -> Iterator[subprocess.Popen[str]]:
+        """A run that can be killed: the program itself."""
+        env = {**self._written(tasks, None, play), "ANSIBLE_HOME": str(self.folder / "home")}
         argv = [str(PLAYBOOK), "-i", "hosts.yml", "--forks", str(forks), "play.yml"]
         run = subprocess.Popen(
             argv, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import yaml
 from fake_bmc.redfish_server import PASSWORD
+from suite import playbook
 
 from .conftest import RedfishRig
 
@@ -67,14 +68,12 @@ class Play:
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
-            "ANSIBLE_HOME": str(self.folder / "home"), "ANSIBLE_HOST_KEY_CHECKING": "false",
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "ANSIBLE_HOST_KEY_CHECKING": "false",
             "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8",
             "REQUESTS_CA_BUNDLE": str(self.folder / "nothing.pem"), "HTTPS_PROXY": "http://127.0.0.1:9",
         }  # fmt: skip
         (self.folder / "nothing.pem").touch()
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "hosts.yml", "book.yml", *flags]
-        options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120, "check": False}
-        done = subprocess.run(command, cwd=self.folder, env=environment, **options)  # pylint: disable=subprocess-run-check
+        done = playbook.run(["-i", "hosts.yml", "book.yml", *flags], cwd=self.folder, env=environment)
         self.output = done.stdout + done.stderr
         return done
 

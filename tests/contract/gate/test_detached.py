@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from suite import playbook
 
 pytestmark = pytest.mark.slow
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
@@ -54,7 +55,19 @@ class Site:
         }
         return home
 
-    def begin(self, *tasks: Mapping[str, Any], flags: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    def begin(self, *tasks: Mapping[str, Any]) -> subprocess.Popen[str]:
+        """A run that can be killed: the program itself."""
+        return subprocess.Popen(
+            [str(PLAYBOOK), "-i", "hosts.yml", "play.yml"],
+            cwd=self.folder,
+            env=self._written(tasks),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def _written(self, tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """The files of a run; returns its environment."""
         (self.folder / "profiles").mkdir(exist_ok=True)
         (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
         play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": list(tasks)}
@@ -74,19 +87,12 @@ class Site:
             "GPUFLEET_PROFILE_PATH": str(self.folder / "profiles"),
         }
         (self.folder / "results").unlink(missing_ok=True)
-        return subprocess.Popen(
-            [str(PLAYBOOK), "-i", "hosts.yml", "play.yml", *flags],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        return environment
 
     def play(self, *tasks: Mapping[str, Any], flags: tuple[str, ...] = ()) -> dict[str, list[dict[str, Any]]]:
         """The results of each host, in the order of the tasks."""
-        running = self.begin(*tasks, flags=flags)
-        self.output, _none = running.communicate(timeout=120)
+        done = playbook.run(["-i", "hosts.yml", "play.yml", *flags], cwd=self.folder, env=self._written(tasks))
+        self.output = done.stdout + done.stderr
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in self.hosts}
         assert (self.folder / "results").exists(), self.output
         for line in (self.folder / "results").read_text(encoding="utf-8").splitlines():

@@ -9,7 +9,6 @@ import importlib
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import Ga
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from contract.gate.case import Case
 from contract.gate.cases import GATES
+from suite import playbook
 
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 pytestmark = pytest.mark.skipif(not PLAYBOOK.exists(), reason="ansible-playbook is not installed beside this Python")
@@ -64,10 +64,8 @@ class Site:
             "ANSIBLE_REMOTE_TEMP": str(self.folder / "remote"),
             "ANSIBLE_DEPRECATION_WARNINGS": "False",
         }
-        command = [str(PLAYBOOK), "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), *arguments]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=seconds, cwd=self.folder, check=False
-        )
+        command = ["-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), *arguments]
+        done = playbook.run(command, env=environment, timeout=seconds, cwd=self.folder)
         lines = (self.folder / "results").read_text(encoding="utf-8").splitlines()
         (self.folder / "results").unlink()
         assert len(lines) == len(self.hosts), done.stdout + done.stderr

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from suite import playbook
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MODULES = "ansible_collections.gpufleet.baremetal.plugins.modules"
@@ -180,15 +181,12 @@ class Site:
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_ACTION_PLUGINS": str(CHECKOUT / "tests" / "contract" / "action"),
-            "ANSIBLE_HOME": str(self.folder / "home"), "ANSIBLE_KEEP_REMOTE_FILES": "true",
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "ANSIBLE_KEEP_REMOTE_FILES": "true",
             "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8",
             "REQUESTS_CA_BUNDLE": str(self.folder / "nothing.pem"), "HTTPS_PROXY": "http://127.0.0.1:9",
         }  # fmt: skip
         flags = ["-vvv", "--diff", *(["--check"] if check else [])]
-        command = [str(PLAYBOOK), "-i", "hosts.yml", "book.yml", *flags]
-        done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=180, check=False
-        )
+        done = playbook.run(["-i", "hosts.yml", "book.yml", *flags], cwd=self.folder, env=environment, timeout=180)
         self.output = done.stdout + done.stderr
         assert done.returncode == 0, self.output[-6000:]
         results: list[dict[str, Any]] = json.loads((self.folder / "results.json").read_text())

@@ -20,6 +20,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from suite import playbook
 
 pytestmark = pytest.mark.slow
 
@@ -86,10 +87,9 @@ class Fleet:
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json", "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
-            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"),
         }  # fmt: skip
-        argv = [str(PLAYBOOK), "-i", "hosts.yml", name, *flags]
-        done = subprocess.run(argv, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120, check=False)
+        done = playbook.run(["-i", "hosts.yml", name, *flags], cwd=self.folder, env=env)
         self.output = done.stdout + done.stderr
         assert (done.returncode == 0) == ok, self.output
         return done.stdout

@@ -10,8 +10,6 @@ import json
 import os
 import socketserver
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +20,7 @@ import pytest
 import yaml
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from fake_bmc.tls import Authority
+from suite import playbook
 
 pytestmark = pytest.mark.slow
 
@@ -131,14 +130,11 @@ class Room:
             "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"),
             "ANSIBLE_CALLBACKS_ENABLED": "drivers_of_tests,gpufleet.baremetal.host_tasks",
             "ANSIBLE_CONNECTION_PLUGINS": str(HERE / "connection"),
-            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"),
             "GPUFLEET_HOST_TASKS_PATH": str(self.folder / "host_tasks.json"),
         }
-        argv = [str(Path(sys.executable).with_name("ansible-playbook")), "-v", "-i", "hosts.yml", "play.yml"]
         with self._lives():
-            done = subprocess.run(
-                argv, cwd=self.folder, env=env, capture_output=True, text=True, timeout=240, check=False
-            )
+            done = playbook.run(["-v", "-i", "hosts.yml", "play.yml"], cwd=self.folder, env=env, timeout=240)
         self.output = done.stdout + done.stderr
         assert (done.returncode == 0) == ok, self.output[-6000:]
         counted: dict[str, Any] = json.loads((self.folder / "host_tasks.json").read_text())["hosts"]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from suite import playbook
 
 pytestmark = pytest.mark.slow
 
@@ -67,12 +68,10 @@ class Controller:
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_ACTION_PLUGINS": str(ACTIONS),
             "ANSIBLE_LOCALHOST_WARNING": "False",
-            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"),
         }
-        argv = [str(PLAYBOOK), "-vvv", "--diff", "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml")]
-        done = subprocess.run(
-            [*argv, *(["--check"] if check else [])], env=env, capture_output=True, text=True, timeout=120, check=False
-        )
+        argv = ["-vvv", "--diff", "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml")]
+        done = playbook.run([*argv, *(["--check"] if check else [])], env=env)
         self.output = done.stdout + done.stderr
         assert (done.returncode == 0) == ok, self.output[-4000:]
         return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]

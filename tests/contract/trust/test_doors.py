@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
+from suite import playbook
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
@@ -96,20 +97,13 @@ class Site:
             "ANSIBLE_STDOUT_CALLBACK": "trust_json",
             "ANSIBLE_CALLBACK_PLUGINS": str(here.with_name("callback")),
             "ANSIBLE_CONNECTION_PLUGINS": str(here.with_name("connection")),
-            "ANSIBLE_HOME": str(self.temporary / "home"),
+            "ANSIBLE_LOCAL_TEMP": str(self.temporary / "home"),
             "PYTHONPATH": os.pathsep.join(sys.path),
             "TMPDIR": str(self.temporary),
             "REQUESTS_CA_BUNDLE": "/nonexistent",
         }
-        argv = [str(PLAYBOOK), "-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
-        done = subprocess.run(
-            [*argv, "--diff", "-vvv", *(["--check"] if check else [])],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        argv = ["-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
+        done = playbook.run([*argv, "--diff", "-vvv", *(["--check"] if check else [])], env=env)
         self.said = done.stdout + done.stderr
         results = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
         assert len(results) >= len(tasks), self.said[-4000:]

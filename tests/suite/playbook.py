@@ -1,0 +1,120 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""``ansible-playbook`` for tests that run it again and again.
+
+Two thirds of a short run go into importing ansible-core, so a process with this environment imports it once, and each
+run is a fork of it. It is the same code in a process of its own. A run is not started so where a test kills it or
+looks at its processes, and the tests on the rack and from end to end start the program itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+PROGRAM = Path(sys.executable).with_name("ansible-playbook")
+SERVER = Path(__file__).with_name("playbook_server.py")
+#: What Python and ansible-core read at their start, and what of it they read again in each run.
+AT_START = ("ANSIBLE_", "_ANSIBLE_", "PYTHON", "LC_", "LANG", "LD_", "HOME", "PATH", "NO_COLOR", "TERM")
+OF_A_RUN = ("ANSIBLE_LOCAL_TEMP", "ANSIBLE_REMOTE_TEMP")
+#: Tests of one file use one or two environments; a process for each that ever was would fill the memory.
+MOST = 2
+
+
+class Starter:
+    """One process that has imported ansible-core, and forks."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with there:
+            argv = [sys.executable, str(SERVER), str(there.fileno()), str(PROGRAM)]
+            self._process = subprocess.Popen(
+                argv, env=dict(environment), pass_fds=[there.fileno()], stdin=subprocess.DEVNULL
+            )
+
+    def run(self, asked: Mapping[str, Any], files: Sequence[int], timeout: float) -> int:
+        """The exit status; negative for a signal, as subprocess has it."""
+        with tempfile.TemporaryFile() as words:
+            words.write(json.dumps(asked).encode())
+            words.flush()
+            socket.send_fds(self._here, [b"run"], [words.fileno(), *files])
+            self._here.settimeout(60)
+            pid = int(self._told())
+            self._here.settimeout(timeout)
+            try:
+                return int(self._told())
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                self._here.settimeout(60)
+                self._told()
+                raise
+
+    def _told(self) -> bytes:
+        told = self._here.recv(64)
+        assert told, "the process that starts ansible-playbook has ended"
+        return told
+
+    def close(self) -> None:
+        self._here.close()
+        self._process.wait(timeout=60)
+
+
+_starters: dict[str, Starter] = {}
+
+
+def _starter(environment: Mapping[str, str]) -> Starter:
+    key = json.dumps(sorted(environment.items()))
+    if key not in _starters:
+        while len(_starters) >= MOST:
+            _starters.pop(next(iter(_starters))).close()
+        _starters[key] = Starter(environment)
+    return _starters[key]
+
+
+@functools.cache
+def _home() -> str:
+    folder = tempfile.mkdtemp(prefix="gpufleet-ansible-", dir="/tmp")  # sockets lie there: their paths may not be long
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@atexit.register
+def close() -> None:
+    """Ends them all, so that what they used counts as used by this process."""
+    while _starters:
+        _starters.popitem()[1].close()
+
+
+def run(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Optional[Path] = None,
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """As subprocess.run() of ansible-playbook with these arguments does it, with its output captured as text.
+
+    ANSIBLE_HOME is settled by the import. A test that has a folder for temporary files says so by ANSIBLE_LOCAL_TEMP.
+    """
+    env = {"ANSIBLE_HOME": _home(), **env}
+    lasting = {name: value for name, value in env.items() if name.startswith(AT_START) and name not in OF_A_RUN}
+    asked = {"argv": list(argv), "cwd": str(cwd or Path.cwd()), "env": env}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        status = _starter(lasting).run(asked, [out.fileno(), err.fileno()], timeout)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode())
+    return subprocess.CompletedProcess([str(PROGRAM), *argv], status, *texts)
