@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # What make test asks of a few hundred mutations, asked of many thousands. GPUFLEET_RECORDED_DATA adds recorded outputs.
-FUZZERS ?= tests/unit/gate/test_fuzz.py
+FUZZERS ?= tests/unit/gate/test_fuzz.py tests/contract/bmc/test_fuzz.py
 .PHONY: fuzz
-fuzz: setup-link fuzz-$(MAIN) ## Mutate gate documents and kernel logs for long (FUZZERS=files)
+fuzz: setup-link fuzz-$(MAIN) ## Mutate gate documents, kernel logs and BMC answers for long (FUZZERS=files)
 fuzz-2.19 fuzz-2.21: fuzz-%: setup-%
 	GPUFLEET_FUZZ=long $(PYTEST) -q -n $(JOBS) $(FUZZERS)

@@ -43,4 +43,15 @@ options:
     description:
       - V(false) accepts any certificate. Taken from the host variable C(gpufleet_bmc_verify_tls), else V(true).
     type: bool
+  bmc_ipmi_privilege:
+    description:
+      - The privilege level to log in with over IPMI. Without it the highest that the user has is asked for.
+      - Taken from the host variable C(gpufleet_bmc_ipmi_privilege).
+    type: str
+    choices: [operator, administrator]
+  bmc_ipmi_kg:
+    description:
+      - The BMC's own key for IPMI (Kg), where it has one, as text or as V(0x) and hexadecimal digits; at most 20 bytes.
+      - Taken from the host variable C(gpufleet_bmc_ipmi_kg), where it should be a lookup.
+    type: str
 """

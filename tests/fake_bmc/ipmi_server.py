@@ -26,10 +26,10 @@ set_working_mc 0x20
     allowed_auths_operator none md2 md5 straight
     allowed_auths_admin none md2 md5 straight
     guid a123456789abcdefa123456789abcdef
-  endlan
+{key}  endlan
   chassis_control "{control}"
   user 1 true "" "" user 10 none md2 md5 straight
-  user 2 true "{user}" "{password}" admin 10 none md2 md5 straight
+  user 2 true "{user}" "{password}" {level} 10 none md2 md5 straight
 """
 _EMULATOR = """mc_setbmc 0x20
 mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f {ids} persist_sdr
@@ -65,7 +65,14 @@ class IpmiSim:
     """Context manager; ``folder/power`` is 0 or 1, ``folder/boot`` the override, ``folder/calls`` what was set."""
 
     def __init__(
-        self, folder: Path, *, address: str = "127.0.0.1", ids: str = "0x1291 0xf02", lag: float = 0.0
+        self,
+        folder: Path,
+        *,
+        address: str = "127.0.0.1",
+        ids: str = "0x1291 0xf02",
+        lag: float = 0.0,
+        key: str = "",
+        level: str = "admin",
     ) -> None:
         self.folder = folder
         self.address, self.port = address, free_udp_port(address)
@@ -73,7 +80,10 @@ class IpmiSim:
         (folder / "state").mkdir(parents=True)
         self.set_power("0")
         control = f"{sys.executable} -E -s -S {Path(__file__).with_name('chassis_control.py')} {folder}"
-        lan = _LAN.format(address=address, port=self.port, control=control, user=USER, password=PASSWORD)
+        lan = _LAN.format(
+            address=address, port=self.port, control=control, user=USER, password=PASSWORD, level=level,
+            key=f'    bmc_key "{key}"\n' if key else "",
+        )  # fmt: skip
         (folder / "lan.conf").write_text(lan)
         data = fru()
         emulator = _EMULATOR.format(ids=ids, size=len(data), data=" ".join(f"0x{byte:02x}" for byte in data))

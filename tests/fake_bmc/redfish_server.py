@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
 
@@ -63,6 +64,8 @@ class FakeBmc:
         self.failed_logins = 0
         self.tasks: list[float] = []
         self.off_at = 0.0
+        #: What becomes of each answer, by its status, headers and body, before it leaves.
+        self.mangle: Optional[Callable[[int, dict[str, str], bytes], tuple[int, dict[str, str], bytes]]] = None
         self.tag = 0
         handler = type("Handler", (_Handler,), {"bmc": self})
         self._server = ThreadingHTTPServer((address, 0), handler)
@@ -358,6 +361,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        if self.bmc.mangle:
+            status, headers, data = self.bmc.mangle(status, headers, data)
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key, value)

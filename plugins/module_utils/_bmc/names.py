@@ -20,6 +20,8 @@ OPTIONS: dict[str, dict[str, object]] = {
     "bmc_password": {"type": "str", "no_log": True},
     "bmc_ca_path": {"type": "path"},
     "bmc_verify_tls": {"type": "bool"},
+    "bmc_ipmi_privilege": {"type": "str", "choices": ["operator", "administrator"]},
+    "bmc_ipmi_kg": {"type": "str", "no_log": True},
 }
 
 #: Driver: the options of the connection that it reads. The first is taken where nothing is said.
@@ -32,7 +34,7 @@ DRIVERS: dict[str, tuple[str, ...]] = {
         "bmc_ca_path",
         "bmc_verify_tls",
     ),
-    "ipmi": ("bmc_address", "bmc_username", "bmc_password"),
+    "ipmi": ("bmc_address", "bmc_username", "bmc_password", "bmc_ipmi_privilege", "bmc_ipmi_kg"),
 }
 
 #: What ``redfish_power`` brings about.

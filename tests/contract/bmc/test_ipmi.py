@@ -146,6 +146,46 @@ def test_limits_of_the_protocol(sim: IpmiSim) -> None:
     assert "x" * 21 not in str(caught.value)
 
 
+KEY = "a-key-of-19-bytes-x"  # one less than a key may have: the simulator cuts the last one off
+
+
+@pytest.mark.parametrize(
+    ("given", "works"),
+    [(KEY, True), ("0x" + KEY.encode().hex(), True), ("another-key", False), ("", False)],
+    ids=["text", "hex", "another", "none"],
+)
+def test_b6_a_bmc_with_a_key_of_its_own(tmp_path: Path, given: str, works: bool) -> None:
+    with IpmiSim(tmp_path / "keyed", key=KEY) as sim, IpmiBmc(params(sim, bmc_ipmi_kg=given), Ctx()) as bmc:
+        if works:
+            assert bmc.power.state() == c.OFF
+            return
+        with pytest.raises(FleetError) as caught:
+            bmc.power.state()
+    assert caught.value.kind == "auth" and "gpufleet_bmc_ipmi_kg" in caught.value.do
+    assert not given or given not in str(caught.value.as_result())
+
+
+@pytest.mark.parametrize("kg", ["x" * 21, "0xabc", "0x" + "00" * 21, "0xzz"])
+def test_b6_a_key_that_is_none_is_refused_without_a_word_of_it(kg: str) -> None:
+    with pytest.raises(ConfigError, match="Kg") as caught:
+        ipmi_link.key_of(kg, "ipmi://bmc:623")
+    assert kg not in str(caught.value.as_result())
+
+
+@pytest.mark.parametrize(("asked", "level"), [("operator", 3), ("administrator", 4), ("", 4)])
+def test_b6_the_privilege_that_is_named_is_asked_for(sim: IpmiSim, asked: str, level: int) -> None:
+    with IpmiBmc(params(sim, bmc_ipmi_privilege=asked), Ctx()) as bmc:
+        assert bmc.power.state() == c.OFF
+        assert bmc.machine.link._session.privlevel == level
+
+
+@pytest.mark.parametrize("level", ["operator", "admin"])
+def test_b6_a_user_without_the_highest_privilege_changes_power(tmp_path: Path, level: str) -> None:
+    with IpmiSim(tmp_path / "levels", level=level) as sim:
+        power({**POWER, **params(sim), "bmc_ipmi_privilege": "operator", "state": "on"}, Ctx())
+        assert sim.power() == "On"
+
+
 @pytest.mark.parametrize(
     "address,found", [("host", ("host", 623)), ("10.0.0.1:6230", ("10.0.0.1", 6230)), ("[::1]:7", ("::1", 7))]
 )

@@ -68,6 +68,10 @@ _PAUSE_SECONDS = 0.5
 USER_LIMIT = 16
 PASSWORD_LIMIT = 20
 
+KG_LIMIT = 20
+#: Privilege levels (IPMI 2.0, 6.8). Without one pyghmi asks for the highest, and for the lower where the BMC refuses.
+PRIVILEGES = {"operator": 3, "administrator": 4}
+
 #: Words of pyghmi at a failed login, first match wins, and what they are. No credentials were judged where a session
 #: number was not known any more, or where nobody answered: then the login is begun again.
 _LOGIN: tuple[tuple[str, type[FleetError], str], ...] = (
@@ -110,6 +114,28 @@ def host_and_port(address: str) -> tuple[str, int]:
     )
 
 
+def key_of(kg: str, where: str) -> bytes | None:
+    """The BMC's key as bytes: text, or 0x and hexadecimal digits, as most BMCs show it; None where none is given.
+
+    :raises ConfigError: without a word of the key.
+    """
+    if not kg:
+        return None
+    try:
+        key = bytes.fromhex(kg[2:]) if kg.startswith("0x") else kg.encode("utf-8")
+    except ValueError:
+        key = b""
+    if 0 < len(key) <= KG_LIMIT:
+        keep_secret(kg, kg[2:] if kg.startswith("0x") else "")
+        return key
+    raise ConfigError(
+        "the BMC's key for IPMI (Kg) cannot be used",
+        address=where,
+        wanted=f"text of at most {KG_LIMIT} bytes, or 0x and as many bytes in hexadecimal digits",
+        do="correct gpufleet_bmc_ipmi_kg",
+    )
+
+
 class _Session(_PyghmiSession):
     """A session whose every beginning has a number of its own, and more patience than the one before."""
 
@@ -132,10 +158,20 @@ class IpmiLink:
 
     :param wait: ``Context.wait``: the only way to wait, which keeps the lease and stops with its run.
     :param deadline: in the clock of ``time.monotonic``; nothing is begun again past it.
+    :param privilege: the level to ask for; without one the highest that the user has.
+    :param kg: the BMC's own key, which some demand beside the password.
     """
 
     def __init__(
-        self, address: str, username: str, password: str, *, wait: Callable[..., Any], deadline: float
+        self,
+        address: str,
+        username: str,
+        password: str,
+        *,
+        wait: Callable[..., Any],
+        deadline: float,
+        privilege: str = "",
+        kg: str = "",
     ) -> None:
         if LIBRARY_PROBLEM is not None:
             raise MissingLibrary("pyghmi", why="IPMI is spoken through it", cause=LIBRARY_PROBLEM)
@@ -152,6 +188,7 @@ class IpmiLink:
         keep_secret(password)
         # As bytes: pyghmi encodes text, and then never finds again what it had filed under it.
         self._login = (username.encode("utf-8"), password.encode("utf-8"))
+        self._rights = {"privlevel": PRIVILEGES.get(privilege), "kg": key_of(kg, self.shown)}
         self._session: Any = None
         self._wait = wait
         self._deadline = deadline
@@ -241,7 +278,9 @@ class IpmiLink:
         said: list[dict[str, Any]] = []
         session: Any = None
         try:
-            session = _Session(bmc=self.host, userid=username, password=password, port=self.port, onlogon=said.append)
+            session = _Session(
+                bmc=self.host, userid=username, password=password, port=self.port, onlogon=said.append, **self._rights
+            )
             answered = self._turn(lambda: bool(said), limit)
             problem = str(said[0].get("error") or "") if said else "timeout"
             if not answered or problem:
@@ -318,7 +357,8 @@ def _end(session: Any) -> None:
 
 
 _HELP: dict[type[FleetError], str] = {
-    AuthFailed: "check gpufleet_bmc_username and gpufleet_bmc_password, and that this user may use IPMI over LAN;"
+    AuthFailed: "check gpufleet_bmc_username and gpufleet_bmc_password (and gpufleet_bmc_ipmi_kg, where the BMC has a"
+    " key of its own), and that this user may use IPMI over LAN with that gpufleet_bmc_ipmi_privilege;"
     " it was tried once and is not tried again",
     NotNow: "close other IPMI sessions with this BMC, or wait a minute",
     Unreachable: "check gpufleet_bmc_address, the route to the out-of-band network,"

@@ -38,6 +38,8 @@ class Machine:
             str(params["bmc_password"]),
             wait=ctx.wait,
             deadline=self._deadline,
+            privilege=str(params.get("bmc_ipmi_privilege") or ""),
+            kg=str(params.get("bmc_ipmi_kg") or ""),
         )
         self.address = self.link.shown
         self._ctx = ctx

@@ -83,7 +83,7 @@ def document(response: Any, where: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(response.content)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or lists within lists without end
         found = None
     if not isinstance(found, dict):
         raise BadAnswer(
@@ -123,7 +123,7 @@ def body_of(response: Any) -> Any:
     """The JSON of an answer that may have none."""
     try:
         return json.loads(response.content) if response.content else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -33,6 +33,7 @@ from urllib.parse import urljoin, urlsplit
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
     ConfigError,
     FleetError,
     MissingLibrary,
@@ -282,7 +283,10 @@ class Link:
         """A URI of this BMC, verbatim; a link to another host is none of ours and never gets our login."""
         if path.startswith("/") and not path.startswith("//"):
             return path
-        parts = urlsplit(urljoin(f"{self._url}/", path))
+        try:
+            parts = urlsplit(urljoin(f"{self._url}/", path))
+        except ValueError:
+            raise BadAnswer("the BMC tells a link that is none", address=self.url, seen=short(path, 200)) from None
         if parts.netloc != urlsplit(self._url).netloc:
             raise ConfigError("the BMC links to another host", address=self.url, seen=path)
         return parts.path + (f"?{parts.query}" if parts.query else "")

@@ -91,7 +91,9 @@ class RedfishPower(c.Power):
                 seen=", ".join(self._reset_types() or ()) or "no list",
                 do="use another state of redfish_power",
             )
-        target = str(select.reset_action(machine.system())["target"])
+        target = select.reset_action(machine.system()).get("target")
+        if not isinstance(target, str) or not target:  # it may be gone since the system was chosen
+            raise BadAnswer("the BMC does not say where its reset is", address=self.address, wanted="a target of it")
         again = float(machine.quirk("power_on_again") or 0.0) if kind == c.POWER_ON else 0.0
         answer = machine.write(
             "POST", target, {"ResetType": name}, f"ResetType={name}", destructive=destructive, settling=again

@@ -57,7 +57,10 @@ def follow(link: Any, answer: Any, ctx: Context, *, deadline: float) -> None:
 
 def _here(location: str) -> str:
     """A task's place on this BMC: behind a router or a proxy it may call itself by another name than we do."""
-    parts = urlsplit(location)
+    try:
+        parts = urlsplit(location)
+    except ValueError:  # a place that is none: the read-back alone decides
+        return ""
     return parts.path + (f"?{parts.query}" if parts.query else "")
 
 
