@@ -11,16 +11,17 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import INFO_SPEC
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
 
-class ActionModule(VerbAction):
+class ActionModule(CertifiedAction):
     """Reads a BMC from the controller's worker process."""
 
     NAME = "bmc_info"
+    FIXES = True
     SPEC = INFO_SPEC
     verb = staticmethod(info)
 

@@ -11,13 +11,13 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
 
-class ActionModule(VerbAction):
+class ActionModule(CertifiedAction):
     """Sets a network boot from the controller's worker process, and can ask the node itself what it booted."""
 
     NAME = "pxe_boot"

@@ -11,13 +11,13 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
 
-class ActionModule(VerbAction):
+class ActionModule(CertifiedAction):
     """Changes a machine's power from the controller's worker process."""
 
     NAME = "redfish_power"

@@ -43,6 +43,17 @@ options:
     description:
       - V(false) accepts any certificate. Taken from the host variable C(gpufleet_bmc_verify_tls), else V(true).
     type: bool
+  bmc_tls_fingerprint:
+    description:
+      - The SHA-256 fingerprint of the one certificate that the BMC may show, in hexadecimal digits with or without
+        colons. It is looked at before anything is sent. No authority need vouch for it then, but one that
+        O(bmc_ca_path) names is asked all the same.
+      - V(first) demands the certificate that the ledger has for this node. Where it has none yet,
+        M(gpufleet.baremetal.bmc_info) takes the one that it sees and fixes it there, and the other modules refuse.
+      - Another certificate is an error that names both. M(gpufleet.baremetal.bmc_info) with the new fingerprint fixes
+        that one from then on.
+      - Taken from the host variable C(gpufleet_bmc_tls_fingerprint).
+    type: str
   bmc_ipmi_privilege:
     description:
       - The privilege level to log in with over IPMI. Without it the highest that the user has is asked for.

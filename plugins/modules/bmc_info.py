@@ -75,6 +75,11 @@ identity:
     manufacturer: Supermicro
     model: SYS-821GE-TNHR
     bmc_firmware: 11.01.01
+tls_fingerprint:
+  description: SHA-256 of the certificate that the BMC showed; empty over IPMI and plain HTTP.
+  returned: always
+  type: str
+  sample: 3f0c8ae4c3a8b1f6d2b7d7b4bb3a6a0f5d1a9c1be0e3b0f6a1d5c7e9f0a2b4c6
 macs:
   description:
     - The MAC addresses that the BMC tells of the machine, each with every place where it stands (the resource, and the

@@ -291,6 +291,10 @@ class Bmc(ABC):
             do="set gpufleet_bmc_protocol to another protocol that this BMC speaks",
         )
 
+    def certificate(self) -> str:
+        """SHA-256 of the certificate that this BMC showed; empty where it showed none."""
+        return ""
+
     def quirks(self) -> tuple[str, ...]:
         """The names of the rows that fit this BMC."""
         return ()

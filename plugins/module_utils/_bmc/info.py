@@ -23,6 +23,7 @@ def info(params: Mapping[str, Any], ctx: Context) -> Result:
             "boot": _override(bmc),
             "identity": bmc.identify.identity().as_dict(),
             "capabilities": _capabilities(bmc),
+            "tls_fingerprint": bmc.certificate(),
             **(_macs(bmc) if params.get("macs", True) else {}),
         }
     return Result(changed=False, data=found)

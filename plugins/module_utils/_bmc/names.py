@@ -20,6 +20,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "bmc_password": {"type": "str", "no_log": True},
     "bmc_ca_path": {"type": "path"},
     "bmc_verify_tls": {"type": "bool"},
+    "bmc_tls_fingerprint": {"type": "str"},
     "bmc_ipmi_privilege": {"type": "str", "choices": ["operator", "administrator"]},
     "bmc_ipmi_kg": {"type": "str", "no_log": True},
 }
@@ -33,9 +34,13 @@ DRIVERS: dict[str, tuple[str, ...]] = {
         "bmc_password",
         "bmc_ca_path",
         "bmc_verify_tls",
+        "bmc_tls_fingerprint",
     ),
     "ipmi": ("bmc_address", "bmc_username", "bmc_password", "bmc_ipmi_privilege", "bmc_ipmi_kg"),
 }
+
+#: Instead of a fingerprint: the certificate that is seen first is fixed in the ledger.
+FIRST = "first"
 
 #: What ``redfish_power`` brings about.
 POWER_STATES = ("on", "off", "force_off", "graceful", "cycle", "reset")

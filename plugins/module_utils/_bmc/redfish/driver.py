@@ -34,6 +34,9 @@ class RedfishBmc(c.Bmc):
         made = (RedfishPower, RedfishBoot, RedfishIdentity, RedfishCards)
         self.has = tuple(capability(self.machine) for capability in made)
 
+    def certificate(self) -> str:
+        return self.machine.pin.seen
+
     def quirks(self) -> tuple[str, ...]:
         return tuple(sorted(row.name for row in self.machine.rows().values()))
 

@@ -32,6 +32,7 @@ from urllib.parse import urljoin, urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin, checking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -128,6 +129,7 @@ class Answer:
 class Link:
     """What sushy's objects take for their connector, and our driver works on.
 
+    :param pin: the certificate that is fixed, if one is.
     :param wait: ``Context.wait``: the only way to sleep.
     :param deadline: in the clock of ``time.monotonic``; nothing is retried past it.
     """
@@ -139,6 +141,7 @@ class Link:
         password: str,
         *,
         context: ssl.SSLContext,
+        pin: Pin | None = None,
         wait: Callable[..., Any],
         deadline: float,
     ) -> None:
@@ -156,6 +159,8 @@ class Link:
             self._pool: Any = urllib3.HTTPSConnectionPool(
                 parts.hostname or "", parts.port, timeout=timeout, retries=False, ssl_context=context
             )
+            if pin is not None:
+                self._pool.ConnectionCls = checking(self._pool.ConnectionCls, pin)
         else:
             self._pool = urllib3.HTTPConnectionPool(parts.hostname or "", parts.port, timeout=timeout, retries=False)
         login = base64.b64encode(f"{username}:{password}".encode()).decode("ascii")

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as links
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as tasks
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, FleetError, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -48,12 +49,16 @@ class Machine:
         self._params = params
         self._ctx = ctx
         self._deadline = time.monotonic() + float(params.get("timeout") or 300.0)
-        verify = params.get("bmc_verify_tls")
+        verify, ca_path = params.get("bmc_verify_tls"), params.get("bmc_ca_path") or None
+        self.pin = Pin(str(params.get("bmc_tls_fingerprint") or ""), self.address)
+        # A certificate that is fixed needs nobody to vouch for it; an authority that is named is asked all the same.
+        by_authority = (verify is None or bool(verify)) and (bool(ca_path) or not self.pin.vouches)
         self.link = links.Link(
             self.address,
             str(params["bmc_username"]),
             str(params["bmc_password"]),
-            context=links.tls_context(params.get("bmc_ca_path") or None, verify is None or bool(verify)),
+            context=links.tls_context(ca_path, by_authority),
+            pin=self.pin,
             wait=ctx.wait,
             deadline=self._deadline,
         )

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one certificate that a BMC may show, where one is fixed. PRIVATE to the collection.
+
+It is looked at right after the handshake of each connection, before anything is sent on it: another one never gets our
+login.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError
+
+_DIGITS = re.compile(r"[0-9a-f]{64}")
+_CHANGED = (
+    "if the BMC was replaced or its certificate renewed on purpose, run bmc_info once with bmc_tls_fingerprint set to"
+    " the one that was seen, and correct gpufleet_bmc_tls_fingerprint where the inventory names one; if not, somebody"
+    " may stand between you and this BMC"
+)
+
+
+def fingerprint(given: str, where: str) -> str:
+    """SHA-256 of a certificate in the one spelling that is compared; ``first`` and nothing stay as they are.
+
+    :raises ConfigError: for what is none.
+    """
+    bare = given.strip().lower()
+    if bare in ("", names.FIRST):
+        return bare
+    digits = bare.removeprefix("sha256:").removeprefix("sha256 fingerprint=").replace(":", "")
+    if _DIGITS.fullmatch(digits):
+        return digits
+    raise ConfigError(
+        "the fingerprint of the BMC's certificate cannot be used",
+        address=where,
+        wanted=f"the 64 hexadecimal digits of its SHA-256, or {names.FIRST}",
+        seen=given,
+        do="correct gpufleet_bmc_tls_fingerprint: openssl x509 -noout -fingerprint -sha256 -in FILE tells it",
+    )
+
+
+class Pin:
+    """What is wanted, and what was seen at the last connection."""
+
+    def __init__(self, given: str, where: str) -> None:
+        self.wanted = fingerprint(given, where)
+        self.where = where
+        self.seen = ""
+
+    @property
+    def vouches(self) -> bool:
+        """Whether this stands for the certificate, so that no authority need do so."""
+        return bool(self.wanted)
+
+    def check(self, certificate: bytes | None) -> None:
+        """:raises TrustError: naming both, where it is not the one."""
+        self.seen = hashlib.sha256(certificate or b"").hexdigest()
+        if self.wanted in ("", names.FIRST, self.seen):
+            return
+        raise TrustError(
+            "the BMC shows another certificate than the one that is fixed",
+            address=self.where,
+            wanted=f"SHA-256 {self.wanted}",
+            seen=f"SHA-256 {self.seen}",
+            do=_CHANGED,
+        )
+
+
+def checking(connection: Any, pin: Pin) -> Any:
+    """The class of urllib3's connections, each of which is checked before it is used."""
+
+    class Checked(connection):  # type: ignore[misc]
+        def connect(self) -> None:
+            super().connect()
+            pin.check(self.sock.getpeercert(binary_form=True))
+
+    return Checked

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one certificate that a BMC may show: fixed by its fingerprint, or when it is seen first."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError, Unreachable
+from fake_bmc.tls import Authority
+
+from .conftest import Ctx
+from .test_playbook import Make, Play
+from .test_redfish import change
+
+NODE: dict[str, Any] = {"macs": False, "timeout": 5.0}
+
+
+def shown(rig: Any) -> str:
+    pem = ssl.get_server_certificate(("127.0.0.1", rig.bmc.port))
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+
+
+def colons(text: str) -> str:
+    return ":".join(text[at : at + 2] for at in range(0, 64, 2)).upper()
+
+
+@pytest.mark.parametrize("spelled", [str, colons, lambda text: f"SHA256:{text}"], ids=["bare", "colons", "named"])
+def test_b6_the_certificate_that_is_fixed_needs_no_authority(fake: Make, spelled: Any) -> None:
+    rig = fake("plain")
+    assert change(rig, "on", bmc_ca_path=None, bmc_tls_fingerprint=spelled(shown(rig)))["changed"]
+
+
+@pytest.mark.parametrize("more", [{}, {"bmc_ca_path": None}, {"bmc_verify_tls": False}])
+def test_b6_another_certificate_gets_no_login_and_both_are_named(fake: Make, more: dict[str, Any]) -> None:
+    rig, other = fake("plain"), "0" * 64
+    with pytest.raises(TrustError) as caught:
+        change(rig, "on", bmc_tls_fingerprint=other, **more)
+    assert other in caught.value.wanted and shown(rig) in caught.value.seen and "bmc_info" in caught.value.do
+    assert not rig.bmc.paths
+
+
+def test_b6_an_authority_that_is_named_is_asked_all_the_same(fake: Make, tmp_path: Path) -> None:
+    rig, other = fake("plain"), Authority(tmp_path / "other")
+    with pytest.raises(Unreachable, match="no trusted TLS"):
+        change(rig, "on", bmc_ca_path=str(other.path), bmc_tls_fingerprint=shown(rig))
+    assert not rig.bmc.paths
+
+
+@pytest.mark.parametrize("given", ["00:11", "z" * 64, "0" * 63, "0" * 65, "second"])
+def test_b6_a_fingerprint_that_is_none(fake: Make, given: str) -> None:
+    rig = fake("plain")
+    with pytest.raises(ConfigError, match="SHA-256"):
+        change(rig, "on", bmc_tls_fingerprint=given)
+    assert not rig.bmc.paths
+
+
+def test_b6_bmc_info_tells_the_certificate(fake: Make) -> None:
+    rig = fake("plain")
+    assert info({**rig.params, **NODE}, Ctx()).data["tls_fingerprint"] == shown(rig)
+    plain = fake("plain", tls=False)
+    assert info({**plain.params, **NODE}, Ctx()).data["tls_fingerprint"] == ""
+
+
+@pytest.mark.slow
+def test_b6_what_is_seen_first_is_fixed_in_the_ledger(tmp_path: Path, fake: Make, authority: Authority) -> None:
+    rig, other = fake("plain"), fake("plain")
+    play = Play(tmp_path, rig)
+    play.host.pop("gpufleet_bmc_ca_path", None)
+    look = [{"gpufleet.baremetal.bmc_info": {"macs": False}}]
+    switch = [{"gpufleet.baremetal.redfish_power": {"state": "on"}}]
+    first = {"gpufleet_bmc_tls_fingerprint": "first"}
+    # Nothing is written to a BMC whose certificate nobody has looked at.
+    assert play.ansible(switch, **first).returncode == 2 and "is not fixed yet" in play.output
+    assert play.ansible(look, **first).returncode == 0, play.output
+    assert play.ansible(switch, **first).returncode == 0, play.output
+    # Another certificate at the same address, as a BMC that was replaced, or somebody in between.
+    changed = {**first, "gpufleet_bmc_address": other.bmc.url}
+    assert shown(other) != shown(rig)
+    assert play.ansible(look, **changed).returncode == 2
+    assert shown(rig) in play.output and shown(other) in play.output
+    assert not other.bmc.paths
+    # A person who knows of it names the new one, once.
+    assert play.ansible(look, **{**changed, "gpufleet_bmc_tls_fingerprint": shown(other)}).returncode == 0, play.output
+    assert play.ansible(switch, **changed).returncode == 0, play.output
+    assert play.ansible(look, **first).returncode == 2
