@@ -54,6 +54,14 @@ options:
         that one from then on.
       - Taken from the host variable C(gpufleet_bmc_tls_fingerprint).
     type: str
+  bmc_auth:
+    description:
+      - How to log in over Redfish. V(basic) sends the login with each request. V(session) logs in once a task and logs
+        out at its end, also where the task fails; of a process that is killed the BMC itself ends the session. It takes
+        one of the few sessions that a BMC has, and is for those that refuse the other way.
+      - Taken from the host variable C(gpufleet_bmc_auth), else V(basic).
+    type: str
+    choices: [basic, session]
   bmc_ipmi_privilege:
     description:
       - The privilege level to log in with over IPMI. Without it the highest that the user has is asked for.

@@ -43,7 +43,9 @@ class FakeBmc:
     done nothing), tasks (writes answer 202), task_fails, known_as (the name by which a task is told), liar (writes
     answer 204, done nothing), no_edge (a restart shows no off), refuse (writes are refused so), refuse_in_ids (the
     same, by message ids with arguments alone), forgets_login_at (a path that is answered with 401), says (power states
-    that are shown after a write, one a look).
+    that are shown after a write, one a look), basic_off (only sessions are taken), sessions (so many may be open),
+    session_ends (after so many requests a session is unknown), drop_login (so many logins are taken and not answered),
+    no_token.
     """
 
     def __init__(
@@ -62,6 +64,9 @@ class FakeBmc:
         self.paths: list[str] = []
         self.writes: list[tuple[str, str, Any]] = []
         self.failed_logins = 0
+        #: Requests that each open session has left; logins: how many were begun.
+        self.sessions: dict[str, float] = {}
+        self.logins = 0
         self.tasks: list[float] = []
         self.off_at = 0.0
         #: What becomes of each answer, by its status, headers and body, before it leaves.
@@ -294,7 +299,7 @@ class _Handler(BaseHTTPRequestHandler):
         bmc.requests[method] += 1
         bmc.paths.append(f"{method} {self.path}")
         try:
-            self._faulty(method)
+            self._faulty(method, raw)
             doc, tag = self._do(method, raw)
             self._send(200, doc, {"ETag": tag} if tag else {})
         except Answer as answer:
@@ -303,12 +308,42 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self.close_connection = True
 
-    def _faulty(self, method: str) -> None:
+    def _in_session(self) -> bool:
+        bmc, token = self.bmc, self.headers.get("X-Auth-Token") or ""
+        bmc.sessions[token] = bmc.sessions.get(token, 0) - 1
+        if bmc.sessions[token] < 0:
+            del bmc.sessions[token]
+            return False
+        return True
+
+    def _begin_session(self, raw: bytes) -> Answer:
+        bmc, faults = self.bmc, self.bmc.faults
+        bmc.logins += 1
+        if json.loads(raw) != {"UserName": USER, "Password": PASSWORD}:
+            bmc.failed_logins += 1
+            return error(401, "Base.1.8.NoValidSession")
+        if len(bmc.sessions) >= faults.get("sessions", 8):
+            return error(503, "IDRAC.2.8.RAC0218", "The maximum number of user sessions is reached.")
+        token = f"token-{bmc.logins}"
+        bmc.sessions[token] = faults.get("session_ends", float("inf"))
+        if faults.get("drop_login", 0) > 0:
+            faults["drop_login"] -= 1
+            return Answer(0)
+        place = f"{faults.get('known_as', '')}/redfish/v1/SessionService/Sessions/{token}"
+        return Answer(201, {}, {"Location": place, **({} if faults.get("no_token") else {"X-Auth-Token": token})})
+
+    def _faulty(self, method: str, raw: bytes) -> None:
         faults = self.bmc.faults
+        if method == "POST" and self.path == "/redfish/v1/SessionService/Sessions":
+            raise self._begin_session(raw)
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         given = self.headers.get("Authorization")
-        public = self.path.rstrip("/") == "/redfish/v1" and not given
-        if not public and given != f"Basic {login}":
+        public = self.path.rstrip("/") == "/redfish/v1" and not given and not self.headers.get("X-Auth-Token")
+        known = self._in_session() if not given and not public else given == f"Basic {login}"
+        if known and not given and method == "DELETE" and "/Sessions/" in self.path:
+            self.bmc.sessions.pop(self.path.rpartition("/")[2], None)
+            raise Answer(204)
+        if not public and (not known or (given and faults.get("basic_off"))):
             self.bmc.failed_logins += 1
             raise error(401, "Base.1.8.NoValidSession")
         if self.path == faults.get("forgets_login_at"):

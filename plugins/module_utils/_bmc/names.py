@@ -21,6 +21,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "bmc_ca_path": {"type": "path"},
     "bmc_verify_tls": {"type": "bool"},
     "bmc_tls_fingerprint": {"type": "str"},
+    "bmc_auth": {"type": "str", "choices": ["basic", "session"]},
     "bmc_ipmi_privilege": {"type": "str", "choices": ["operator", "administrator"]},
     "bmc_ipmi_kg": {"type": "str", "no_log": True},
 }
@@ -35,6 +36,7 @@ DRIVERS: dict[str, tuple[str, ...]] = {
         "bmc_ca_path",
         "bmc_verify_tls",
         "bmc_tls_fingerprint",
+        "bmc_auth",
     ),
     "ipmi": ("bmc_address", "bmc_username", "bmc_password", "bmc_ipmi_privilege", "bmc_ipmi_kg"),
 }

@@ -20,7 +20,6 @@ sushy's objects work on it. It is no subclass: to import sushy costs a run 0.15 
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import json
 import ssl
@@ -33,13 +32,14 @@ from urllib.parse import urljoin, urlsplit
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin, checking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.session import login_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
     FleetError,
     MissingLibrary,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 
 try:
     import urllib3  # which sushy itself needs
@@ -60,6 +60,8 @@ RETRY_SECONDS = 2.0
 #: An idle connection may have been closed at the other end: a write goes out on a new one.
 IDLE_SECONDS = 3.0
 _REDIRECTS = 3
+#: How long the end of a session is waited for.
+LOGOUT_SECONDS = 5.0
 
 
 #: An empty context, made before the fork (rehearsal.py): a worker that needs one for its own CA file takes it.
@@ -129,6 +131,7 @@ class Answer:
 class Link:
     """What sushy's objects take for their connector, and our driver works on.
 
+    :param auth: ``session`` for one login and one logout, else the login goes with each request.
     :param pin: the certificate that is fixed, if one is.
     :param wait: ``Context.wait``: the only way to sleep.
     :param deadline: in the clock of ``time.monotonic``; nothing is retried past it.
@@ -141,6 +144,7 @@ class Link:
         password: str,
         *,
         context: ssl.SSLContext,
+        auth: str = "",
         pin: Pin | None = None,
         wait: Callable[..., Any],
         deadline: float,
@@ -163,12 +167,10 @@ class Link:
                 self._pool.ConnectionCls = checking(self._pool.ConnectionCls, pin)
         else:
             self._pool = urllib3.HTTPConnectionPool(parts.hostname or "", parts.port, timeout=timeout, retries=False)
-        login = base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
-        keep_secret(password, login)
+        self._login = login_of(auth, username, password, url)
         self._usual = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",  # compressed answers carry weak ETags; see sushy
-            "Authorization": f"Basic {login}",
             "OData-Version": "4.0",
         }
 
@@ -179,7 +181,20 @@ class Link:
         """As :meth:`set_auth`."""
 
     def close(self) -> None:
+        self._login.end(self._ask_briefly)
         self._pool.close()
+
+    def _ask(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Answer:
+        """One request without a login, for what is about logins."""
+        more = {} if data is None else {"Content-Type": "application/json"}
+        body = None if data is None else json.dumps(data).encode("utf-8")
+        return self._request(method, self._here(path), body, {**more, **headers})
+
+    def _ask_briefly(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Answer:
+        """The same at the end, where nobody waits for the answer any more."""
+        self._pool.timeout = urllib3.Timeout(connect=LOGOUT_SECONDS, read=LOGOUT_SECONDS)
+        self._fresh_connection()
+        return self._ask(method, path, data, headers)
 
     @property
     def url(self) -> str:
@@ -262,14 +277,23 @@ class Link:
             body = json.dumps(data).encode("utf-8")
             headers = {"Content-Type": "application/json", **headers}
         try:
-            answer = self._request(method, self._here(path), body, headers)
+            answer = self._logged_in(method, self._here(path), body, headers)
             for _hop in range(_REDIRECTS):
                 if method != "GET" or answer.status_code not in (301, 302, 307, 308):
                     break
-                answer = self._request(method, self._here(answer.headers.get("Location") or ""), None, headers)
+                answer = self._logged_in(method, self._here(answer.headers.get("Location") or ""), None, headers)
             return answer
         finally:
             self._used = time.monotonic()
+
+    def _logged_in(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        """The request with our login; once more where a session has run out: what answers 401 has done nothing."""
+        answer = self._request(method, target, body, {**self._login.headers(self._ask), **headers})
+        if answer.status_code == 401 and self._login.renewed():
+            answer = self._request(method, target, body, {**self._login.headers(self._ask), **headers})
+        if answer.status_code != 401:
+            self._login.accepted()
+        return answer
 
     def _request(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         raw = self._pool.request(method, target, body=body, headers={**self._usual, **headers}, redirect=False)

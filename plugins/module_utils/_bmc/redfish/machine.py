@@ -58,6 +58,7 @@ class Machine:
             str(params["bmc_username"]),
             str(params["bmc_password"]),
             context=links.tls_context(ca_path, by_authority),
+            auth=str(params.get("bmc_auth") or ""),
             pin=self.pin,
             wait=ctx.wait,
             deadline=self._deadline,

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One login for a task, and a logout however it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    FleetError,
+    Unreachable,
+)
+from fake_bmc.redfish_server import PASSWORD
+
+from .conftest import Ctx
+from .test_redfish import Make, boot, change
+
+
+def session(rig: Any, state: str = "on", **more: Any) -> dict[str, Any]:
+    return change(rig, state, bmc_auth="session", **more)
+
+
+def test_b6_one_login_and_one_logout_a_task(fake: Make) -> None:
+    rig = fake("plain", lag=0.1)
+    rig.bmc.faults["basic_off"] = True
+    assert session(rig, "cycle")["changed"] and rig.power() == "On"
+    assert boot(rig, bmc_auth="session")["proof"] == "readback"
+    assert (rig.bmc.logins, rig.bmc.failed_logins, rig.bmc.sessions) == (2, 0, {})
+    with pytest.raises(AuthFailed):
+        change(rig, "off")
+
+
+def test_b6_a_session_under_another_name_of_the_same_bmc_is_ended(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["known_as"] = "https://bmc-17.behind.example:8443"
+    session(rig)
+    assert rig.bmc.sessions == {}
+
+
+@pytest.mark.parametrize("fault", [{"liar": True}, {"refuse": (400, "Base.1.8.GeneralError")}, {"soft_error": True}])
+def test_b6_a_task_that_fails_logs_out(fake: Make, fault: dict[str, Any]) -> None:
+    rig = fake("plain")
+    rig.bmc.faults.update(fault)
+    with pytest.raises(FleetError):
+        session(rig, timeout=1.0)
+    assert (rig.bmc.logins, rig.bmc.sessions) == (1, {})
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
+def test_b6_a_task_that_is_broken_off_logs_out(fake: Make, end: type[BaseException]) -> None:
+    rig, ctx = fake("plain"), Ctx()
+    ctx.watch.deny = end()  # type: ignore[assignment]
+    with pytest.raises(end):
+        session(rig, ctx=ctx)
+    assert (rig.bmc.logins, rig.bmc.sessions) == (1, {})
+
+
+def test_b6_a_login_that_is_refused_is_tried_once(fake: Make) -> None:
+    rig = fake("plain")
+    with pytest.raises(AuthFailed) as caught:
+        session(rig, bmc_password="wrong-horse")
+    assert (rig.bmc.logins, rig.bmc.failed_logins) == (1, 1)
+    assert "wrong-horse" not in str(caught.value.as_result()) and PASSWORD not in str(caught.value.as_result())
+
+
+def test_b6_no_session_left_is_told_as_that(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["sessions"] = 0
+    with pytest.raises(FleetError, match="maximum number of user sessions"):
+        session(rig, timeout=1.0)
+    assert rig.bmc.logins == 1
+
+
+def test_b6_a_session_that_ran_out_is_begun_anew(fake: Make) -> None:
+    rig = fake("plain", lag=0.1)
+    rig.bmc.faults["session_ends"] = 5
+    assert session(rig, "cycle")["changed"]
+    assert rig.bmc.logins > 1
+    assert [body["ResetType"] for _method, _path, body in rig.bmc.writes] == ["On"]
+    assert rig.bmc.sessions == {}
+
+
+def test_b6_a_session_that_never_works_is_a_login_that_is_refused(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["session_ends"] = 0
+    with pytest.raises(AuthFailed):
+        session(rig)
+    assert rig.bmc.logins == 1
+
+
+def test_b6_a_login_whose_answer_is_lost_is_not_sent_again(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["drop_login"] = 1
+    with pytest.raises(Unreachable, match="answer to the login was lost"):
+        session(rig)
+    assert rig.bmc.logins == 1
+
+
+def test_b6_a_session_without_a_token(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["no_token"] = True
+    with pytest.raises(BadAnswer, match="told no token"):
+        session(rig)
+    assert rig.bmc.logins == 1
+
+
+def test_b6_a_logout_that_fails_hides_nothing(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.mangle = lambda status, headers, data: (500 if not rig.bmc.sessions else status, headers, data)
+    assert session(rig)["changed"] and rig.power() == "On"
