@@ -16,23 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
 
 from .machine import Machine
+from .sessions import PASSWORD, USER, Answer, begin_session, error, in_session
 from .vendors import vendor
 
-USER, PASSWORD = "admin", "correct-horse"
 _B = "BootSourceOverride"
-
-
-class Answer(Exception):
-    """Ends a request with this status and body."""
-
-    def __init__(self, status: int, body: Any = None, headers: Optional[dict[str, str]] = None) -> None:
-        super().__init__(status)
-        self.status, self.body, self.headers = status, body, headers or {}
-
-
-def error(status: int, message_id: str, text: str = "") -> Answer:
-    info = [{"MessageId": message_id, "Message": text or message_id, "Severity": "Critical"}]
-    return Answer(status, {"error": {"code": message_id, "message": text, "@Message.ExtendedInfo": info}})
 
 
 class FakeBmc:
@@ -308,38 +295,15 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self.close_connection = True
 
-    def _in_session(self) -> bool:
-        bmc, token = self.bmc, self.headers.get("X-Auth-Token") or ""
-        bmc.sessions[token] = bmc.sessions.get(token, 0) - 1
-        if bmc.sessions[token] < 0:
-            del bmc.sessions[token]
-            return False
-        return True
-
-    def _begin_session(self, raw: bytes) -> Answer:
-        bmc, faults = self.bmc, self.bmc.faults
-        bmc.logins += 1
-        if json.loads(raw) != {"UserName": USER, "Password": PASSWORD}:
-            bmc.failed_logins += 1
-            return error(401, "Base.1.8.NoValidSession")
-        if len(bmc.sessions) >= faults.get("sessions", 8):
-            return error(503, "IDRAC.2.8.RAC0218", "The maximum number of user sessions is reached.")
-        token = f"token-{bmc.logins}"
-        bmc.sessions[token] = faults.get("session_ends", float("inf"))
-        if faults.get("drop_login", 0) > 0:
-            faults["drop_login"] -= 1
-            return Answer(0)
-        place = f"{faults.get('known_as', '')}/redfish/v1/SessionService/Sessions/{token}"
-        return Answer(201, {}, {"Location": place, **({} if faults.get("no_token") else {"X-Auth-Token": token})})
-
     def _faulty(self, method: str, raw: bytes) -> None:
         faults = self.bmc.faults
         if method == "POST" and self.path == "/redfish/v1/SessionService/Sessions":
-            raise self._begin_session(raw)
+            raise begin_session(self.bmc, raw)
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         given = self.headers.get("Authorization")
         public = self.path.rstrip("/") == "/redfish/v1" and not given and not self.headers.get("X-Auth-Token")
-        known = self._in_session() if not given and not public else given == f"Basic {login}"
+        by_token = not given and not public
+        known = in_session(self.bmc, self.headers.get("X-Auth-Token") or "") if by_token else given == f"Basic {login}"
         if known and not given and method == "DELETE" and "/Sessions/" in self.path:
             self.bmc.sessions.pop(self.path.rpartition("/")[2], None)
             raise Answer(204)
