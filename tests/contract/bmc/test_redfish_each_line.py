@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     DeadlineExceeded,
     FleetError,
     Unreachable,
+    Unsupported,
 )
 from fake_bmc.redfish_server import Answer
 
@@ -67,3 +68,21 @@ def test_t1_after_a_write_nothing_is_shown_that_was_seen_before_it(fake: Make) -
         assert before and bmc.power.restart_marker() == before
         assert bmc.power.set(c.RESTART, destructive=True) == c.SENT
         assert bmc.power.restart_marker() not in ("", before)
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [("On", c.ON), ("Off", c.OFF), ("PoweringOn", c.CHANGING), ("PoweringOff", c.CHANGING), ("Paused", c.CHANGING)],
+)
+def test_t1_what_is_on_its_way_is_not_there(fake: Make, said: str, state: str) -> None:
+    rig = fake("plain")
+    rig.bmc.vendor["system"] = {**rig.bmc.vendor["system"], "PowerState": said}
+    with RedfishBmc({**rig.params, "timeout": 5.0}, Ctx()) as bmc:
+        assert bmc.power.state() == state
+
+
+def test_t1_a_reset_that_is_not_listed_is_not_sent(fake: Make) -> None:
+    rig = fake("cray", power="On")
+    with RedfishBmc({**rig.params, "timeout": 5.0}, Ctx()) as bmc, pytest.raises(Unsupported, match="offers no reset"):
+        bmc.power.set(c.RESTART, destructive=True)
+    assert rig.writes() == 0
