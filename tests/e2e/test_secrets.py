@@ -140,20 +140,16 @@ def test_a_wrong_bmc_password_is_tried_once(wrong: Any, words: dict[bytes, str])
     assert not seen.found
 
 
-@pytest.mark.parametrize(
-    "module, args",
-    [("redfish_power", {"state": "on"}), ("pxe_boot", {}), ("bmc_info", {})],
-    ids=["redfish_power", "pxe_boot", "bmc_info"],
-)
-def test_each_verb_tries_a_wrong_bmc_password_once(
-    wrong: Any, words: dict[bytes, str], module: str, args: dict[str, Any]
-) -> None:
+def test_each_verb_tries_a_wrong_bmc_password_once(wrong: Any, words: dict[bytes, str]) -> None:
+    """Each was refused, so as many refusals as verbs are one for each."""
     before = refused("gpu001")
+    calls: list[tuple[str, dict[str, Any]]] = [("redfish_power", {"state": "on"}), ("pxe_boot", {}), ("bmc_info", {})]
     with CommandLines(words) as seen:
-        result = lab.verbs("gpu001", [(module, args)], *LOUD, *wrong(gpufleet_bmc_password=WRONG))[0]
-    assert result["error"]["kind"] == "auth", result
-    assert refused("gpu001") - before == 1
-    assert not told(json.dumps(result).encode(), words) and not seen.found
+        results = lab.verbs("gpu001", calls, *LOUD, *wrong(gpufleet_bmc_password=WRONG))
+    for result in results:
+        assert result["error"]["kind"] == "auth", result
+    assert refused("gpu001") - before == len(calls)
+    assert not told(json.dumps(results).encode(), words) and not seen.found
 
 
 def test_a_wrong_provisioner_password_is_tried_once(wrong: Any, words: dict[bytes, str]) -> None:
