@@ -9,7 +9,9 @@ A wrong one is tried once, and the message says which one is wrong.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -55,6 +57,18 @@ def told(content: bytes, words: dict[bytes, str]) -> set[str]:
     return {name for word, name in words.items() if word in content}
 
 
+def command_lines() -> Iterator[bytes]:
+    """Of every process there is. Fifty times a second, so without what makes a file of a number."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                handle = os.open(f"/proc/{name}/cmdline", os.O_RDONLY)
+                try:
+                    yield os.read(handle, 1 << 20)
+                finally:
+                    os.close(handle)
+
+
 class CommandLines(threading.Thread):
     """Samples the command lines of every process on the machine, as any user can."""
 
@@ -67,12 +81,8 @@ class CommandLines(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(0.02):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    line = path.read_bytes()
-                except OSError:
-                    continue
-                self.programs.add(Path(line.partition(b"\0")[0].decode(errors="replace")).name)
+            for line in command_lines():
+                self.programs.add(line.partition(b"\0")[0].rpartition(b"/")[2].decode(errors="replace"))
                 self.found |= {f"{name}: {line[:60]!r}" for name in told(line, self._words)}
 
     def __enter__(self) -> CommandLines:

@@ -82,7 +82,7 @@ def mended(batch: lab.Run) -> lab.Run:
     lab.fault("gpu004", "none")
     lab.revive_bmc("gpu003")
     lab.fault("gpu003", "ignore_netboot")
-    return lab.play("day0_bringup", "-e", '{"deploy_boot_timeout": 25}')
+    return lab.play("day0_bringup", "-e", '{"deploy_boot_timeout": 15}')
 
 
 def test_t2_a_node_that_never_comes_up_is_quarantined_and_the_others_are_admitted(mended: lab.Run) -> None:
