@@ -30,6 +30,12 @@ IMAGE = {"name": "hpc", "version": "1.4", "sha256": "a" * 64, "manifest_sha256":
 POLICY: dict[str, Any] = {name: option.get("default") for name, option in POLICY_OPTIONS.items()}
 DEFAULTS = {name: option.get("default") for name, option in NODE_PASSPORT.items()}
 DAY = 86400.0
+#: What the roles ask.
+ASKED: dict[str, dict[str, Any]] = {
+    "dcgm_gate": {"level": 3, "tests": ["memory", "software"], "profile": "sha256:p"},
+    "kernel_log_gate": {"window": "imaging", "profile": "sha256:p"},
+    "image_verify": {"tests": ["image", "kernel"], "image": {"name": "hpc"}},
+}
 
 
 def check(name: str, measured: Any = "x", verdict: str = "pass") -> dict[str, Any]:
@@ -42,6 +48,7 @@ def check(name: str, measured: Any = "x", verdict: str = "pass") -> dict[str, An
 def verdict(number: int, name: str, outcome: str = "pass", *, ago: float = 60.0, **data: Any) -> dict[str, Any]:
     at = time.time() - ago
     checks = [check("something", 1, outcome)]
+    data = {"asked": dict(ASKED.get(name, {})), **data}
     if name == "image_verify":
         checks.append(check("clock", [0.0, 0.1]))
         data = {"image": dict(IMAGE), "identity": {**MACHINE, "gpu_problem": ""}, "mode": "node", **data}
@@ -79,6 +86,9 @@ def evidence(**other: Any) -> dict[str, Any]:
 def run(check_mode: bool = False, **params: Any) -> dict[str, Any]:
     ctx = Context(node="gpu001", check_mode=check_mode)
     given = {**DEFAULTS, "policy": POLICY, "identity": MACHINE, "public_keys": [PUBLIC], **params}
+    if given["evidence"]:
+        known = given["evidence"]
+        given["evidence"] = {"history": known["verdicts"], "now": time.time(), **known}
     return node_passport(given, ctx).as_dict(ctx)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -90,6 +91,13 @@ class ActionModule(GateAction):
         validation = self.ledger().latest([node], "state", _BEGINS).get(node)
         announced = self.ledger().history(node, since=validation["id"] if validation else 0, kinds=("intent",))
         return min((event["id"] for event in announced if event["name"] == self.NAME), default=self.began(""))
+
+    def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return asked(_question(params))
+        except (ConfigError, KeyError, TypeError, AttributeError):  # a profile that says nothing of DCGM
+            names = [canonical(name) for name in params["tests"] or []]
+            return {"level": 0 if names else int(params["level"]), "tests": sorted(names)}
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return lacking(verdict, _question(params))

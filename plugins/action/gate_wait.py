@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import LACKING
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import ASKED, LACKING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT
@@ -38,7 +38,7 @@ class ActionModule(BatchAction):
         def look(nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
             return looks.ask({str(node["host"]): command(node) for node in nodes})
 
-        return {**params, "look": look, "lacking": LACKING[params["gate"]]}
+        return {**params, "look": look, "lacking": LACKING[params["gate"]], "asked_of": ASKED[params["gate"]]}
 
     def began(self, host: str) -> int:
         """When its job did, as whoever started it told."""

@@ -13,7 +13,12 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined, facts, image_verify
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import (
+    asked_of,
+    combined,
+    facts,
+    image_verify,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -76,7 +81,9 @@ class ActionModule(VerbAction):
         judgement, expect = expectations({**params, "run_cache": self._run_cache()}, ctx)
         if judgement.verdict != PASS:
             more = {"mode": "node", "image": facts(expect)}
-            return result_of(judgement, fail_on=params["fail_on"], more=more).as_dict(ctx)
+            return result_of(
+                judgement, fail_on=params["fail_on"], more=more, asked=asked_of(judgement, params)
+            ).as_dict(ctx)
         told = {key: params[key] for key in _FOR_NODE}
         asked = time.time()
         try:

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate, lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import iso_time
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import KERNEL_LOG_GATE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import BOOT, IMAGING
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import iso
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, seconds_ago
 
 
@@ -22,8 +25,22 @@ class ActionModule(GateAction):
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return lacking(verdict)
 
+    def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"window": self._window}
+
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         prepared = super().prepare(params)
+        self._window = self._asked_for(str(prepared.get("since") or ""))
         if not prepared.get("since"):
             prepared["since"] = seconds_ago(self.remediated())
         return prepared
+
+    def _asked_for(self, since: str) -> str:
+        """The window as it is compared with others: by name, or by its start on the ledger's clock."""
+        if since in ("", BOOT):
+            return since or IMAGING
+        try:
+            return iso(self.ledger().now() - float(since))
+        except (ValueError, OverflowError):
+            begin = iso_time(since)
+            return since if begin is None else iso(begin)

@@ -5,17 +5,25 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import (
+    LIFT,
     RULES,
     SPEC,
     is_state,
     ledger_event,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 
 #: What a transition may need to know: the newest event of each kind.
 _KINDS = ("state", "hold", "evidence")
@@ -31,6 +39,10 @@ class ActionModule(VerbAction):
         if params.get("known"):
             raise ConfigError("known is not for a task to set", do="leave it out: it is read from the ledger")
         known: dict[str, Any] = {}
+        if params.get("kind") == LIFT:
+            params["lifted_by"] = params.get("lifted_by") or self._person()
+            node_id = self.node_id(create=False)
+            known["failures"] = self._failures(node_id, str(params.get("name") or "")) if node_id else []
         if is_state(params):
             check_mode = bool(self._task.check_mode)
             if not check_mode:
@@ -39,13 +51,32 @@ class ActionModule(VerbAction):
             node_id = self.node_id(create=not check_mode)
             if node_id:
                 known = self._known(node_id)
+                if "admitted" in (params.get("state"), params.get("name")):
+                    known["standing"] = self._failures(node_id)
         return {**params, "known": known}
+
+    def _person(self) -> str:
+        """Who runs this: the user of the automation controller, or the one who is logged in here."""
+        for name in ("awx_user_name", "tower_user_name"):
+            if self._vars.get(name):
+                return str(self._vars[name])
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError):
+            return ""
+
+    def _failures(self, node_id: str, gate: str = "") -> list[Mapping[str, Any]]:
+        """The failures that stand against this node, by the profile that its newest passport rests on."""
+        found = evidence(self.ledger(), node_id)
+        policy = {"gates": policies.LEAST, "profile_digest": _profile_of(found["stored"])}
+        return [event for event in standing(found, policy) if gate in ("", event["name"])]
 
     def _known(self, node_id: str) -> dict[str, Any]:
         ledger = self.ledger()
         known: dict[str, Any] = {kind: ledger.latest([node_id], kind).get(node_id) for kind in _KINDS}
         known["imaging"] = ledger.latest([node_id], "state", ["imaging"]).get(node_id)
         known["passport"] = ledger.passport(node_id)
+        known["now"] = ledger.now()
         return known
 
     def _goes_elsewhere(self) -> bool:
@@ -67,3 +98,12 @@ class ActionModule(VerbAction):
             return
         row = self.ledger().history(self.node_id(), since=written - 1)[0]
         result.update(event_id=row["id"], at=row["at"])
+
+
+def _profile_of(stored: Mapping[str, Any] | None) -> str:
+    """The digest of the profile by which the gates of a passport were judged; empty where there is none."""
+    if not stored:
+        return ""
+    gates = json.loads(dsse.payload_of(stored["envelope"])).get("predicate", {}).get("gates", [])
+    digests = {str(gate["profile"]["digest"]) for gate in gates if (gate.get("profile") or {}).get("digest")}
+    return digests.pop() if len(digests) == 1 else ""

@@ -15,9 +15,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import GPU_QUERY, gpu_uuids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, PASSPORT_RULES
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import policy_of
 
 #: Stands before each part of the node's answer.
 _MARK = "=gpufleet="
@@ -26,6 +27,7 @@ _MARK = "=gpufleet="
 class ActionModule(VerbAction):
     NAME = "node_passport"
     SPEC = NODE_PASSPORT
+    RULES = PASSPORT_RULES
     verb = staticmethod(node_passport)
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -33,11 +35,12 @@ class ActionModule(VerbAction):
             raise ConfigError("evidence is not for a task to set", do="leave it out: it is read from the ledger")
         params["key_path"] = params.get("key_path") or self.host_var("gpufleet_passport_key_path")
         params["public_keys"] = _list(params.get("public_keys") or self.host_var("gpufleet_passport_public_keys"))
+        params["policy"], problem = policy_of(params)
         if params["state"] == "verified" and params.get("path"):
             return params  # a document, looked at for itself; neither ledger nor node is asked
         if params["state"] != "exported":
             params["identity"] = params.get("identity") or self._read_identity(params)
-        params["evidence"] = self._evidence(params["state"])
+        params["evidence"] = {**self._evidence(params["state"]), "profile_problem": problem}
         return params
 
     def _goes_elsewhere(self) -> bool:
@@ -45,7 +48,8 @@ class ActionModule(VerbAction):
 
     def _evidence(self, state: str) -> dict[str, Any]:
         node_id = self.node_id(create=state == "issued" and not self._task.check_mode)
-        empty: dict[str, Any] = {"verdicts": [], "imaged": None, "quarantined": None, "stored": None, "last_event": 0}
+        empty: dict[str, Any] = {"verdicts": [], "history": [], "last_event": 0, "now": self.ledger().now()}
+        empty.update(dict.fromkeys(("imaged", "quarantined", "stored")))
         return {
             **(evidence(self.ledger(), node_id) if node_id else empty),
             "node": {"id": node_id, "name": self._host},

@@ -160,6 +160,10 @@ class Sheet:
     def wants(self, id: str, entity: str) -> bool:
         return (id, entity) in self._required
 
+    def demanded(self) -> set[str]:
+        """What must be seen, by the cells' ids."""
+        return {id for id, _entity in self._required}
+
     def record(self, check: Check) -> None:
         """A cell that was measured. A second look at the same cell can make it worse, never better."""
         key = (check.id, check.entity)
@@ -295,7 +299,11 @@ def refusal(result: Mapping[str, Any], fail_on: str, *, check_mode: bool) -> str
     return sentence(result) if blocks(result["verdict"], fail_on) else ""
 
 
-def answer(verdict: dict[str, Any], **more: Any) -> Result:
-    """A gate's result: the verdict at the top level, and one event that carries it whole. It never says changed."""
-    data = {**verdict, **more, "msg": sentence(verdict)}
-    return Result(changed=False, data=data, events=[Event("verdict", verdict["gate"], verdict)])
+def answer(verdict: Mapping[str, Any], asked: Mapping[str, Any] | None = None, **more: Any) -> Result:
+    """A gate's result: the verdict at the top level, and one event that carries it whole. It never says changed.
+
+    :param asked: the question, as the controller put it. In a result ``asked`` are the writes that were sent.
+    """
+    told = {**verdict, **({} if asked is None else {"asked": dict(asked)})}
+    data = {**{key: value for key, value in verdict.items() if key != "asked"}, **more, "msg": sentence(verdict)}
+    return Result(changed=False, data=data, events=[Event("verdict", verdict["gate"], told)])

@@ -13,7 +13,7 @@ description:
   - Appends one event to the ledger. With O(state), moves the node in its lifecycle; a move that the lifecycle does not
     know, or that lacks its evidence, is refused.
   - Evidence, maintenance, holds, verdicts and passports cannot be written with it. Each of them permits something,
-    and is written by the module that saw it.
+    and is written by the module that saw it. The one exception is a failed verdict, which a person may lift.
   - A state that the node is in already, with the same O(reason) and O(data), is not written again. V(imaging) and
     V(wiping) always are, since each begins anew.
 extends_documentation_fragment:
@@ -32,17 +32,20 @@ options:
     description:
       - What kind of event. V(note) where neither this nor O(state) is given.
       - V(attempt) also counts against what may still be tried on this node.
+      - V(lift) takes the failures of the gate O(name) off the node, where a person knows that they say nothing of it.
+        It needs O(reason) and O(lifted_by), both are recorded, and each passport that is issued afterwards names them.
+        A gate whose failure was lifted still has to pass.
     type: str
-    choices: [note, measure, attempt, state]
+    choices: [note, measure, attempt, state, lift]
   name:
-    description: The name of the event; of an V(attempt), its remedy.
+    description: The name of the event; of an V(attempt), its remedy; of a V(lift), the gate.
     type: str
   state:
     description: The lifecycle state that the node enters.
     type: str
     choices: [discovered, enrolled, imaging, validating, admitted, draining, drained, wiping, quarantined, retired]
   reason:
-    description: Why; needed for V(quarantined), V(retired) and an V(attempt).
+    description: Why; needed for V(quarantined), V(retired), an V(attempt) and a V(lift).
     type: str
   remedy:
     description: What is to be done about it.
@@ -54,6 +57,11 @@ options:
   force_reason:
     description:
       - Move the node although the lifecycle says no. The reason is recorded in the event.
+    type: str
+  lifted_by:
+    description:
+      - Who answers for a V(lift). Where it is left out, the user of the automation controller, or the one who is logged
+        in on this machine.
     type: str
   known:
     description: What the ledger knows. Filled by the action; a task that sets it is refused.
@@ -76,6 +84,13 @@ EXAMPLES = r"""
     reason: Xid 79 on GPU 3
     remedy: power_cycle
 
+- name: Take a failure off a node that was none of its own
+  gpufleet.baremetal.ledger_event:
+    kind: lift
+    name: dcgm_gate
+    reason: the chiller of row 4 was off, ticket 4711
+    lifted_by: a.person
+
 - name: Leave a note for whoever comes next
   gpufleet.baremetal.ledger_event:
     name: handover
@@ -84,6 +99,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+lifted:
+  description: The numbers of the verdicts that were lifted; empty where none stood.
+  returned: with O(kind=lift)
+  type: list
+  elements: int
 event_id:
   description: The number of the event in the ledger; 0 in check mode where it would be written.
   returned: success

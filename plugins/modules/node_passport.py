@@ -15,6 +15,8 @@ description:
   - With O(state=issued), the verdicts of the ledger since the node was last imaged are signed. It is refused unless
     each gate that the policy requires has passed since then, BMC and node are known to be one machine, and the node's
     clock was compared with the controller's. Where a valid passport already says the same, it is kept.
+  - A failure stands until the same question or a stronger one passes, or a person lifts it with
+    M(gpufleet.baremetal.ledger_event). A pass of a weaker look, or by another profile, carries no passport.
   - With O(state=verified), the node's newest passport, or the one at O(path), must be signed by a known key, be for
     this machine, not be expired or from the future, and not be weaker than the policy in force. The ledger must not
     know of a later imaging, quarantine or failed gate.
@@ -70,7 +72,9 @@ options:
       - Needed for O(state=issued), since the passport binds a machine, and the two must speak of the same one.
     type: dict
   policy:
-    description: What a passport must show to admit a node.
+    description:
+      - What a passport must show to admit a node. What is left out is the strict default.
+      - Excludes O(policy_file).
     type: dict
     suboptions:
       required_gates:
@@ -91,8 +95,34 @@ options:
         type: bool
         default: true
       profile_digest:
-        description: The digest of the SKU profile that gates must have been judged by.
+        description:
+          - The digest of the SKU profile that gates must have been judged by.
+          - Where neither this nor O(policy.profiles) names one, it is that of the profile of O(sku) on this controller.
         type: str
+      profiles:
+        description: The same by SKU, a mapping.
+        type: dict
+      gates:
+        description:
+          - The least question of each gate, a mapping of C(level), C(tests), C(window) (V(imaging) or V(boot)) and
+            C(max_age), its own greatest age in seconds.
+          - Of a gate that is not named, the default holds, which is level 3 for C(dcgm_gate), and for
+            C(kernel_log_gate) the whole log since the imaging.
+        type: dict
+  policy_file:
+    description:
+      - The policy as a YAML file on the controller, of the schema C(roles/passport/files/schemas/policy.schema.json).
+      - Excludes O(policy).
+    type: path
+  sku:
+    description:
+      - The node's SKU, whose profile is in force.
+      - Taken from the host variable C(gpufleet_sku).
+    type: str
+  profile_path:
+    description: Folders of the site's own profiles, which are searched before the collection's.
+    type: list
+    elements: path
   lifetime:
     description: Seconds until a new passport expires.
     type: int

@@ -10,7 +10,6 @@ also when the module crashed, ran out of time, or the connection died under it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Optional
 
 from ansible.errors import AnsibleConnectionFailure
@@ -33,10 +32,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     refusal,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import PROFILE_SCHEMA, profile_of
 
-_GATE_FILES = Path(__file__).resolve().parents[2] / "roles" / "gate" / "files"
-OWN_PROFILES = _GATE_FILES / "profiles"
-PROFILE_SCHEMA = _GATE_FILES / "schemas" / "profile.schema.json"
 #: What only the controller may know; a ledger's URL can hold a password.
 _STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path")
 #: The states and the outcomes of the provisioner that begin a node's life anew.
@@ -82,10 +79,7 @@ class GateAction(VerbAction):
         return {key: value for key, value in params.items() if key not in _STAYS_HERE}
 
     def _profile(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        if not params.get("sku"):
-            raise ConfigError("the node's SKU is not known", do="set gpufleet_sku in the inventory")
-        folders = profiles.search_path(params.get("profile_path") or [], OWN_PROFILES)
-        return profiles.load(str(params["sku"]), folders, PROFILE_SCHEMA).data
+        return profile_of(params).data
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         if self._unfit:
@@ -139,7 +133,16 @@ class GateAction(VerbAction):
         beside = {key: result[key] for key in self.BESIDE if key in result}
         ctx = Context(check_mode=bool(self._task.check_mode), diff=bool(self._task.diff))
         ctx.asked = [str(what) for what in result.get("asked") or []]
-        return self._concluded(params, answer(verdict, **beside).as_dict(ctx))
+        return self._concluded(params, answer(verdict, self._question(params), **beside).as_dict(ctx))
+
+    def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What this gate was asked beside its profile: level, tests, window. By it questions are compared."""
+        return {}
+
+    def _question(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The question as verdict and passport carry it. What a node says that it was asked is its own word."""
+        profile = {} if self._unfit or not params.get("profile") else {"profile": json_digest(params["profile"])}
+        return {**self.asked(params), **profile}
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         """What a claimed pass lacks of the cells that this task asked for; empty where it lacks nothing."""
@@ -163,7 +166,7 @@ class GateAction(VerbAction):
         if params.get("profile") and not self._unfit:
             profile = reference(params["profile"])
         verdict = inconclusive(self.NAME, text, id=id, remedy=remedy, started=self._started, profile=profile)
-        return answer(verdict).as_dict(Context(check_mode=bool(self._task.check_mode)))
+        return answer(verdict, self._question(params)).as_dict(Context(check_mode=bool(self._task.check_mode)))
 
     def _concluded(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         fail_on = str(params.get("fail_on") or "inconclusive")

@@ -12,6 +12,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 
 #: States with which another image may begin to run.
 _IMAGING = ("imaging", "wiping")
+#: What speaks for or against a node, and what a person has lifted.
+_JUDGES = ("verdict", "lift")
 #: The verbs that send a provisioner its steps, and the option in which each is told where the node shall come to.
 _SENDS = {"provisioner_node": "state", "provisioner_wait": "until"}
 #: A provisioner told to do one of these writes or removes an image.
@@ -19,9 +21,11 @@ _REPLACES_IMAGE = frozenset({"deployed", "released"})
 
 
 def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
-    """``verdicts``, ``imaged``, ``quarantined``, ``stored`` and ``last_event`` of a node."""
+    """``verdicts``, ``history``, ``imaged``, ``quarantined``, ``stored``, ``last_event`` and ``now`` of a node."""
     begun = ledger.latest([node_id], "state", _IMAGING).get(node_id)
-    events = ledger.history(node_id, since=begun["id"] - 1 if begun else 0)
+    first = begun["id"] - 1 if begun else 0
+    rows = ledger.history(node_id, since=min(first, _admitted(ledger, node_id)))
+    events = [event for event in rows if event["id"] > first]
     imaged = _last(events, _images)
     since = imaged["id"] if imaged else 0
     newest: dict[str, Mapping[str, Any]] = {}
@@ -30,6 +34,10 @@ def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
             newest[event["name"]] = event
     return {
         "verdicts": list(newest.values()),
+        "history": [
+            event for event in rows if event["kind"] in _JUDGES and (event["id"] <= since or _counts(event, since))
+        ],
+        "now": ledger.now(),
         "imaged": imaged,
         "quarantined": _last(events, lambda event: event["kind"] == "state" and event["name"] == "quarantined"),
         "stored": ledger.passport(node_id),
@@ -42,6 +50,12 @@ def _counts(event: Mapping[str, Any], imaged: int) -> bool:
     measured on another system. Whatever does not pass stands until it is asked again."""
     after = event["data"].get(AFTER_EVENT)
     return not imaged or event["data"].get("verdict") != "pass" or (isinstance(after, int) and after >= imaged)
+
+
+def _admitted(ledger: Ledger, node_id: str) -> int:
+    """The event with which this node was last admitted on a passport, which let no failure of before stand; or 0."""
+    event = ledger.latest([node_id], "state", ["admitted"]).get(node_id)
+    return 0 if event is None or event["data"].get("forced") else int(event["id"])
 
 
 def _images(event: Mapping[str, Any]) -> bool:

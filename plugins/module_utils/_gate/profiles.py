@@ -9,7 +9,6 @@ and an error names file and line. Nodes get the checked mapping; they have neith
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -17,28 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file import (
+    in_words,
+    line_of,
+    problems,
+    read_checked,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
-
-try:
-    import yaml
-except ImportError:
-    HAS_YAML = False
-else:
-    HAS_YAML = True
-
-try:
-    import jsonschema
-except ImportError:
-    HAS_JSONSCHEMA = False
-else:
-    HAS_JSONSCHEMA = True
 
 #: Folders of the site's own profiles, separated by colons.
 VARIABLE = "GPUFLEET_PROFILE_PATH"
 _SKU = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _SUFFIXES = (".yaml", ".yml")
+_WHAT = "a profile"
 
 
 class ProfileMissing(ConfigError):
@@ -96,30 +87,9 @@ def _to_write(sku: str, folders: Sequence[Path]) -> str:
 
 def read(path: Path, sku: str, schema: Path) -> Profile:
     """One profile file, checked."""
-    if not HAS_YAML:
-        raise MissingLibrary("PyYAML", why="SKU profiles are YAML")
-    if not HAS_JSONSCHEMA:
-        raise MissingLibrary("jsonschema", why="SKU profiles are checked against their schema")
-    try:
-        text = path.read_text(encoding="utf-8")
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"the profile cannot be read: {exc}", address=str(path)) from exc
-    except yaml.MarkedYAMLError as exc:
-        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
-        raise ConfigError(f"{path}:{line}: no valid YAML: {exc.problem}") from exc
-    if tree is None or not isinstance(data, dict):
-        raise ConfigError(f"{path}:1: a profile is a mapping", do="docs/reference/profiles.md shows how it looks")
-    _no_key_twice(tree, path)
-    # Dates are the only YAML type that JSON lacks; as text they mean the same.
-    data = json.loads(json.dumps(data, default=str))
-    checker = jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
-    errors = sorted(checker.iter_errors(data), key=lambda error: list(map(str, error.absolute_path)))
-    if errors:
-        raise ConfigError("; ".join(f"{path}:{_line(tree, e.absolute_path)}: {_words(e)}" for e in errors[:5]))
+    data = read_checked(path, schema, what=_WHAT, page="docs/reference/profiles.md")
     if data["sku"] != sku:
-        raise ConfigError(f"{path}:{_line(tree, ['sku'])}: the profile is of {data['sku']}", wanted=f"sku: {sku}")
+        raise ConfigError(f"{path}:{line_of(path, ['sku'])}: the profile is of {data['sku']}", wanted=f"sku: {sku}")
     return Profile(sku, str(path), json_digest(data), data)
 
 
@@ -128,45 +98,7 @@ def check(data: Any, schema: Path) -> None:
 
     :raises ConfigError: naming the place in it.
     """
-    if not HAS_JSONSCHEMA:
-        raise MissingLibrary("jsonschema", why="SKU profiles are checked against their schema")
-    checker = jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
-    errors = list(checker.iter_errors(data))
+    errors = problems(data, schema, _WHAT)
     if errors:
-        raise ConfigError("the option profile is no valid profile: " + "; ".join(_words(error) for error in errors[:5]))
-
-
-def _words(error: Any) -> str:
-    place = ".".join(str(part) for part in error.absolute_path) or "profile"
-    return f"{place}: {cut(error.message, 200)}"
-
-
-def _line(node: Any, path: Iterable[Any]) -> int:
-    """The line of what the schema complains about, or of the nearest thing around it."""
-    line = node.start_mark.line + 1
-    for part in path:
-        if isinstance(node, yaml.MappingNode):
-            pairs = {key.value: (key, value) for key, value in node.value}
-            if part not in pairs:
-                break
-            line, node = pairs[part][0].start_mark.line + 1, pairs[part][1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            break
-    return int(line)
-
-
-def _no_key_twice(node: Any, path: Path) -> None:
-    """YAML would take the last of two; in a file of limits that is a trap."""
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if key.value in seen:
-                raise ConfigError(f"{path}:{key.start_mark.line + 1}: the key {key.value} stands twice")
-            seen.add(key.value)
-            _no_key_twice(value, path)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _no_key_twice(item, path)
+        told = "; ".join(in_words(error, _WHAT) for error in errors[:5])
+        raise ConfigError(f"the option profile is no valid profile: {told}")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
@@ -36,6 +36,9 @@ Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
 
 #: What a pass lacks of the cells that its question demands; the gate itself knows.
 Lacking = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
+
+#: What a job's verdict was asked, as other questions are compared with it.
+Asked = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 #: What the wait must know of each job; the result of the task that started it tells.
 FROM_START = (
@@ -96,6 +99,7 @@ class _Watch:
         self._gate = str(params["gate"])
         self._ask: Look = params["look"]
         self._lacking: Lacking = params["lacking"]
+        self._asked: Asked = params["asked_of"]
         self._timeout: Optional[float] = params.get("timeout")
         self._grace = float(params["grace"])
         self._begun = time.monotonic()
@@ -212,9 +216,19 @@ class _Watch:
             "evidence_digest": verdict["evidence_digest"],
         }
 
+    def _question(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """What this host's verdict was asked; nothing where its job told of no question."""
+        try:
+            return {**self._asked(node["question"]), "profile": node["profile"]["digest"]}
+        except (ConfigError, KeyError, TypeError, ValueError):
+            return {}
+
     def result(self) -> Result:
         self._give_up(self._ctx.lifeline.confirm())
-        events = [Event("verdict", self._gate, verdict, host) for host, verdict in self._whole.items()]
+        events = [
+            Event("verdict", self._gate, {**verdict, "asked": self._question(self._nodes[host])}, host)
+            for host, verdict in self._whole.items()
+        ]
         return Result(changed=False, data={"gate": self._gate, "verdicts": self.verdicts}, events=events)
 
 

@@ -5,7 +5,8 @@
 
 Notes, measures, attempts at a remedy, and the lifecycle state. Everything that permits something (evidence,
 maintenance, holds, verdicts, passports) is written by the verb that saw it, and by nobody else: who could write
-"drained" by hand could power off a node under a running job.
+"drained" by hand could power off a node under a running job. The one exception is a failed verdict, which a person may
+lift: who, why and which one stand in the event, and in each passport that rests on it.
 """
 
 from __future__ import annotations
@@ -28,20 +29,24 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 #: What can be tried on a node: a remedy, or a new image, which no finding names as its remedy.
 ATTEMPTS = (*REMEDIES, "reimage")
 
+#: A person takes a gate's failures off a node, which no weaker look can do.
+LIFT = "lift"
+
 SPEC = spec(
     FLEET,
-    kind={"type": "str", "choices": ["note", "measure", "attempt", "state"]},
+    kind={"type": "str", "choices": ["note", "measure", "attempt", "state", LIFT]},
     name={"type": "str"},
     state={"type": "str", "choices": list(STATES)},
     reason={"type": "str"},
     remedy={"type": "str", "choices": list(REMEDIES)},
     data={"type": "dict"},
+    lifted_by={"type": "str"},
     known={"type": "dict"},
 )
 RULES = {"mutually_exclusive": [("state", "name")]}
 
 #: Set by this verb alone, whatever a task gives in ``data``.
-_OWN = ("reason", "remedy", "from", "forced", "evidence")
+_OWN = ("reason", "remedy", "from", "forced", "evidence", "by", "failures")
 
 
 def is_state(params: Mapping[str, Any]) -> bool:
@@ -61,6 +66,8 @@ def ledger_event(params: Mapping[str, Any], ctx: Context) -> Result:
 
 def _plain(params: Mapping[str, Any], ctx: Context) -> Result:
     kind = params.get("kind") or "note"
+    if kind == LIFT:
+        return _lift(params, ctx)
     name = params.get("name") or (params.get("remedy") if kind == "attempt" else "")
     data = _data(params)
     if not name:
@@ -73,6 +80,26 @@ def _plain(params: Mapping[str, Any], ctx: Context) -> Result:
             seen=f"{name}; reason: {data.get('reason') or 'none'}",
         )
     return Result(changed=True, data={"kind": kind, "name": name}, events=[Event(kind, name, data)])
+
+
+def _lift(params: Mapping[str, Any], ctx: Context) -> Result:
+    """On record: which failures, by whom, and why."""
+    wanting = [name for name in ("name", "reason", "lifted_by") if not str(params.get(name) or "").strip()]
+    if wanting:
+        raise ConfigError(
+            "a failure is lifted by a person, for a reason",
+            node=ctx.node,
+            wanted="name: the gate; reason: why the failure says nothing of the node; lifted_by: who answers for that",
+            seen=f"nothing in {', '.join(wanting)}",
+        )
+    gate = str(params["name"])
+    failures = [event["id"] for event in params["known"].get("failures") or []]
+    if not failures:
+        data = {"kind": LIFT, "name": gate, "lifted": []}
+        return Result(changed=False, data=data)
+    more = _data({"data": params.get("data")})
+    said: dict[str, Any] = redact({**more, "by": params["lifted_by"], "reason": params["reason"], "failures": failures})
+    return Result(changed=True, data={"kind": LIFT, "name": gate, "lifted": failures}, events=[Event(LIFT, gate, said)])
 
 
 def _data(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +124,7 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
     if last and current == target and target not in BEGINNINGS and _same(last["data"], data):
         answer.update(event_id=last["id"], at=last["at"])
         return Result({"state": current}, {"state": target}, False, answer)
-    problem, wanted = objection(current, target, known, data, time.time())
+    problem, wanted = objection(current, target, known, data, float(known.get("now") or time.time()))
     if problem and ctx.check_mode:
         # Whatever would have given that evidence was only predicted before this task as well.
         answer["needs"] = wanted

@@ -67,6 +67,10 @@ def _passport(known: Known, data: Mapping[str, Any], now: float) -> str:
         return "a passport that has not expired (node_passport with state issued)"
     if imaging is not None and passport["issued"] < imaging["at"]:
         return "a passport issued after the node was last imaged (node_passport with state issued)"
+    failures = [f"{event['name']} (event {event['id']})" for event in known.get("standing") or []]
+    if failures:
+        told = f"{', '.join(failures)} failed"
+        return f"that no failure stands: {told}; pass the same question or a stronger one, or lift it (ledger_event)"
     return ""
 
 

@@ -24,6 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgemen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import judge_node, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
+#: What tells one declared image from another.
+_DECLARED = ("name", "version", "sha256")
 #: What the record says of the image; the rest of the expectations is the manifest's own content.
 IMAGE_FACTS = ("name", "version", "sha256", "size", "manifest_sha256", "signer")
 
@@ -33,7 +35,8 @@ def image_verify(params: Mapping[str, Any], ctx: Context) -> Result:
     if params["mode"] == "artifact":
         judgement, known = verify_artifact(params, ctx)
         image = {**facts(known), "declared": declaration(params["image"])}
-        return result_of(judgement, fail_on=params["fail_on"], more={"mode": "artifact", "image": image})
+        more = {"mode": "artifact", "image": image}
+        return result_of(judgement, fail_on=params["fail_on"], more=more, asked=asked_of(judgement, params))
     begun = time.time()
     judgement, identity = judge_node(params)
     result = result_of(
@@ -65,7 +68,8 @@ def combined(
     except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
         whole = _begun(controller, cells)
         forged(whole, f"it cannot be read: {type(exc).__name__}", cut(exc, 120))
-        return result_of(whole, fail_on=params["fail_on"], more={"mode": "node", "image": facts(expect)})
+        more = {"mode": "node", "image": facts(expect)}
+        return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
 
 
 def _begun(controller: Judgement, cells: Iterable[Cell]) -> Judgement:
@@ -88,7 +92,13 @@ def _combined(
     whole.evidence = {"controller": controller.evidence, "node": str(node.get("evidence_digest")), "offset": offset}
     check_clock(whole, offset, params["max_clock_skew"])
     more = {"mode": "node", "image": facts(expect), "identity": normal_identity(node.get("identity"))}
-    return result_of(whole, fail_on=params["fail_on"], more=more)
+    return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
+
+
+def asked_of(judgement: Judgement, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The question: which image was declared, and each cell that had to be seen."""
+    image = {key: str(value) for key, value in (params.get("image") or {}).items() if key in _DECLARED and value}
+    return {"tests": sorted(judgement.sheet.demanded()), "image": image}
 
 
 def facts(known: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,13 +94,18 @@ class Judgement:
         return as_verdict(self.gate, self.sheet, tool=tool, started=self.started, evidence=json_digest(self.evidence))
 
 
-def result_of(judgement: Judgement, *, fail_on: str, more: Mapping[str, Any]) -> Result:
+def result_of(
+    judgement: Judgement, *, fail_on: str, more: Mapping[str, Any], asked: Mapping[str, Any] | None = None
+) -> Result:
     """The verb's result: the verdict at top level, its event, and a failure where ``fail_on`` asks for one.
 
     A verdict that fails the task is no exception: its event must reach the ledger all the same.
+
+    :param asked: the question, which the event carries and the result does not.
     """
     verdict = {**judgement.as_dict(), **more}
+    told = {**verdict, **({} if asked is None else {"asked": dict(asked)})}
     data = {**verdict, "msg": sentence(verdict, shown=10)}
     if blocks(verdict["verdict"], fail_on):
         data["failed"] = True
-    return Result(changed=False, data=data, events=[Event("verdict", judgement.gate, verdict)])
+    return Result(changed=False, data=data, events=[Event("verdict", judgement.gate, told)])

@@ -7,6 +7,9 @@ What the ledger knows is handed over by the action as ``params["evidence"]``:
 
 - ``node``: ``{"id", "name"}``; ``run``, ``controller``: who issues.
 - ``verdicts``: the newest verdict event of each gate since the node was last imaged.
+- ``history``: all verdicts that may stand against the node, and what persons have lifted, oldest first.
+- ``now``: the time by the clock that dated these events.
+- ``profile_problem``: why the profile in force is not known; empty where it is.
 - ``imaged``, ``quarantined``: the newest such event, or None.
 - ``stored``: the newest passport of the node, or None.
 - ``last_event``: the id of the newest event that was looked at.
@@ -26,6 +29,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import (
+    Grounds,
+    grounds,
+    lifted,
+    standing,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
     differences,
     disagreements,
@@ -38,7 +47,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 _IMAGE_GATE = "image_verify"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 #: Where the ledger says nothing to the contrary: nothing was imaged, quarantined or found since.
-_NO_EVIDENCE: Mapping[str, Any] = {"verdicts": [], "imaged": None, "quarantined": None, "stored": None}
+_NO_EVIDENCE: Mapping[str, Any] = {"verdicts": [], "history": [], "imaged": None, "quarantined": None, "stored": None}
 
 
 def node_passport(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -102,19 +111,30 @@ def _examined(
         statement, key = dsse.verify(envelope, known)
     except TrustError as exc:
         return {}, [f"{exc.details['finding']}: {exc.what}"]
-    reasons = _judged(statement, machine, params, valid_for=params["valid_for"])
+    reasons = _judged(statement, machine, params, evidence, valid_for=params["valid_for"])
     if not reasons or all(not item.startswith(("type:", "predicate:", "subject: not")) for item in reasons):
-        return _summary(envelope, statement, key), reasons + _since(statement, evidence)
+        return _summary(envelope, statement, key), reasons + _since(statement, evidence, params["policy"])
     return {"digest": digest_of(envelope), "key": key}, reasons
 
 
+def _now(evidence: Mapping[str, Any]) -> float:
+    """By the ledger's clock where there is one: by it everything else was dated."""
+    return float(evidence.get("now") or time.time())
+
+
 def _judged(
-    statement: Mapping[str, Any], machine: Mapping[str, Any] | None, params: Mapping[str, Any], *, valid_for: int = 0
+    statement: Mapping[str, Any],
+    machine: Mapping[str, Any] | None,
+    params: Mapping[str, Any],
+    evidence: Mapping[str, Any],
+    *,
+    valid_for: int = 0,
 ) -> list[str]:
     """Why the statement admits nothing, by this task's policy; before it is signed as after."""
-    return judge(
+    problem = evidence.get("profile_problem")
+    return [f"policy: {problem}"] * bool(problem) + judge(
         statement,
-        now=time.time(),
+        now=_now(evidence),
         policy=params["policy"],
         machine=machine,
         image=params.get("image"),
@@ -123,7 +143,7 @@ def _judged(
     )
 
 
-def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[str]:
+def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> list[str]:
     """What the ledger tells of the node after this passport was issued."""
     last = statement["predicate"].get("last_event") or 0
     if not isinstance(last, int):
@@ -133,9 +153,9 @@ def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[st
         event = evidence.get(what)
         if event and event["id"] > last:
             reasons.append(f"outdated: the node was {what} after its passport was issued (event {event['id']})")
-    for event in evidence["verdicts"]:
-        if event["id"] > last and event["data"].get("verdict") == "fail":
-            reasons.append(f"outdated: {event['name']} failed after the passport was issued (event {event['id']})")
+    for event in standing(evidence, policy):
+        when = "after" if event["id"] > last else "before"
+        reasons.append(f"outdated: {event['name']} failed {when} the passport was issued (event {event['id']})")
     return reasons
 
 
@@ -199,13 +219,14 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     key = dsse.private_key(params["key_path"], params.get("key_passphrase") or "")
     machine = normal_identity(params.get("identity"))
     before = _state(evidence["stored"])
-    kept = _still_good(params, key, machine, evidence)
+    ground = grounds(evidence, params["policy"])
+    kept = _still_good(params, key, machine, evidence, ground)
     if kept is not None:
         return _answer(params, ctx, kept, key, before, new=False)
-    reasons = _objections(params, machine, evidence)
-    statement = {} if reasons else _statement(params, machine, evidence)
+    reasons = _objections(params, machine, ground)
+    statement = {} if reasons else _statement(params, machine, evidence, ground)
     # What is signed is what a later look lets pass, by the same rules.
-    reasons = reasons or _judged(statement, machine, params)
+    reasons = reasons or _judged(statement, machine, params, evidence)
     if reasons:
         raise TrustError(
             "no passport is issued: " + "; ".join(reasons),
@@ -252,13 +273,14 @@ def _write(path: str, envelope: Mapping[str, Any], ctx: Context) -> bool:
     return True
 
 
-def _statement(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]) -> dict[str, Any]:
-    now = time.time()
-    image = next(event for event in evidence["verdicts"] if event["name"] == _IMAGE_GATE)
+def _statement(
+    params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any], ground: Grounds
+) -> dict[str, Any]:
+    now = _now(evidence)
     return build(
         machine,
-        sorted(evidence["verdicts"], key=lambda event: int(event["id"])),
-        image=image["data"]["image"],
+        ground.verdicts,
+        image=(ground.of(_IMAGE_GATE) or {})["data"]["image"],
         issuer={"run": evidence["run"], "controller": evidence["controller"]},
         policy={key: value for key, value in params["policy"].items() if value is not None},
         issued=now,
@@ -266,6 +288,7 @@ def _statement(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: 
         extra={
             "node": evidence["node"],
             "last_event": evidence["last_event"],
+            "lifted": lifted(evidence),
             "firmware": params.get("firmware"),
             "attestation": params.get("attestation"),
         },
@@ -273,7 +296,7 @@ def _statement(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: 
 
 
 def _still_good(
-    params: Mapping[str, Any], key: Any, machine: Mapping[str, Any], evidence: Mapping[str, Any]
+    params: Mapping[str, Any], key: Any, machine: Mapping[str, Any], evidence: Mapping[str, Any], ground: Grounds
 ) -> Mapping[str, Any] | None:
     """The stored passport, where a new one would say nothing else."""
     stored = evidence["stored"]
@@ -289,42 +312,19 @@ def _still_good(
     for name in ("firmware", "attestation"):
         if canonical(predicate.get(name) or None) != canonical(params.get(name) or None):
             return None
-    return envelope if {event["id"] for event in evidence["verdicts"]} <= seen else None
+    return envelope if {event["id"] for event in ground.verdicts} <= seen else None
 
 
-def _objections(params: Mapping[str, Any], machine: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[str]:
+def _objections(params: Mapping[str, Any], machine: Mapping[str, Any], ground: Grounds) -> list[str]:
     """Everything that stands against a passport, not only the first."""
-    verdicts = {event["name"]: event for event in evidence["verdicts"]}
-    policy = params["policy"]
-    reasons = _machine(params, machine, verdicts)
-    for name in policy["required_gates"]:
-        reasons += _gate(name, verdicts.get(name), evidence["imaged"], policy)
-    reasons += [
-        f"gate {name}: fail"
-        for name, event in verdicts.items()
-        if name not in policy["required_gates"] and event["data"].get("verdict") == "fail"
-    ]
+    policy, seen = params["policy"], ground.of(_IMAGE_GATE)
+    reasons = _machine(params, machine, seen) + ground.reasons
     if params["lifetime"] <= 0 or params["lifetime"] > policy["max_lifetime"]:
         reasons.append(f"policy: a lifetime of {params['lifetime']} s, allowed are {policy['max_lifetime']} s")
-    return reasons + _image(params.get("image"), verdicts.get(_IMAGE_GATE))
+    return reasons + _image(params.get("image"), seen)
 
 
-def _gate(
-    name: str, event: Mapping[str, Any] | None, imaged: Mapping[str, Any] | None, policy: Mapping[str, Any]
-) -> list[str]:
-    if event is None or (imaged and event["id"] < imaged["id"]):
-        return [f"gate {name}: no verdict since the node was imaged"]
-    if event["data"].get("verdict") != "pass":
-        return [f"gate {name}: {event['data'].get('verdict')}"]
-    age = time.time() - event["at"]
-    if age > policy["max_gate_age"]:
-        return [f"gate {name}: its pass is {age:.0f} s old, allowed are {policy['max_gate_age']} s"]
-    return []
-
-
-def _machine(
-    params: Mapping[str, Any], machine: Mapping[str, Any], verdicts: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
+def _machine(params: Mapping[str, Any], machine: Mapping[str, Any], seen: Mapping[str, Any] | None) -> list[str]:
     """The node must be known to be one machine, the one that its BMC says, with the GPUs that it has."""
     if not machine["serial"] and not machine["system_uuid"]:
         return ["identity: the node tells neither serial nor system UUID"]
@@ -335,7 +335,7 @@ def _machine(
         reasons += disagreements(normal_identity(params["bmc_identity"]), machine)
     else:
         reasons.append("identity: nothing proves that BMC and node are one machine (give bmc_identity, from bmc_info)")
-    return reasons + _seen_by_image_verify(machine, verdicts.get(_IMAGE_GATE))
+    return reasons + _seen_by_image_verify(machine, seen)
 
 
 def _checks(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

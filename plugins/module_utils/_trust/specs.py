@@ -59,6 +59,8 @@ POLICY_OPTIONS: dict[str, dict[str, Any]] = {
     "max_lifetime": {"type": "int", "default": 7776000},
     "require_gpus": {"type": "bool", "default": True},
     "profile_digest": {"type": "str"},
+    "profiles": {"type": "dict"},
+    "gates": {"type": "dict"},
 }
 
 NODE_PASSPORT = spec(
@@ -71,6 +73,9 @@ NODE_PASSPORT = spec(
     bmc_identity={"type": "dict"},
     image={"type": "dict", "options": IMAGE_OPTIONS},
     policy={"type": "dict", "options": POLICY_OPTIONS, "apply_defaults": True},
+    policy_file={"type": "path"},
+    sku={"type": "str"},
+    profile_path={"type": "list", "elements": "path"},
     lifetime={"type": "int", "default": 2592000},
     valid_for={"type": "int", "default": 0},
     firmware={"type": "list", "elements": "dict"},
@@ -82,3 +87,4 @@ NODE_PASSPORT = spec(
     dmi_path={"type": "str", "default": "/sys/class/dmi/id"},
     evidence={"type": "dict"},
 )
+PASSPORT_RULES = {"mutually_exclusive": [("policy", "policy_file")]}

@@ -16,15 +16,17 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import greatest_age, least
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://gpufleet.dev/passport/v1"
 _PREFIXES = {"serial": "chassis-serial", "system_uuid": "system-uuid", "gpu_uuids": "gpu-uuid"}
 #: What a passport keeps of a verdict.
-_OF_GATE = ("verdict", "checks", "findings", "tool", "argv", "profile", "level", "started", "ended", "evidence_digest")
+_OF_GATE = ("verdict", "checks", "findings", "tool", "argv", "profile", "asked", "started", "ended", "evidence_digest")
 #: These judge by the image's signed manifest, and by no profile of the SKU.
-_BY_MANIFEST = ("image_verify",)
+BY_MANIFEST = ("image_verify",)
 #: What every gate in a passport must have, to mean anything to somebody else.
 _GATE_KEYS = ("gate", "verdict", "checks", "tool", "at", "evidence_digest")
 
@@ -69,7 +71,7 @@ def subject_of(identity: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def gate_of(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A verdict event as the passport keeps it; ``at`` is when the ledger took it, by the controller's clock."""
+    """A verdict event as the passport keeps it; ``at`` is when the node was looked at, by the ledger's clock."""
     data = event["data"]
     kept = {key: data[key] for key in _OF_GATE if data.get(key) not in (None, "", [], {}) or key == "checks"}
     return {"gate": event["name"], **kept, "event": event["id"], "at": utc(event["at"])}
@@ -184,14 +186,18 @@ def _required(
         age = issued - seconds(str(gate["at"]))
     except ConfigError:
         return [*reasons, f"gate {name}: its time cannot be read"]
-    if age > policy["max_gate_age"]:
-        reasons.append(f"policy: the gate {name} was {age:.0f} s old, allowed are {policy['max_gate_age']} s")
+    allowed = greatest_age(policy, name)
+    if age > allowed:
+        reasons.append(f"policy: the gate {name} was {age:.0f} s old, allowed are {allowed:.0f} s")
     if age < -skew:
         reasons.append(f"gate {name}: it was judged {-age:.0f} s after the passport was issued")
+    short = weaker(gate.get("asked"), least(policy).get(name, {}))
+    if short:
+        reasons.append(f"policy: the gate {name} answers too little: {short}")
     wanted = policy.get("profile_digest")
     profile = gate.get("profile")
     digest = profile.get("digest") if isinstance(profile, Mapping) else None
-    if wanted and name not in _BY_MANIFEST and digest != wanted:
+    if wanted and name not in BY_MANIFEST and digest != wanted:
         reasons.append(f"policy: the gate {name} was judged by another profile: {digest or 'none'}")
     return reasons
 

@@ -21,6 +21,7 @@ import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
 from suite import playbook
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
@@ -37,6 +38,10 @@ VERDICT = {
     "ended": "2026-01-01T00:00:00Z",
     "evidence_digest": "sha256:" + "c" * 64,
 }
+SKU = "h100-sxm-8"
+PROFILE = profile_of({"sku": SKU}).digest
+#: What the roles ask of both gates.
+QUESTION = {"level": 3, "tests": ["memory", "software"], "window": "imaging", "profile": PROFILE}
 #: Writes gates' verdicts as the gates do: only verbs can, and there is no GPU here.
 GATES = """
 import json, sys
@@ -79,6 +84,7 @@ class Site:
                     "ansible_python_interpreter": sys.executable,
                     "gpufleet_ledger_url": self.url,
                     "gpufleet_image": image.declared(),
+                    "gpufleet_sku": SKU,
                     "gpufleet_passport_key_path": str(self.key),
                     "gpufleet_passport_public_keys": [str(self.public)],
                 },
@@ -119,8 +125,9 @@ class Site:
             return []
         return list(sqlite3.connect(path).execute("SELECT kind, name FROM events ORDER BY id"))
 
-    def gates(self, *names: str, serial: str = "GF0001", verdict: str = "pass") -> None:
-        text = json.dumps({**VERDICT, "verdict": verdict})
+    def gates(self, *names: str, serial: str = "GF0001", verdict: str = "pass", **asked: Any) -> None:
+        judged = {"profile": {"sku": SKU, "digest": PROFILE}, "asked": {**QUESTION, **asked}}
+        text = json.dumps({**VERDICT, "verdict": verdict, **judged})
         subprocess.run(
             [sys.executable, "-c", GATES, self.url, serial, text, *names],
             check=True,
@@ -224,7 +231,7 @@ def test_the_life_of_a_passport(site: Site, tmp_path: Path) -> None:
             passport("verified"),
         )
     )
-    assert dry["changed"] and "envelope" not in dry
+    assert dry["changed"] and "envelope" not in dry, dry
     assert first["changed"] and first["valid"], first
     assert not again["changed"] and again["passport"]["digest"] == first["passport"]["digest"]
     assert verified["valid"] and verified["machine_checked"]
@@ -242,7 +249,7 @@ def test_the_life_of_a_passport(site: Site, tmp_path: Path) -> None:
 def admitted(site: Site) -> Site:
     site.gates("dcgm_gate", "kernel_log_gate")
     _node, issued = site.play(NODE, passport("issued"))
-    assert issued["result"]["valid"]
+    assert issued["result"].get("valid"), issued["result"]
     return site
 
 
@@ -281,6 +288,64 @@ def test_imaging_and_quarantine_end_it(admitted: Site) -> None:
 def test_a_gate_that_fails_later_ends_it(admitted: Site) -> None:
     admitted.gates("kernel_log_gate", verdict="fail")
     assert "kernel_log_gate failed after" in admitted.result(passport("verified"))["msg"]
+
+
+def test_v1_a_weaker_look_brings_no_node_back(admitted: Site) -> None:
+    """Diagnosed at level 3 and failed; level 1 passes then, which is the default of the module."""
+    event, sworn = "gpufleet.baremetal.ledger_event", {"kind": "lift", "name": "dcgm_gate"}
+    admitted.gates("dcgm_gate", verdict="fail")
+    admitted.gates("dcgm_gate", level=1, tests=["software"])
+    kept, issued, nameless, dry, lifted, again = (
+        told["result"]
+        for told in admitted.play(
+            passport("verified"),
+            passport("issued"),
+            {event: sworn},
+            {event: {**sworn, "reason": "no chilled water, ticket 4711"}, "check_mode": True},
+            {event: {**sworn, "reason": "no chilled water, ticket 4711", "lifted_by": "a.person"}},
+            {event: {**sworn, "reason": "twice"}},
+        )
+    )
+    assert "dcgm_gate failed after the passport was issued" in kept["msg"]
+    assert "stands until the same or a stronger question passes" in issued["msg"]
+    assert "nothing in reason" in nameless["msg"], nameless
+    assert dry["changed"] and len(dry["lifted"]) == 1 and lifted["lifted"] == dry["lifted"], dry
+    assert not again["changed"] and again["lifted"] == [] and admitted.events().count(("lift", "dcgm_gate")) == 1
+    verified, exported = (
+        told["result"] for told in admitted.play(passport("verified"), passport("issued", valid_for=2592000 - 60))
+    )
+    assert verified["valid"], verified
+    statement = json.loads(base64.b64decode(exported["envelope"]["payload"]))
+    assert [gate["asked"]["level"] for gate in statement["predicate"]["gates"] if gate["gate"] == "dcgm_gate"] == [3]
+
+
+def test_v1_a_failure_that_stands_keeps_a_node_from_being_admitted(admitted: Site) -> None:
+    event = "gpufleet.baremetal.ledger_event"
+    states = [{event: {"state": state}} for state in ("enrolled", "imaging", "validating")]
+    admitted.play(*states, NODE)
+    admitted.gates("dcgm_gate", "kernel_log_gate")
+    assert admitted.result(passport("issued"))["valid"]
+    admitted.gates("dcgm_gate", verdict="fail")
+    refused = admitted.result({event: {"state": "admitted"}})
+    assert refused["failed"] and "no failure stands: dcgm_gate" in refused["msg"]
+    admitted.gates("dcgm_gate")
+    assert admitted.result({event: {"state": "admitted"}})["changed"]
+
+
+def test_v1_a_policy_file_is_asked_at_each_end(admitted: Site) -> None:
+    path = admitted.folder / "policy.yml"
+    path.write_text("schema: 1\ngates:\n  dcgm_gate:\n    level: 4\n", encoding="utf-8")
+    strict = {"policy_file": str(path)}
+    kept, issued = (
+        told["result"] for told in admitted.play(passport("verified", **strict), passport("issued", **strict))
+    )
+    assert "the gate dcgm_gate answers too little: level 3, wanted 4" in kept["msg"]
+    assert "dcgm_gate: pass, which proves too little: level 3, wanted 4" in issued["msg"]
+    path.write_text("schema: 1\ngates:\n  dcgm_gate:\n    levle: 4\n", encoding="utf-8")
+    broken = admitted.result(passport("verified", **strict))
+    assert "policy.yml:3: gates.dcgm_gate" in broken["msg"] and "levle" in broken["msg"]
+    both = admitted.result(passport("verified", **strict, policy={}))
+    assert "mutually exclusive" in both["msg"]
 
 
 def test_a_passphrase_is_told_to_nobody(site: Site) -> None:

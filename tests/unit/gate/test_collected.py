@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import problem_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -95,6 +95,7 @@ def watched(texts: dict[str, tuple[str, str]], **options: Any) -> dict[str, Any]
         "interval": 0.01,
         "grace": 0,
         "lacking": lacking,
+        "asked_of": asked,
         "look": lambda nodes: texts,
         **options,
     }
@@ -137,18 +138,19 @@ def test_each_node_is_judged_by_what_it_showed() -> None:
 
 
 def test_a_node_without_a_job_is_not_asked() -> None:
-    asked: list[Any] = []
+    looks: list[Any] = []
     params = {
         "gate": "dcgm_gate",
         "timeout": None,
         "interval": 1,
         "grace": 5,
         "lacking": lacking,
-        "look": lambda nodes: asked.append(1),
+        "asked_of": asked,
+        "look": lambda nodes: looks.append(1),
     }
     params["nodes"] = [{"host": "a"}, {**node("b"), "gate": "another"}, {**node("c"), "refused": "not ours"}]
     result = gate_wait(params, Context())
-    assert asked == []
+    assert looks == []
     verdicts = result.data["verdicts"]
     assert [verdicts[host]["verdict"] for host in "abc"] == ["inconclusive", "inconclusive", ""]
     assert [event.node for event in result.events] == ["a", "b"], "what belongs to another run is not written to"

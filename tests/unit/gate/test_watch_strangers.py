@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import digest, iso
@@ -52,7 +52,7 @@ def wait(*nodes: dict[str, Any], answers: dict[str, tuple[str, str]], timeout: O
         return {one["host"]: answers[one["host"]] for one in waiting}
 
     params = {"gate": "dcgm_gate", "timeout": timeout, "interval": 0.01, "grace": 5, "look": look, "nodes": list(nodes)}
-    params["lacking"] = lacking
+    params["lacking"], params["asked_of"] = lacking, asked
     found: dict[str, Any] = gate_wait(params, Context()).data["verdicts"]
     return found
 

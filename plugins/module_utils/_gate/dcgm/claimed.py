@@ -42,6 +42,13 @@ def question(profile: Mapping[str, Any], level: int, tests: Sequence[str]) -> di
     }
 
 
+def asked(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as it is compared with other questions: the level (0 where tests were named), and each test by name."""
+    names = list(question["tests"])
+    tests = wanted_tests(wanted_of(question["profile"]), int(question["level"]), names, None)
+    return {"level": 0 if names else int(question["level"]), "tests": sorted(test.name for test in tests)}
+
+
 def lacking(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     """What a claimed pass lacks; empty where it lacks nothing. verdict: one whose shape was checked."""
     try:

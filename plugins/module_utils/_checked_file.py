@@ -1,0 +1,112 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads a site's YAML file and holds it against its schema; what is wrong is told with file, line and key.
+
+PRIVATE to the collection. On the controller: nodes have neither PyYAML nor jsonschema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+
+try:
+    import yaml
+except ImportError:
+    HAS_YAML = False
+else:
+    HAS_YAML = True
+
+try:
+    import jsonschema
+except ImportError:
+    HAS_JSONSCHEMA = False
+else:
+    HAS_JSONSCHEMA = True
+
+
+def read_checked(path: Path, schema: Path, *, what: str, page: str) -> dict[str, Any]:
+    """The file's mapping.
+
+    :param what: what the file is, with its article. page: where a person reads how it looks.
+    :raises ConfigError: naming file, line and key.
+    """
+    if not HAS_YAML:
+        raise MissingLibrary("PyYAML", why=f"{what} is YAML")
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{what} cannot be read: {exc}", address=str(path)) from exc
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
+        raise ConfigError(f"{path}:{line}: no valid YAML: {exc.problem}") from exc
+    if tree is None or not isinstance(data, dict):
+        raise ConfigError(f"{path}:1: {what} is a mapping", do=f"{page} shows how it looks")
+    _no_key_twice(tree, path)
+    # Dates are the only YAML type that JSON lacks; as text they mean the same.
+    data = json.loads(json.dumps(data, default=str))
+    errors = problems(data, schema, what)
+    if errors:
+        raise ConfigError("; ".join(f"{path}:{_line(tree, e.absolute_path)}: {in_words(e, what)}" for e in errors[:5]))
+    checked: dict[str, Any] = data
+    return checked
+
+
+def problems(data: Any, schema: Path, what: str) -> list[Any]:
+    """What the schema complains about, in the order of places.
+
+    :raises MissingLibrary: without jsonschema.
+    """
+    if not HAS_JSONSCHEMA:
+        raise MissingLibrary("jsonschema", why=f"{what} is checked against its schema")
+    checker = jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
+    return sorted(checker.iter_errors(data), key=lambda error: list(map(str, error.absolute_path)))
+
+
+def in_words(error: Any, what: str) -> str:
+    place = ".".join(str(part) for part in error.absolute_path) or what.rpartition(" ")[2]
+    return f"{place}: {cut(error.message, 200)}"
+
+
+def line_of(path: Path, place: Iterable[Any]) -> int:
+    """The line at which a key stands, in a file that was read before."""
+    return _line(yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), place)
+
+
+def _line(node: Any, path: Iterable[Any]) -> int:
+    """The line of what the schema complains about, or of the nearest thing around it."""
+    line = node.start_mark.line + 1
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+            if part not in pairs:
+                break
+            line, node = pairs[part][0].start_mark.line + 1, pairs[part][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return int(line)
+
+
+def _no_key_twice(node: Any, path: Path) -> None:
+    """YAML would take the last of two; in a file of limits that is a trap."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise ConfigError(f"{path}:{key.start_mark.line + 1}: the key {key.value} stands twice")
+            seen.add(key.value)
+            _no_key_twice(value, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _no_key_twice(item, path)

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""On which verdicts a passport rests, and which stand against it. PRIVATE to the collection.
+
+The newest verdict does not decide: of each gate that the policy requires, the newest pass counts that answers at least
+the policy's question by the profile in force, and no failure may stand that was not answered by the same question or a
+stronger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import greatest_age, least
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import BY_MANIFEST
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """verdicts: one of each gate, in the order of the ledger. reasons: why they carry no passport."""
+
+    verdicts: list[Event]
+    reasons: list[str]
+
+    def of(self, gate: str) -> Event | None:
+        return next((event for event in self.verdicts if event["name"] == gate), None)
+
+
+def grounds(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> Grounds:
+    """What the evidence of a node carries by a policy; all that stands against it is told, not only the first."""
+    since = evidence["imaged"]["id"] if evidence["imaged"] else 0
+    chosen: list[Event] = []
+    reasons: list[str] = []
+    for name in policy["required_gates"]:
+        rows = [event for event in _verdicts(evidence["history"], name) if event["id"] > since]
+        event, told = _required(name, rows, policy, evidence["now"])
+        chosen += [event] if event else []
+        reasons += told
+    others = [event for event in evidence["verdicts"] if event["name"] not in policy["required_gates"]]
+    chosen += [event for event in others if event["data"].get("verdict") != "fail"]
+    reasons += [_stands(event) for event in standing(evidence, policy)]
+    return Grounds(sorted(chosen, key=lambda event: int(event["id"])), reasons)
+
+
+def standing(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> list[Event]:
+    """The failures of this node that nothing has answered."""
+    return question.standing(
+        evidence["history"],
+        imaged=evidence["imaged"],
+        in_force=str(policy.get("profile_digest") or ""),
+        least=least(policy),
+    )
+
+
+def lifted(evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What persons have lifted, for the passport that rests on it."""
+    return [
+        {"gate": event["name"], "event": event["id"], **{key: event["data"].get(key) for key in ("by", "reason")}}
+        for event in evidence["history"]
+        if event.get("kind") == "lift"
+    ]
+
+
+def _verdicts(history: Sequence[Event], name: str) -> list[Event]:
+    return [event for event in history if event["name"] == name and event.get("kind", "verdict") == "verdict"]
+
+
+def _required(
+    name: str, rows: Sequence[Event], policy: Mapping[str, Any], now: float
+) -> tuple[Event | None, list[str]]:
+    """The verdict of a required gate that counts, and what is wrong with it."""
+    if not rows:
+        return None, [f"gate {name}: no verdict since the node was imaged"]
+    fit = [event for event in rows if event["data"].get("verdict") == "pass" and not _short(name, event, policy)]
+    if not fit:
+        newest = rows[-1]
+        word = newest["data"].get("verdict")
+        too_little = f", which proves too little: {_short(name, newest, policy)}" if word == "pass" else ""
+        return newest, [f"gate {name}: {word}{too_little}"]
+    event = fit[-1]
+    left = _open(rows, event, policy)
+    reasons = [f"gate {name}: {later['data'].get('verdict')} (event {later['id']})" for later in left]
+    age, allowed = now - event["at"], greatest_age(policy, name)
+    if age > allowed:
+        reasons.append(f"gate {name}: its pass is {age:.0f} s old, allowed are {allowed:.0f} s")
+    return event, reasons
+
+
+def _short(name: str, event: Event, policy: Mapping[str, Any]) -> str:
+    """In what a pass falls short of what the policy asks of its gate."""
+    short = question.weaker(question.asked_of(event), least(policy).get(name, {}))
+    wanted = policy.get("profile_digest")
+    digest = (event["data"].get("profile") or {}).get("digest")
+    if wanted and name not in BY_MANIFEST and digest != wanted:
+        short = f"{short}, " if short else ""
+        short += f"judged by another profile: {digest or 'none'}"
+    return short
+
+
+def _open(rows: Sequence[Event], event: Event, policy: Mapping[str, Any]) -> list[Event]:
+    """What was left open after the pass that counts. A failure is told among those that stand."""
+    later = [row for row in rows if row["id"] > event["id"]]
+    digest = str(policy.get("profile_digest") or "")
+    asked = least(policy).get(event["name"], {})
+    return [
+        row
+        for at, row in enumerate(later)
+        if row["data"].get("verdict") not in ("pass", "fail")
+        and not any(question.answers(other, row, digest, asked) for other in later[at + 1 :])
+    ]
+
+
+def _stands(event: Event) -> str:
+    asked = question.described(question.asked_of(event))
+    return (
+        f"gate {event['name']}: fail (event {event['id']}; {asked}), which stands until the same or a stronger question"
+        " passes, or a person lifts it"
+    )

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a verdict was asked, and which of two questions is the stronger one. PRIVATE to the collection.
+
+A verdict answers a question: its level, its tests, the window that it looked at, the profile and the image that it was
+held against. The controller writes it down as ``asked``. A failure stands until the same or a stronger question passes,
+or a person lifts it; a weaker look proves nothing against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import seconds_of
+
+Event = Mapping[str, Any]
+Asked = Mapping[str, Any]
+
+#: Windows that are no point in time: since the node was last imaged (and the records of crashes of earlier boots), and
+#: this boot.
+IMAGING, BOOT = "imaging", "boot"
+#: The gates that judge what an image brings: to deploy one anew is a remedy, and what failed before it says no more.
+_OF_THE_IMAGE = frozenset({"image_verify", "image_artifact"})
+
+
+def window_covers(new: Any, old: Any) -> bool:
+    """Does one window hold all of the other? A point in time holds what began later."""
+    if new in (old, IMAGING):
+        return True
+    if IMAGING in (new, old) or BOOT in (new, old):
+        return False  # when that boot began is the node's word
+    begins = [seconds_of(new), seconds_of(old)]
+    return None not in begins and begins[0] <= begins[1]  # type: ignore[operator]
+
+
+_COVERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "level": lambda new, old: (new or 0) >= (old or 0),
+    "tests": lambda new, old: set(old or ()) <= set(new or ()),
+    "window": window_covers,
+    "image": lambda new, old: new == old,
+}
+
+
+def asked_of(event: Event) -> Optional[Asked]:
+    """What it was asked; None where the verdict does not say."""
+    asked = event["data"].get("asked")
+    return asked if isinstance(asked, Mapping) else None
+
+
+def covers(new: Asked, old: Asked, *, in_force: str = "") -> bool:
+    """Is the new question the same as the old one, or a stronger one?
+
+    :param in_force: the digest of the SKU's profile: by it any failure may be answered, by another one only its own.
+    """
+    if new.get("profile") not in {old.get("profile"), in_force or old.get("profile")}:
+        return False
+    return all(_covered(fits, new.get(key), old.get(key)) for key, fits in _COVERS.items())
+
+
+def _covered(fits: Callable[[Any, Any], bool], new: Any, old: Any) -> bool:
+    try:
+        return fits(new, old)
+    except TypeError:  # what is not what such a question consists of is no stronger one
+        return False
+
+
+def weaker(asked: Any, least: Mapping[str, Any]) -> str:
+    """In what a question falls short of the least one; empty where it does not."""
+    if not isinstance(asked, Mapping):
+        return "it does not say what was asked" if least else ""
+    known = {key: fits for key, fits in _COVERS.items() if key in least}
+    short = [key for key, fits in known.items() if not _covered(fits, asked.get(key), least[key])]
+    return ", ".join(f"{key} {words(asked.get(key))}, wanted {words(least[key])}" for key in short)
+
+
+def words(value: Any) -> str:
+    """A part of a question, for a person."""
+    if isinstance(value, Mapping):
+        return " ".join(str(part) for part in value.values() if part) or "none"
+    return " ".join(map(str, value)) or "none" if isinstance(value, (list, tuple)) else str(value or "none")
+
+
+def described(asked: Any) -> str:
+    """A question, for a person."""
+    parts = [f"{key} {words(asked[key])}" for key in _COVERS if asked.get(key)] if isinstance(asked, Mapping) else []
+    return ", ".join(parts) or "it does not say what was asked"
+
+
+def standing(
+    history: Sequence[Event], *, imaged: Optional[Event], in_force: str, least: Mapping[str, Mapping[str, Any]]
+) -> list[Event]:
+    """The failures that nothing has answered, oldest first.
+
+    :param history: verdicts, and what a person has lifted, oldest first.
+    :param imaged: the newest imaging, or None.
+    :param least: the least question by gate; it answers failures that do not say what they were asked.
+    """
+    since = imaged["id"] if imaged else 0
+    return [
+        event
+        for at, event in enumerate(history)
+        if _failed(event, since) and not _settled(event, history[at + 1 :], in_force, least.get(event["name"], {}))
+    ]
+
+
+def _failed(event: Event, imaged: int) -> bool:
+    failed = event.get("kind", "verdict") == "verdict" and event["data"].get("verdict") == "fail"
+    return bool(failed and not (event["name"] in _OF_THE_IMAGE and event["id"] < imaged))
+
+
+def _settled(failure: Event, later: Sequence[Event], in_force: str, least: Mapping[str, Any]) -> bool:
+    return any(
+        event.get("kind") == "lift" or answers(event, failure, in_force, least)
+        for event in later
+        if event["name"] == failure["name"]
+    )
+
+
+def answers(event: Event, failure: Event, in_force: str, least: Mapping[str, Any]) -> bool:
+    """Is this a pass of the same or a stronger question than the one that was not passed?"""
+    new, old = asked_of(event), asked_of(failure)
+    if event["data"].get("verdict") != "pass" or new is None:
+        return False
+    if old is None:
+        return not weaker(new, least)
+    return covers(new, old, in_force=in_force)

@@ -1,0 +1,230 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A failure stands until the same or a stronger question passes, or a person lifts it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, policy, question
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import POLICY_SCHEMA, policy_of
+from passports import ASKED, BMC, KEY, POLICY, SCHEMAS, evidence, issue, reasons, run, stored, verdict
+
+DCGM = ASKED["dcgm_gate"]
+LOG = ASKED["kernel_log_gate"]
+
+
+def after(*events: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """What the ledger knows where these came after three passes."""
+    found = evidence(**more)
+    found["verdicts"] = [*found["verdicts"], *events]
+    return {**found, "last_event": max([14, *(event["id"] for event in events)])}
+
+
+def dcgm(number: int, outcome: str, digest: str = "sha256:p", **asked: Any) -> dict[str, Any]:
+    whole = {**DCGM, "profile": digest, **asked}
+    return verdict(number, "dcgm_gate", outcome, asked=whole, profile={"sku": "h100", "digest": digest})
+
+
+def log(number: int, outcome: str, window: str = "imaging") -> dict[str, Any]:
+    asked = {**LOG, "window": window}
+    return verdict(number, "kernel_log_gate", outcome, asked=asked, profile={"sku": "h100", "digest": "sha256:p"})
+
+
+def lift(number: int, gate: str = "dcgm_gate") -> dict[str, Any]:
+    return {"id": number, "name": gate, "kind": "lift", "at": 0.0, "data": {"by": "a.person", "reason": "the chiller"}}
+
+
+WEAKER = [
+    pytest.param([dcgm(20, "fail"), dcgm(21, "pass", level=1, tests=["software"])], id="level"),
+    pytest.param([dcgm(20, "fail"), dcgm(21, "pass", level=0, tests=["software"])], id="tests"),
+    pytest.param([dcgm(20, "fail"), dcgm(21, "pass", digest="sha256:task")], id="profile"),
+    pytest.param([dcgm(20, "fail", level=4), dcgm(21, "pass")], id="below a stronger failure"),
+    pytest.param([dcgm(20, "fail"), {**dcgm(21, "pass"), "data": {**dcgm(21, "pass")["data"], "asked": None}}], id="?"),
+    pytest.param([log(20, "fail"), log(21, "pass", "2026-11-22T07:00:00Z")], id="since 10"),
+    pytest.param([log(20, "fail"), log(21, "pass", "boot")], id="boot"),
+]
+
+
+@pytest.mark.parametrize("events", WEAKER)
+def test_v1_a_weaker_look_outvotes_no_failure(key: str, events: list[dict[str, Any]]) -> None:
+    """Neither is a passport issued, nor does an older one admit or resume the node."""
+    old = stored(issue(key))
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(*events))
+    assert "which stands until the same or a stronger question passes" in told
+    kept = reasons(evidence=after(*events, stored=old))
+    assert f"{events[0]['name']} failed after the passport was issued (event 20)" in kept
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([dcgm(20, "fail"), dcgm(21, "pass")], id="the same"),
+        pytest.param([dcgm(20, "fail"), dcgm(21, "pass", level=4)], id="level"),
+        pytest.param([dcgm(20, "fail", level=1, tests=["software"]), dcgm(21, "pass")], id="tests"),
+        pytest.param([dcgm(20, "fail", level=0, tests=["memory"]), dcgm(21, "pass")], id="a test by name"),
+        pytest.param([log(20, "fail", "2026-11-22T07:00:00Z"), log(21, "pass")], id="window"),
+        pytest.param([dcgm(20, "fail"), lift(21), dcgm(22, "pass")], id="lifted"),
+    ],
+)
+def test_v1_the_same_or_a_stronger_question_answers_a_failure(key: str, events: list[dict[str, Any]]) -> None:
+    known = after(*events)
+    newest = {event["name"]: event for event in known["verdicts"] if event["kind"] == "verdict"}
+    assert issue(key, evidence={**known, "history": known["verdicts"], "verdicts": list(newest.values())})["changed"]
+
+
+def test_v1_what_a_person_lifted_still_has_to_pass_and_stands_in_the_passport(key: str) -> None:
+    known = after(dcgm(20, "fail", level=4), lift(21))
+    known = {
+        **known,
+        "history": known["verdicts"],
+        "verdicts": [event for event in known["verdicts"] if event["id"] != 21],
+    }
+    envelope = issue(key, evidence=known)["envelope"]
+    statement, _key = dsse.verify(envelope, {dsse.keyid(KEY.public_key()): KEY.public_key()})
+    assert statement["predicate"]["lifted"] == [
+        {"gate": "dcgm_gate", "event": 21, "by": "a.person", "reason": "the chiller"}
+    ]
+    schema = json.loads((SCHEMAS / "passport-v1.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(statement)
+    gates = {gate["gate"]: gate for gate in statement["predicate"]["gates"]}
+    assert gates["dcgm_gate"]["asked"] == DCGM and gates["dcgm_gate"]["event"] == 14
+    none = [event for event in known["history"] if event["id"] != 14]
+    told = {"state": "issued", "key_path": key, "bmc_identity": BMC}
+    assert "gate dcgm_gate: fail" in reasons(**told, evidence={**known, "history": none})
+    other = [*known["history"][:-1], lift(21, "kernel_log_gate")]
+    assert "which stands" in reasons(**told, evidence={**known, "history": other})
+    early = [lift(19), *[event for event in known["history"] if event["kind"] == "verdict"]]
+    assert "which stands" in reasons(**told, evidence={**known, "history": early})
+
+
+def test_v1_a_weak_pass_carries_no_passport_and_hides_no_strong_one(key: str) -> None:
+    weak = after()
+    weak["verdicts"] = [*weak["verdicts"][:2], dcgm(14, "pass", level=1, tests=["software"])]
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=weak)
+    assert "dcgm_gate: pass, which proves too little: level 1, wanted 3" in told
+    both = after(dcgm(20, "pass", level=1, tests=["software"]))
+    result = issue(key, evidence={**both, "history": both["verdicts"], "verdicts": [both["verdicts"][-1]]})
+    assert result["changed"]
+
+
+def test_v1_an_unsettled_look_after_a_pass_is_settled_first(key: str) -> None:
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(dcgm(20, "inconclusive")))
+    assert "gate dcgm_gate: inconclusive (event 20)" in told
+    weaker = after(dcgm(20, "inconclusive"), dcgm(21, "pass", level=1, tests=["software"]))
+    assert "inconclusive" in reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=weaker)
+
+
+def test_v1_a_failure_outlives_an_imaging_and_one_of_the_image_does_not(key: str) -> None:
+    bad = dcgm(5, "fail", level=4)
+    wrong = verdict(6, "image_verify", "fail", asked={"tests": ["image"], "image": {"name": "old"}})
+    found = evidence()
+    history = [bad, wrong, *found["verdicts"]]
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence={**found, "history": history})
+    assert "gate dcgm_gate: fail (event 5; level 4" in told and "image_verify" not in told
+
+
+def test_v1_the_policy_is_asked_of_a_passport_too(key: str) -> None:
+    known = evidence(stored=stored(issue(key)))
+    strict = {**POLICY, "gates": {"dcgm_gate": {"level": 4, "tests": ["eud"]}}}
+    told = reasons(evidence=known, policy=strict)
+    assert "the gate dcgm_gate answers too little: level 3, wanted 4, tests memory software, wanted eud" in told
+    assert run(evidence=known, policy={**POLICY, "gates": {"dcgm_gate": {"level": 1}}})["valid"]
+    aged = {**POLICY, "gates": {"dcgm_gate": {"max_age": 5}}}
+    assert "the gate dcgm_gate was" in reasons(evidence=known, policy=aged)
+    unknown = {**known, "profile_problem": "which profile is in force is not known"}
+    assert "which profile is in force" in reasons(evidence=unknown)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "stronger"),
+    [
+        ("imaging", "boot", True),
+        ("boot", "imaging", False),
+        ("boot", "boot", True),
+        ("boot", "2026-11-22T07:00:00Z", False),
+        ("2026-11-22T07:00:00Z", "boot", False),
+        ("2026-11-22T06:59:59Z", "2026-11-22T07:00:00Z", True),
+        ("2026-11-22T07:00:01Z", "2026-11-22T07:00:00Z", False),
+        ("2026-11-22T07:00:00+09:00", "2026-11-22T07:00:00Z", False),
+        (None, "boot", False),
+        (7, ["x"], False),
+    ],
+)
+def test_v1_windows_are_compared_by_what_they_hold(new: Any, old: Any, stronger: bool) -> None:
+    assert question.window_covers(new, old) is stronger
+    assert question.covers({"window": new}, {"window": old}) is stronger
+
+
+def test_v1_another_profile_answers_only_where_it_is_in_force() -> None:
+    old, new = {**DCGM, "profile": "sha256:task"}, {**DCGM, "profile": "sha256:p"}
+    assert not question.covers(new, old) and question.covers(new, old, in_force="sha256:p")
+    assert not question.covers({**DCGM, "profile": None}, old) and not question.covers({}, old)
+    assert question.covers(old, old, in_force="sha256:p")
+    assert not question.covers({**new, "tests": 5}, {**new, "tests": ["memory"]}) and question.weaker(
+        None, {"level": 1}
+    )
+    assert not question.covers({**new, "image": {"name": "a"}}, {**new, "image": {"name": "b"}})
+
+
+# -- the policy's file -------------------------------------------------------------------------------------------------
+
+DIGEST = "sha256:" + "a" * 64
+WHOLE: dict[str, Any] = {
+    "schema": 1,
+    "required_gates": ["image_verify", "dcgm_gate"],
+    "gates": {"dcgm_gate": {"level": 4, "tests": ["memory"], "max_age": 3600}},
+    "profiles": {"h100-sxm-8": DIGEST},
+}
+
+
+def written(folder: Path, content: Any) -> str:
+    path = folder / "policy.yml"
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return str(path)
+
+
+def test_v1_a_policy_in_a_file_over_a_strict_default(tmp_path: Path) -> None:
+    found, problem = policy_of({"policy_file": written(tmp_path, WHOLE), "sku": "h100-sxm-8"})
+    assert found["required_gates"] == WHOLE["required_gates"] and found["max_gate_age"] == 86400
+    assert found["gates"] == {**policy.LEAST, **WHOLE["gates"]} and (found["profile_digest"], problem) == (DIGEST, "")
+    assert policy.greatest_age(found, "dcgm_gate") == 3600 and policy.greatest_age(found, "image_verify") == 86400
+    strict, problem = policy_of({"policy": {}, "sku": "h100-sxm-8"})
+    assert strict["gates"] == {"dcgm_gate": {"level": 3}, "kernel_log_gate": {"window": "imaging"}}
+    assert strict["profile_digest"].startswith("sha256:") and not problem
+    assert "SKU is not known" in policy_of({"policy": {}})[1]
+    assert "has no profile" in policy_of({"policy": {}, "sku": "h100-sxm-9000"})[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({**WHOLE, "gates": {"dcgm_gate": {"level": 9}}}, "gates.dcgm_gate.level"),
+        ({**WHOLE, "gates": {"dcgm_gate": {"levle": 3}}}, "levle"),
+        ({**WHOLE, "max_gate_age": 0}, "max_gate_age"),
+        ({**WHOLE, "profiles": {"h100-sxm-8": "sha256:short"}}, "profiles.h100-sxm-8"),
+        ({**WHOLE, "required_gates": []}, "required_gates"),
+        ({**WHOLE, "gates": {"kernel_log_gate": {"window": "10"}}}, "gates.kernel_log_gate.window"),
+        ({"required_gates": ["x"]}, "schema"),
+        ("schema: 1\nschema: 1\n", "policy.yml:2: the key schema stands twice"),
+        ("[1", "policy.yml:1: no valid YAML"),
+        ("- 1", "policy.yml:1: a policy is a mapping"),
+        ("", "policy.yml:1: a policy is a mapping"),
+    ],
+)
+def test_v1_a_bad_policy_is_an_error_that_names_file_and_key(tmp_path: Path, content: Any, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        policy_of({"policy_file": written(tmp_path, content), "sku": "h100-sxm-8"})
+    assert "policy.yml" in str(caught.value) and told in str(caught.value)
+    with pytest.raises(ConfigError, match=r"gates\.dcgm_gate\.level"):
+        policy_of({"policy": {"gates": {"dcgm_gate": {"level": 9}}}, "sku": "h100-sxm-8"})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        policy_of({"policy_file": str(tmp_path / "none.yml")})
+    assert POLICY_SCHEMA.is_file()
