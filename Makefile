@@ -33,6 +33,7 @@ include make/tests.mk
 include make/mutants.mk
 include make/fuzz.mk
 include make/trees.mk
+include make/verdicts.mk
 include make/release.mk
 -include make/rack.mk
 include make/demo.mk

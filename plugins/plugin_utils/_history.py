@@ -52,6 +52,10 @@ def _counts(event: Mapping[str, Any], imaged: int) -> bool:
     return not imaged or event["data"].get("verdict") != "pass" or (isinstance(after, int) and after >= imaged)
 
 
+def _stays(event: Mapping[str, Any], imaged: int) -> bool:
+    return bool(event["id"] <= imaged or _counts(event, imaged))
+
+
 def _admitted(ledger: Ledger, node_id: str) -> int:
     """The event with which this node was last admitted on a passport, which let no failure of before stand; or 0."""
     event = ledger.latest([node_id], "state", ["admitted"]).get(node_id)

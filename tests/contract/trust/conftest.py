@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract.trust.trust_site import NODE, Site, passport
 
 MANIFEST = {
     "schema": 1,
@@ -234,3 +235,22 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path / "node")
+
+
+@pytest.fixture
+def site(tmp_path: Path, image: Any, machine: Any) -> Iterator[Site]:
+    second = type(machine)(tmp_path / "node2", 2)
+    folder = tmp_path / "site"
+    folder.mkdir()
+    # ansible-core keeps a socket there, whose path may have 107 bytes; pytest's own folders are longer than that.
+    temporary = Path(tempfile.mkdtemp(prefix="gf-", dir="/tmp"))
+    yield Site(folder, temporary, image, {"gpu001": machine, "gpu002": second})
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+@pytest.fixture
+def admitted(site: Site) -> Site:
+    site.gates("dcgm_gate", "kernel_log_gate")
+    _node, issued = site.play(NODE, passport("issued"))
+    assert issued["result"].get("valid"), issued["result"]
+    return site

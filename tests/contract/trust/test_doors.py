@@ -7,157 +7,19 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.module_utils.testing import patch_module_args
-from suite import playbook
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
-
-CHECKOUT = Path(__file__).resolve().parents[3]
-PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
-VERDICT = {
-    "schema": 1,
-    "verdict": "pass",
-    "checks": [
-        {"id": "x", "entity": "node", "measured": 1, "wanted": 1, "unit": "", "source": "s", "verdict": "pass"},
-    ],
-    "findings": [],
-    "tool": {"name": "x", "version": "1"},
-    "argv": [],
-    "started": "2026-01-01T00:00:00Z",
-    "ended": "2026-01-01T00:00:00Z",
-    "evidence_digest": "sha256:" + "c" * 64,
-}
-SKU = "h100-sxm-8"
-PROFILE = profile_of({"sku": SKU}).digest
-#: What the roles ask of both gates.
-QUESTION = {"level": 3, "tests": ["memory", "software"], "window": "imaging", "profile": PROFILE}
-#: Writes gates' verdicts as the gates do: only verbs can, and there is no GPU here.
-GATES = """
-import json, sys
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-url, serial, verdict, *names = sys.argv[1:]
-with Ledger(url) as ledger:
-    node = ledger.identify("x", aliases=[("serial", serial)])
-    looked = {**json.loads(verdict), "after_event": ledger.newest()}
-    ledger.append("gates", [(node, Event("verdict", name, {**looked, "gate": name})) for name in names])
-"""
-
-
-class Site:
-    """A controller with a ledger and a passport key; nodes gpu001 and gpu002 are machines in folders."""
-
-    def __init__(self, folder: Path, temporary: Path, image: Any, machines: Mapping[str, Any]) -> None:
-        self.folder = folder
-        self.temporary = temporary
-        self.url = f"sqlite:///{folder}/ledger.sqlite"
-        self.key, self.public = folder / "key.pem", folder / "key.pub"
-        for argv in (
-            ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(self.key)],
-            ["openssl", "pkey", "-in", str(self.key), "-pubout", "-out", str(self.public)],
-        ):
-            subprocess.run(argv, check=True, capture_output=True)
-        hosts = {
-            name: {
-                "gpufleet_serial": machine.serial,
-                "node_paths": machine.options(),
-                "bmc": {"serial": machine.serial, "uuid": machine.uuid.upper()},
-            }
-            for name, machine in machines.items()
-        }
-        inventory = {
-            "all": {
-                "hosts": {**hosts, "jump": {"ansible_connection": "elsewhere"}},
-                "vars": {
-                    "ansible_connection": "local",
-                    "ansible_python_interpreter": sys.executable,
-                    "gpufleet_ledger_url": self.url,
-                    "gpufleet_image": image.declared(),
-                    "gpufleet_sku": SKU,
-                    "gpufleet_passport_key_path": str(self.key),
-                    "gpufleet_passport_public_keys": [str(self.public)],
-                },
-            }
-        }
-        (folder / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
-
-    def play(self, *tasks: Mapping[str, Any], limit: str = "gpu001", check: bool = False) -> list[dict[str, Any]]:
-        named = [{"name": f"task {number}", "ignore_errors": True, **task} for number, task in enumerate(tasks)]
-        book = [{"name": "test", "hosts": "all", "gather_facts": False, "tasks": named}]
-        (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
-        here = Path(__file__)
-        env = {
-            **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
-            "ANSIBLE_STDOUT_CALLBACK": "trust_json",
-            "ANSIBLE_CALLBACK_PLUGINS": str(here.with_name("callback")),
-            "ANSIBLE_CONNECTION_PLUGINS": str(here.with_name("connection")),
-            "ANSIBLE_LOCAL_TEMP": str(self.temporary / "home"),
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TMPDIR": str(self.temporary),
-            "REQUESTS_CA_BUNDLE": "/nonexistent",
-        }
-        argv = ["-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
-        done = playbook.run([*argv, "--diff", "-vvv", *(["--check"] if check else [])], env=env)
-        self.said = done.stdout + done.stderr
-        results = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-        assert len(results) >= len(tasks), self.said[-4000:]
-        return results
-
-    def result(self, task: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        [told] = self.play(task, **more)
-        return {**told["result"], "failed": told["outcome"] == "failed"}
-
-    def events(self) -> list[tuple[str, str]]:
-        path = self.folder / "ledger.sqlite"
-        if not path.exists():
-            return []
-        return list(sqlite3.connect(path).execute("SELECT kind, name FROM events ORDER BY id"))
-
-    def gates(self, *names: str, serial: str = "GF0001", verdict: str = "pass", **asked: Any) -> None:
-        judged = {"profile": {"sku": SKU, "digest": PROFILE}, "asked": {**QUESTION, **asked}}
-        text = json.dumps({**VERDICT, "verdict": verdict, **judged})
-        subprocess.run(
-            [sys.executable, "-c", GATES, self.url, serial, text, *names],
-            check=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-
+from contract.trust.trust_site import ARTIFACT, CHECKOUT, NODE, Site, passport
 
 #: Each test starts ansible-playbook, some of them several times.
 pytestmark = pytest.mark.slow
-
-ARTIFACT: dict[str, Any] = {"gpufleet.baremetal.image_verify": {"mode": "artifact"}}
-NODE: dict[str, Any] = {"gpufleet.baremetal.image_verify": {"mode": "node"}, "args": "{{ node_paths }}"}
-ASKED = {"nvidia_smi": "{{ node_paths.nvidia_smi }}", "dmi_path": "{{ node_paths.dmi_path }}"}
-
-
-def passport(state: str, **options: Any) -> dict[str, Any]:
-    given = {"state": state, "bmc_identity": "{{ bmc }}", **ASKED, **options}
-    return {"gpufleet.baremetal.node_passport": {key: value for key, value in given.items() if value is not None}}
-
-
-@pytest.fixture
-def site(tmp_path: Path, image: Any, machine: Any) -> Iterator[Site]:
-    second = type(machine)(tmp_path / "node2", 2)
-    folder = tmp_path / "site"
-    folder.mkdir()
-    # ansible-core keeps a socket there, whose path may have 107 bytes; pytest's own folders are longer than that.
-    temporary = Path(tempfile.mkdtemp(prefix="gf-", dir="/tmp"))
-    yield Site(folder, temporary, image, {"gpu001": machine, "gpu002": second})
-    shutil.rmtree(temporary, ignore_errors=True)
-
 
 # -- image_verify ------------------------------------------------------------------------------------------------------
 
@@ -245,14 +107,6 @@ def test_the_life_of_a_passport(site: Site, tmp_path: Path) -> None:
     assert json.loads((out / "gpu001.passport.json").read_text()) == first["envelope"]
 
 
-@pytest.fixture
-def admitted(site: Site) -> Site:
-    site.gates("dcgm_gate", "kernel_log_gate")
-    _node, issued = site.play(NODE, passport("issued"))
-    assert issued["result"].get("valid"), issued["result"]
-    return site
-
-
 def test_a_swapped_gpu_ends_it(admitted: Site, machine: Any) -> None:
     machine.gpus[3] = "GPU-99999999-0000-4000-8000-000000000000"
     machine.nvidia_smi()
@@ -288,64 +142,6 @@ def test_imaging_and_quarantine_end_it(admitted: Site) -> None:
 def test_a_gate_that_fails_later_ends_it(admitted: Site) -> None:
     admitted.gates("kernel_log_gate", verdict="fail")
     assert "kernel_log_gate failed after" in admitted.result(passport("verified"))["msg"]
-
-
-def test_v1_a_weaker_look_brings_no_node_back(admitted: Site) -> None:
-    """Diagnosed at level 3 and failed; level 1 passes then, which is the default of the module."""
-    event, sworn = "gpufleet.baremetal.ledger_event", {"kind": "lift", "name": "dcgm_gate"}
-    admitted.gates("dcgm_gate", verdict="fail")
-    admitted.gates("dcgm_gate", level=1, tests=["software"])
-    kept, issued, nameless, dry, lifted, again = (
-        told["result"]
-        for told in admitted.play(
-            passport("verified"),
-            passport("issued"),
-            {event: sworn},
-            {event: {**sworn, "reason": "no chilled water, ticket 4711"}, "check_mode": True},
-            {event: {**sworn, "reason": "no chilled water, ticket 4711", "lifted_by": "a.person"}},
-            {event: {**sworn, "reason": "twice"}},
-        )
-    )
-    assert "dcgm_gate failed after the passport was issued" in kept["msg"]
-    assert "stands until the same or a stronger question passes" in issued["msg"]
-    assert "nothing in reason" in nameless["msg"], nameless
-    assert dry["changed"] and len(dry["lifted"]) == 1 and lifted["lifted"] == dry["lifted"], dry
-    assert not again["changed"] and again["lifted"] == [] and admitted.events().count(("lift", "dcgm_gate")) == 1
-    verified, exported = (
-        told["result"] for told in admitted.play(passport("verified"), passport("issued", valid_for=2592000 - 60))
-    )
-    assert verified["valid"], verified
-    statement = json.loads(base64.b64decode(exported["envelope"]["payload"]))
-    assert [gate["asked"]["level"] for gate in statement["predicate"]["gates"] if gate["gate"] == "dcgm_gate"] == [3]
-
-
-def test_v1_a_failure_that_stands_keeps_a_node_from_being_admitted(admitted: Site) -> None:
-    event = "gpufleet.baremetal.ledger_event"
-    states = [{event: {"state": state}} for state in ("enrolled", "imaging", "validating")]
-    admitted.play(*states, NODE)
-    admitted.gates("dcgm_gate", "kernel_log_gate")
-    assert admitted.result(passport("issued"))["valid"]
-    admitted.gates("dcgm_gate", verdict="fail")
-    refused = admitted.result({event: {"state": "admitted"}})
-    assert refused["failed"] and "no failure stands: dcgm_gate" in refused["msg"]
-    admitted.gates("dcgm_gate")
-    assert admitted.result({event: {"state": "admitted"}})["changed"]
-
-
-def test_v1_a_policy_file_is_asked_at_each_end(admitted: Site) -> None:
-    path = admitted.folder / "policy.yml"
-    path.write_text("schema: 1\ngates:\n  dcgm_gate:\n    level: 4\n", encoding="utf-8")
-    strict = {"policy_file": str(path)}
-    kept, issued = (
-        told["result"] for told in admitted.play(passport("verified", **strict), passport("issued", **strict))
-    )
-    assert "the gate dcgm_gate answers too little: level 3, wanted 4" in kept["msg"]
-    assert "dcgm_gate: pass, which proves too little: level 3, wanted 4" in issued["msg"]
-    path.write_text("schema: 1\ngates:\n  dcgm_gate:\n    levle: 4\n", encoding="utf-8")
-    broken = admitted.result(passport("verified", **strict))
-    assert "policy.yml:3: gates.dcgm_gate" in broken["msg"] and "levle" in broken["msg"]
-    both = admitted.result(passport("verified", **strict, policy={}))
-    assert "mutually exclusive" in both["msg"]
 
 
 def test_a_passphrase_is_told_to_nobody(site: Site) -> None:

@@ -234,9 +234,7 @@ class Restarting(Rig):
         return c.SENT
 
 
-@pytest.mark.parametrize(
-    ("after", "proven"), [(node("b2"), True), (node("b1"), False), (node(""), False)]
-)
+@pytest.mark.parametrize(("after", "proven"), [(node("b2"), True), (node("b1"), False), (node(""), False)])
 def test_t1_a_new_boot_id_proves_a_restart_and_the_old_one_does_not(after: Seen, proven: bool) -> None:
     made = Restarting()
     made.shown = c.ON

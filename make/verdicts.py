@@ -1,0 +1,134 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the gates say of outputs that were recorded somewhere, and whether they would admit what nobody should admit.
+
+    verdicts.py FOLDER [--sku SKU] [--format text|json]
+
+Each SOURCES.csv in the folder, or one level below it, lists outputs: file, tool, and where known version, level,
+exit_status, sku and verdict (the wanted one). The exit status is 1 where a gate would admit what should not be, where a
+file is not there, or where Python gave up, and 2 where there is nothing to judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import inconclusive
+from verdicts_gates import GATES, Recorded
+
+#: How people write a verdict that is a pass; every other word must not be one.
+_PASS = "pass"
+#: What stands against the gates themselves.
+WRONG, BROKEN, GONE = "WRONG ADMISSION", "TRACEBACK", "no such file"
+_BAD = (WRONG, BROKEN, GONE)
+_COLUMNS = ("file", "tool")
+
+
+def lists(folder: Path) -> list[Path]:
+    """The lists of outputs: those that name files and the tools that printed them."""
+    found = sorted([*folder.glob("SOURCES.csv"), *folder.glob("*/SOURCES.csv")])
+    return [path for path in found if set(_COLUMNS) <= set(_header(path))]
+
+
+def _header(path: Path) -> Sequence[str]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return next(csv.reader(file), [])
+
+
+def rows(path: Path) -> Iterator[dict[str, str]]:
+    """What a list says of each file. Several levels or exit statuses of one output are several rows."""
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            yield {str(key): str(value or "").strip() for key, value in row.items() if key}
+
+
+def judged(folder: Path, row: Mapping[str, str], sku: str) -> dict[str, Any]:
+    """One row with what its gate says; ``status`` is how that stands to what was wanted."""
+    report: dict[str, Any] = {key: row.get(key, "") for key in ("file", "tool", "version")}
+    report["wanted"] = row.get("verdict", "")
+    gate = GATES.get(row["tool"])
+    if gate is None:
+        return {**report, "status": "no gate reads it"}
+    path = folder / row["file"]
+    if not path.is_file():
+        return {**report, "status": GONE}
+    try:
+        verdict, asked = gate(Recorded(path, row, sku))
+    except FleetError as exc:
+        verdict, asked = inconclusive(row["tool"], str(exc), id=exc.kind, remedy="remediate_config"), ""
+    except Exception:
+        return {**report, "status": BROKEN, "traceback": traceback.format_exc()}
+    worst = next(iter(verdict["findings"]), {"id": "", "text": ""})
+    got = str(verdict["verdict"])
+    return {
+        **report,
+        "asked": asked,
+        "got": got,
+        "finding": worst["id"],
+        "text": worst["text"],
+        "remedy": verdict["remedy"],
+        "status": _status(report["wanted"].lower(), got),
+    }
+
+
+def _status(wanted: str, got: str) -> str:
+    if got == _PASS:
+        return "ok" if wanted in (_PASS, "") else WRONG
+    if wanted == _PASS:
+        return "not admitted"
+    return "told milder" if (wanted, got) == ("fail", "inconclusive") else "ok"
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+def text(report: Mapping[str, Any]) -> str:
+    wanted = report["wanted"] or "-"
+    lines = [f"{report['file']}: wanted {wanted}, got {report.get('got', '-')}: {report['status']}"]
+    if report.get("finding"):
+        lines.append(f"{report['finding']}: {short(report['text'], 160)}. Remedy: {report.get('remedy', '-')}")
+    if report.get("asked"):
+        lines.append(f"asked: {report['asked']}")
+    lines += report.get("traceback", "").splitlines()
+    return "\n    ".join(lines)
+
+
+def _counts(reports: Sequence[Mapping[str, Any]]) -> str:
+    words = {"ok": "as wanted", "not admitted": "not admitted though they might be", "told milder": "told milder"}
+    told = [f"{sum(one['status'] == status for one in reports)} {said}" for status, said in words.items()]
+    return f"{len(reports)} outputs: {', '.join(told)}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make verdicts")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sku", default="", help="the profile for outputs whose list names none")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    given = parser.parse_args(arguments)
+    found = lists(given.folder)
+    reports = [harmless_all(judged(path.parent, row, given.sku)) for path in found for row in rows(path)]
+    if not any("got" in one or one["status"] in _BAD for one in reports):
+        parser.error(f"nothing that a gate reads is listed in {given.folder}: SOURCES.csv with columns file and tool")
+    bad = [one["file"] for one in reports if one["status"] in _BAD]
+    if given.format == "json":
+        print(json.dumps({"outputs": reports, "bad": bad}, indent=2))
+    else:
+        print("\n".join(text(one) for one in reports))
+        print(f"\n{_counts(reports)}, {len(bad)} bad{': ' if bad else ''}{', '.join(bad)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How each gate is asked about an output that was recorded, by the name of the tool that printed it.
+
+What a list leaves out is assumed as it speaks best for the node: an exit status 0, the lowest level, a machine with
+just the GPUs that the output tells of. A gate that admits nothing wrong then admits nothing wrong at all.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import Found
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import parse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
+
+_LEVEL = re.compile(r"_r([1-4])_")
+#: What the levels of DCGM ask of every machine, for outputs of a machine that nobody named.
+_OF_EACH = (("software", 1), ("pcie", 2), ("memory", 2))
+_ABOUT = {"source": "the recording", "date": "2026-01-01", "conditions": "no SKU was named"}
+_BOOT_ID = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One output. row: what its list says of it. sku: where the list names none."""
+
+    path: Path
+    row: Mapping[str, str]
+    sku: str
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        """The SKU's profile; empty where nobody named a SKU."""
+        sku = self.row.get("sku") or self.sku
+        return profile_of({"sku": sku}).data if sku else {}
+
+    def number(self, column: str, default: int) -> int:
+        """:raises ConfigError: where the list says something else than a number."""
+        said = self.row.get(column) or ""
+        if said and not re.fullmatch(r"-?\d+", said):
+            raise ConfigError(f"{column} is no number", seen=said, address=str(self.path))
+        return int(said) if said else default
+
+
+def _counted(seen: Diagnosis) -> dict[str, Any]:
+    """A profile of the machine that the output itself tells of."""
+    ids, devices = seen.gpu_ids(), sorted({device for device in seen.devices().values() if device})
+    return {
+        "schema": 1,
+        "sku": "as-recorded",
+        "title": "The machine that the recording tells of",
+        "gpu": {
+            "count": {"value": max(1, len(ids)), **_ABOUT},
+            "device_ids": {"value": devices or ["ffff"], **_ABOUT},
+        },
+        "dcgm": {"tests": [{"name": name, "level": level, **_ABOUT} for name, level in _OF_EACH]},
+    }
+
+
+def dcgm(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    named = _LEVEL.search(recorded.path.name)
+    level = recorded.number("level", int(named.group(1)) if named else 1)
+    rc = recorded.number("exit_status", 0)
+    seen = read(text)
+    profile = recorded.profile or _counted(seen)
+    wanted = wanted_of(profile)
+    version = options.parse_version(recorded.row.get("version", "")) or options.parse_version(seen.version)
+    run = Run(("dcgmi", "diag", "-r", str(level), "-j"), rc, text.encode(), b"", "exit", 0.0)
+    # A list of GPUs was not recorded beside it: where the output names none, nobody has counted them.
+    unnamed = dict.fromkeys(seen.gpu_ids(), wanted.device_ids[0]) if not recorded.profile and not _told(seen) else {}
+    found = Found(len(unnamed) or None, unnamed)
+    sheet = judge(seen, run, wanted, wanted_tests(wanted, level, [], version), found=found)
+    verdict = as_verdict(
+        "dcgm_gate", sheet, tool=Tool("dcgmi"), started=now_utc(), evidence=digest(*run.parts()),
+        profile=wanted.reference(),
+    )  # fmt: skip
+    return verdict, f"level {level}, exit status {rc}, profile {wanted.sku}"
+
+
+def _told(seen: Diagnosis) -> bool:
+    return any(seen.devices().values())
+
+
+def kernel_log(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    lines = [parse(one, 0.0) for one in text.splitlines() if one.strip()]
+    uptime = max((line.mono for line in lines if line.mono is not None), default=1.0) + 1.0
+    raw = bool(re.match(r"\d+,\d+,\d+,", text))
+    since = recorded.row.get("since") or "boot"
+    with tempfile.TemporaryDirectory(prefix="gpufleet-verdicts-") as name:
+        folder = Path(name)
+        (folder / "uptime").write_text(f"{uptime} 1.0\n", encoding="ascii")
+        (folder / "boot_id").write_text(f"{_BOOT_ID}\n", encoding="ascii")
+        params = {
+            "source": "kmsg" if raw else "file",
+            "path": str(recorded.path),
+            "kmsg_path": str(folder / "no-ring"),
+            "uptime_path": str(folder / "uptime"),
+            "boot_id_path": str(folder / "boot_id"),
+            "pstore_path": "",
+            "pstore_archive": str(folder),
+            "since": since,
+            "profile": recorded.profile or _counted(Diagnosis()),
+        }
+        result = kernel_log_gate(params, Context())
+    return dict(result.data), f"as {params['source']}, window {since}"
+
+
+#: By what a list calls the tool.
+GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
+    "dcgm_gate": dcgm,
+    "dcgm-diag": dcgm,
+    "kernel_log_gate": kernel_log,
+    "kmsg": kernel_log,
+}

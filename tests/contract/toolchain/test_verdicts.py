@@ -1,0 +1,107 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""make verdicts: what is told of recorded outputs, and that a wrong admission or a traceback is noticed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded import CHECKOUT, demanded
+
+OUTPUTS = CHECKOUT / "tests" / "outputs"
+
+
+def told(folder: Path, *options: str, script: Path = CHECKOUT / "make" / "verdicts.py") -> tuple[int, dict[str, Any]]:
+    argv = [sys.executable, str(script), str(folder), "--format", "json", *options]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, json.loads(done.stdout) if done.stdout else {"said": done.stderr}
+
+
+def listed(folder: Path, *rows: dict[str, str]) -> Path:
+    shutil.copytree(OUTPUTS, folder, dirs_exist_ok=True)
+    with (folder / "SOURCES.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, sorted({key for row in rows for key in row}))
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder
+
+
+def test_v1_own_outputs_are_judged_as_wanted() -> None:
+    rc, report = told(OUTPUTS)
+    assert (rc, report["bad"]) == (0, [])
+    assert {one["status"] for one in report["outputs"]} == {"ok"}
+    assert [one["got"] for one in report["outputs"]] == [one["wanted"] for one in report["outputs"]]
+    fallen = next(one for one in report["outputs"] if one["file"] == "kmsg_xid79.log")
+    assert (fallen["finding"], fallen["remedy"]) == ("xid:79", "power_cycle")
+
+
+@pytest.mark.parametrize("wanted", ["fail", "FAIL", "INDETERMINATE", "warn", "ERROR", "n/a"])
+@pytest.mark.parametrize(("name", "tool"), [("dcgm_pass.json", "dcgm-diag"), ("kmsg_pass.log", "kmsg")])
+def test_v1_an_admission_that_nobody_wanted_ends_with_an_error(
+    tmp_path: Path, name: str, tool: str, wanted: str
+) -> None:
+    rc, report = told(listed(tmp_path / "data", {"file": name, "tool": tool, "verdict": wanted, "level": "2"}))
+    assert rc == 1 and report["bad"] == [name]
+    assert report["outputs"][0]["status"] == "WRONG ADMISSION"
+
+
+@pytest.mark.parametrize(
+    ("row", "got", "status"),
+    [
+        ({"file": "dcgm_pass.json", "exit_status": "205"}, "fail", "not admitted"),
+        ({"file": "dcgm_pass.json", "sku": "h100-sxm-9000"}, "inconclusive", "not admitted"),
+        ({"file": "dcgm_pass.json", "level": "two"}, "inconclusive", "not admitted"),
+        ({"file": "dcgm_cut.txt", "verdict": "fail"}, "inconclusive", "told milder"),
+    ],
+)
+def test_v1_what_is_not_admitted_is_no_error(tmp_path: Path, row: dict[str, str], got: str, status: str) -> None:
+    rc, report = told(listed(tmp_path / "data", {"tool": "dcgm_gate", "verdict": "pass", "level": "2", **row}))
+    assert rc == 0 and [(one["got"], one["status"]) for one in report["outputs"]] == [(got, status)]
+
+
+def test_v1_a_sku_of_the_call_holds_where_the_list_names_none(tmp_path: Path) -> None:
+    folder = listed(tmp_path / "data", {"file": "dcgm_pass.json", "tool": "dcgm_gate", "level": "2"})
+    rc, report = told(folder, "--sku", "h100-sxm-8")
+    assert rc == 0 and report["outputs"][0]["got"] == "fail" and "h100-sxm-8" in report["outputs"][0]["asked"]
+    assert told(folder)[1]["outputs"][0]["got"] == "pass"
+
+
+def test_v1_a_list_that_proves_nothing_is_an_error(tmp_path: Path) -> None:
+    gone = listed(tmp_path / "gone", {"file": "nothing.json", "tool": "dcgm_gate", "verdict": "fail"})
+    rc, report = told(gone)
+    assert rc == 1 and report["outputs"][0]["status"] == "no such file"
+    other = listed(tmp_path / "other", {"file": "dcgm_pass.json", "tool": "hammer", "verdict": "fail"})
+    assert told(other)[0] == 2
+    (tmp_path / "empty").mkdir()
+    assert told(tmp_path / "empty")[0] == 2
+
+
+def test_v1_a_gate_that_breaks_is_an_error(tmp_path: Path) -> None:
+    """In a copy whose reader of logs raises."""
+    for name in ("verdicts.py", "verdicts_gates.py"):
+        shutil.copy(CHECKOUT / "make" / name, tmp_path)
+    broken = (
+        (tmp_path / "verdicts_gates.py")
+        .read_text()
+        .replace("    raw = bool(", "    raise RuntimeError('x')\n    raw = bool(")
+    )
+    (tmp_path / "verdicts_gates.py").write_text(broken)
+    rc, report = told(OUTPUTS, script=tmp_path / "verdicts.py")
+    assert rc == 1 and "RuntimeError: x" in report["outputs"][-1]["traceback"]
+    assert report["bad"] == ["kmsg_pass.log", "kmsg_xid79.log"]
+
+
+def test_v1_all_recorded_outputs_pass_it() -> None:
+    rc, report = told(demanded("gates", "SOURCES.csv").parent)
+    assert (rc, report["bad"]) == (0, [])
+    assert sum("got" in one for one in report["outputs"]) > 15
+    lost = [one["file"] for one in report["outputs"] if one["wanted"] == "PASS" and one.get("got") == "fail"]
+    assert lost == []

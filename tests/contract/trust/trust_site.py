@@ -1,0 +1,140 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A controller with a ledger and a passport key, and what its plays ask: for the tests through ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
+from suite import playbook
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+VERDICT = {
+    "schema": 1,
+    "verdict": "pass",
+    "checks": [
+        {"id": "x", "entity": "node", "measured": 1, "wanted": 1, "unit": "", "source": "s", "verdict": "pass"},
+    ],
+    "findings": [],
+    "tool": {"name": "x", "version": "1"},
+    "argv": [],
+    "started": "2026-01-01T00:00:00Z",
+    "ended": "2026-01-01T00:00:00Z",
+    "evidence_digest": "sha256:" + "c" * 64,
+}
+SKU = "h100-sxm-8"
+PROFILE = profile_of({"sku": SKU}).digest
+#: What the roles ask of both gates.
+QUESTION = {"level": 3, "tests": ["memory", "software"], "window": "imaging", "profile": PROFILE}
+#: Writes gates' verdicts as the gates do: only verbs can, and there is no GPU here.
+GATES = """
+import json, sys
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+url, serial, verdict, *names = sys.argv[1:]
+with Ledger(url) as ledger:
+    node = ledger.identify("x", aliases=[("serial", serial)])
+    looked = {**json.loads(verdict), "after_event": ledger.newest()}
+    ledger.append("gates", [(node, Event("verdict", name, {**looked, "gate": name})) for name in names])
+"""
+
+
+class Site:
+    """A controller with a ledger and a passport key; nodes gpu001 and gpu002 are machines in folders."""
+
+    def __init__(self, folder: Path, temporary: Path, image: Any, machines: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.temporary = temporary
+        self.url = f"sqlite:///{folder}/ledger.sqlite"
+        self.key, self.public = folder / "key.pem", folder / "key.pub"
+        for argv in (
+            ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(self.key)],
+            ["openssl", "pkey", "-in", str(self.key), "-pubout", "-out", str(self.public)],
+        ):
+            subprocess.run(argv, check=True, capture_output=True)
+        hosts = {
+            name: {
+                "gpufleet_serial": machine.serial,
+                "node_paths": machine.options(),
+                "bmc": {"serial": machine.serial, "uuid": machine.uuid.upper()},
+            }
+            for name, machine in machines.items()
+        }
+        inventory = {
+            "all": {
+                "hosts": {**hosts, "jump": {"ansible_connection": "elsewhere"}},
+                "vars": {
+                    "ansible_connection": "local",
+                    "ansible_python_interpreter": sys.executable,
+                    "gpufleet_ledger_url": self.url,
+                    "gpufleet_image": image.declared(),
+                    "gpufleet_sku": SKU,
+                    "gpufleet_passport_key_path": str(self.key),
+                    "gpufleet_passport_public_keys": [str(self.public)],
+                },
+            }
+        }
+        (folder / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+
+    def play(self, *tasks: Mapping[str, Any], limit: str = "gpu001", check: bool = False) -> list[dict[str, Any]]:
+        named = [{"name": f"task {number}", "ignore_errors": True, **task} for number, task in enumerate(tasks)]
+        book = [{"name": "test", "hosts": "all", "gather_facts": False, "tasks": named}]
+        (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
+        here = Path(__file__)
+        env = {
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+            "ANSIBLE_STDOUT_CALLBACK": "trust_json",
+            "ANSIBLE_CALLBACK_PLUGINS": str(here.with_name("callback")),
+            "ANSIBLE_CONNECTION_PLUGINS": str(here.with_name("connection")),
+            "ANSIBLE_LOCAL_TEMP": str(self.temporary / "home"),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TMPDIR": str(self.temporary),
+            "REQUESTS_CA_BUNDLE": "/nonexistent",
+        }
+        argv = ["-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
+        done = playbook.run([*argv, "--diff", "-vvv", *(["--check"] if check else [])], env=env)
+        self.said = done.stdout + done.stderr
+        results = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+        assert len(results) >= len(tasks), self.said[-4000:]
+        return results
+
+    def result(self, task: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        [told] = self.play(task, **more)
+        return {**told["result"], "failed": told["outcome"] == "failed"}
+
+    def events(self) -> list[tuple[str, str]]:
+        path = self.folder / "ledger.sqlite"
+        if not path.exists():
+            return []
+        return list(sqlite3.connect(path).execute("SELECT kind, name FROM events ORDER BY id"))
+
+    def gates(self, *names: str, serial: str = "GF0001", verdict: str = "pass", **asked: Any) -> None:
+        judged = {"profile": {"sku": SKU, "digest": PROFILE}, "asked": {**QUESTION, **asked}}
+        text = json.dumps({**VERDICT, "verdict": verdict, **judged})
+        subprocess.run(
+            [sys.executable, "-c", GATES, self.url, serial, text, *names],
+            check=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+
+ARTIFACT: dict[str, Any] = {"gpufleet.baremetal.image_verify": {"mode": "artifact"}}
+NODE: dict[str, Any] = {"gpufleet.baremetal.image_verify": {"mode": "node"}, "args": "{{ node_paths }}"}
+ASKED = {"nvidia_smi": "{{ node_paths.nvidia_smi }}", "dmi_path": "{{ node_paths.dmi_path }}"}
+
+
+def passport(state: str, **options: Any) -> dict[str, Any]:
+    given = {"state": state, "bmc_identity": "{{ bmc }}", **ASKED, **options}
+    return {"gpufleet.baremetal.node_passport": {key: value for key, value in given.items() if value is not None}}
