@@ -352,6 +352,12 @@ class Connection:
             return time.time()
         return float(self._rows("SELECT extract(epoch FROM clock_timestamp()) AS now")[0]["now"])
 
+    def now_in(self, conn: Any) -> float:
+        """The same inside a transaction of the caller's."""
+        if self.dialect == "sqlite":
+            return time.time()
+        return float(conn.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar())
+
     def close(self) -> None:
         self._conn.close()  # the engine keeps none
 

@@ -9,7 +9,6 @@ Or a reason why neither counts, which is recorded.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,15 +79,16 @@ class Permits:
         names = {node_id: name for name, node_id in ids.items() if name not in self._proven}
         latest = self._open().latest(list(names), "evidence") if names else {}
         for node_id, event in latest.items():
-            if not _problem(event):
+            if not _problem(event, self._open().now()):
                 self._proven[names[node_id]] = event["id"]
 
     def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Asked for anew at each write: what proved it before may have been taken back since."""
         latest = self._open().latest(list(ids.values()), "evidence") if ids else {}
+        now = self._open().now() if ids else 0.0
         for name, node_id in ids.items():
             event = latest.get(node_id)
-            problem = _problem(event)
+            problem = _problem(event, now)
             if event is not None and not problem:
                 permit.proven[name] = event["id"]
             elif self._stands(name, event):
@@ -135,13 +135,16 @@ class Permits:
         )
 
 
-def _problem(event: Mapping[str, Any] | None) -> str:
-    """Why this event, the newest of its kind, permits no destructive write by itself; empty where it does."""
+def _problem(event: Mapping[str, Any] | None, now: float) -> str:
+    """Why this event, the newest of its kind, permits no destructive write by itself; empty where it does.
+
+    :param now: by the clock that dated it, the ledger's own.
+    """
     if event is None:
         return "the ledger has no such event for this node"
     if event["name"] not in PERMITS:
         return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
-    age = time.time() - event["at"]
+    age = now - event["at"]
     if age > EVIDENCE_SECONDS or age < -EVIDENCE_SECONDS:
         return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
     return ""

@@ -53,14 +53,15 @@ def status(
     holds = ledger.latest(ids, "hold")
     stopped = ledger.latest(ids, "note", ["stopped"])
     ends, leases = ledger.passport_ends(ids), holders(ledger, ids)
+    now = ledger.now()
     found = {}
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
         one["passport_expires"] = utc(ends[node_id]) if node_id in ends else ""
-        one["passport_due"] = one["state"] == "admitted" and ends.get(node_id, 0.0) <= time.time() + expire_within
+        one["passport_due"] = one["state"] == "admitted" and ends.get(node_id, 0.0) <= now + expire_within
         if one["passport_due"]:
             one["next"] = f"{_AGAIN.format(playbook='passports', host=host)} -e passports_renew=true"
-        one["lease"] = _live(leases.get(node_id))
+        one["lease"] = _live(leases.get(node_id), now)
         one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
         if one["stopped"]:
             one["next"] = one["next"] or _AGAIN.format(playbook="day2_recycle", host=host)
@@ -83,9 +84,9 @@ def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, ru
     return str(note["data"].get("reason") or "")
 
 
-def _live(lease: Mapping[str, Any] | None) -> str:
-    """The run that holds a lease now."""
-    return str(lease["run_id"]) if lease and lease["expires"] > time.time() else ""
+def _live(lease: Mapping[str, Any] | None, now: float) -> str:
+    """The run that holds a lease now, by the ledger's clock."""
+    return str(lease["run_id"]) if lease and lease["expires"] > now else ""
 
 
 def _one(

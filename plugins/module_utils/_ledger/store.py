@@ -138,8 +138,12 @@ class Ledger(Connection):
     def append_in(
         self, conn: Any, run_id: str, events: Iterable[tuple[str, Event]], *, secrets: frozenset[str] = frozenset()
     ) -> list[int]:
-        """The same inside a transaction of the caller's."""
-        ids = []
+        """The same inside a transaction of the caller's.
+
+        An event is dated by the ledger's clock, the one that all controllers share.
+        """
+        ids: list[int] = []
+        now = self.now_in(conn)
         for node_id, event in events:
             row = conn.execute(
                 sa.text(
@@ -149,7 +153,7 @@ class Ledger(Connection):
                 {
                     "node": node_id,
                     "run": run_id,
-                    "at": time.time(),
+                    "at": now,
                     "kind": event.kind,
                     "name": event.name,
                     "data": json.dumps(redact(event.data, secrets=secrets), sort_keys=True, default=str),
@@ -207,7 +211,7 @@ class Ledger(Connection):
                     "INSERT INTO attempts (node_id, run_id, at, remedy, finding)"
                     " VALUES (:node, :run, :at, :remedy, :finding)"
                 ),
-                {"node": node_id, "run": run_id, "at": time.time(), "remedy": remedy, "finding": finding},
+                {"node": node_id, "run": run_id, "at": self.now_in(conn), "remedy": remedy, "finding": finding},
             )
 
     def attempts(self, node_id: str, *, since: float = 0.0) -> list[dict[str, Any]]:

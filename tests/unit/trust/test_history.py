@@ -93,3 +93,16 @@ def test_t1_a_quarantine_and_the_newest_event_are_told(ledger: Ledger) -> None:
     found = known(ledger, IMAGING, ("state", "quarantined", {"reason": "x"}), PASS)
     assert found["quarantined"]["name"] == "quarantined"
     assert found["last_event"] == found["verdicts"][0]["id"] > found["quarantined"]["id"]
+
+
+def test_v1_failures_of_before_an_imaging_stay_in_the_history_until_an_admission(ledger: Ledger) -> None:
+    found = known(ledger, FAIL, ("lift", "dcgm_gate", {"by": "a.person"}), IMAGING, PASS)
+    assert verdicts(found) == ["pass"] and found["now"] > 0
+    assert [event["data"].get("verdict", event["kind"]) for event in found["history"]] == ["fail", "lift", "pass"]
+    late = ("verdict", "dcgm_gate", {"verdict": "pass", "after_event": 1})
+    assert len(known(ledger, late)["history"]) == 3, "measured before the imaging"
+    assert len(known(ledger, ("state", "admitted", {"forced": "x"}))["history"]) == 3
+    assert len(known(ledger, ("state", "admitted", {}))["history"]) == 1, "since the imaging"
+    assert known(ledger, IMAGING)["history"] == []
+    [after] = known(ledger, FAIL)["history"]
+    assert after["data"]["verdict"] == "fail"
