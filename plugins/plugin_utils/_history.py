@@ -34,9 +34,7 @@ def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
             newest[event["name"]] = event
     return {
         "verdicts": list(newest.values()),
-        "history": [
-            event for event in rows if event["kind"] in _JUDGES and (event["id"] <= since or _counts(event, since))
-        ],
+        "history": [event for event in rows if event["kind"] in _JUDGES and _stays(event, since)],
         "now": ledger.now(),
         "imaged": imaged,
         "quarantined": _last(events, lambda event: event["kind"] == "state" and event["name"] == "quarantined"),
@@ -53,7 +51,8 @@ def _counts(event: Mapping[str, Any], imaged: int) -> bool:
 
 
 def _stays(event: Mapping[str, Any], imaged: int) -> bool:
-    return bool(event["id"] <= imaged or _counts(event, imaged))
+    """Of before the imaging all is told: a failure may stand."""
+    return event["id"] <= imaged or _counts(event, imaged)
 
 
 def _admitted(ledger: Ledger, node_id: str) -> int:
