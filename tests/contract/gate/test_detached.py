@@ -178,7 +178,9 @@ def test_one_task_watches_five_nodes_and_each_gets_its_verdict(site: Site) -> No
         assert "verdict" not in begun and not begun["changed"] and not begun["joined"], begun
         assert last["verdict"] == "pass" and not last.get("failed"), last
         assert [one["verdict"] for one in site.verdicts(name)] == ["pass"]
-        assert {key: last[key] for key in site.verdicts(name)[0]} == site.verdicts(name)[0]
+        # What a result calls asked is what was asked of peers; what the gate was asked is the ledger's to tell.
+        told = {key: value for key, value in site.verdicts(name)[0].items() if key != "asked"}
+        assert {key: last[key] for key in told} == told
         assert site.diagnoses(name) == 1
     bad = found["seven"][-1]
     assert bad["failed"] and bad["verdict"] == "fail" and bad["remedy"] != "none" and bad["findings"], bad

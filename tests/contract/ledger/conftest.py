@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,3 +85,24 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Renewed several times a second, so that a test sees it."""
     monkeypatch.setattr(lifeline, "_RENEW_SECONDS", 0.1)
     monkeypatch.setattr(lifeline, "_FRESH_SECONDS", 0.0)
+
+
+@pytest.fixture
+def shift(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock by which the ledger dates and judges: SQLite has this process's own, PostgreSQL the server's."""
+
+    def by(seconds: float) -> None:
+        if ledger.dialect == "sqlite":
+            later = time.time() + seconds
+            monkeypatch.setattr(time, "time", lambda: later)
+            return
+        with ledger.transaction() as conn:
+            conn.exec_driver_sql(
+                "CREATE OR REPLACE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE"
+                f" AS $$ SELECT pg_catalog.clock_timestamp() + interval '{seconds} seconds' $$"
+            )
+            conn.exec_driver_sql(
+                f"SET search_path = {conn.exec_driver_sql('SELECT current_schema').scalar()}, pg_catalog"
+            )
+
+    return by

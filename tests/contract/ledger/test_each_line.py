@@ -207,29 +207,27 @@ def test_t1_what_was_taken_back_since_permits_no_second_write(
 
 
 def test_t1_a_proof_that_came_after_another_look_is_to_be_fresh_itself(
-    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None]
 ) -> None:
     seen(ledger, nodes, "n1")
     mine = line()
     mine.foresee(("n1",))
     seen(ledger, nodes, "n1", "in_service")
     seen(ledger, nodes, "n1")
-    later = time.time() + 600
-    monkeypatch.setattr(lifeline.time, "time", lambda: later)
+    shift(600)
     with pytest.raises(EvidenceMissing, match="s old"):
         mine.before_write("wipe", destructive=True, nodes=("n1",))
 
 
 def test_t1_who_looks_again_and_sees_the_same_takes_nothing_back(
-    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None]
 ) -> None:
     """A run is never refused for being slow."""
     first = seen(ledger, nodes, "n1")
     mine = line()
     mine.foresee(("n1",))
     seen(ledger, nodes, "n1", "not_in_scheduler")
-    later = time.time() + 600
-    monkeypatch.setattr(lifeline.time, "time", lambda: later)
+    shift(600)
     assert mine.before_write("wipe", destructive=True, nodes=("n1",)) == first
 
 
@@ -246,15 +244,13 @@ def test_t1_a_force_is_told_once_a_node_and_after_what_was_taken_back(
 
 
 def test_t1_what_was_stale_before_a_wait_does_not_count_after_it(
-    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None]
 ) -> None:
     seen(ledger, nodes, "n1")
     seen(ledger, nodes, "n2", "in_service")
-    later = time.time() + 120
     mine = line()
-    with monkeypatch.context() as patched:
-        patched.setattr(lifeline.time, "time", lambda: later)
-        mine.foresee(("n1", "n2"))
-        for name in ("n1", "n2"):
-            with pytest.raises(EvidenceMissing):
-                mine.before_write("wipe", destructive=True, nodes=(name,))
+    shift(120)
+    mine.foresee(("n1", "n2"))
+    for name in ("n1", "n2"):
+        with pytest.raises(EvidenceMissing):
+            mine.before_write("wipe", destructive=True, nodes=(name,))

@@ -244,13 +244,12 @@ def test_without_evidence_nothing_destructive_happens(
 
 @pytest.mark.parametrize("age", [61, -61])
 def test_stale_evidence_is_none(
-    ledger: Ledger, node: str, run: Callable[[], Holder], monkeypatch: pytest.MonkeyPatch, age: int
+    ledger: Ledger, node: str, run: Callable[[], Holder], shift: Callable[[float], None], age: int
 ) -> None:
     """Nor is evidence from the future: two clocks differ, and which of them is right is unknown."""
     ledger.append("run", [(node, Event("evidence", "drained"))])
     mine = line(ledger, run(), node)
-    later = time.time() + age
-    monkeypatch.setattr(lifeline.time, "time", lambda: later)
+    shift(age)
     with pytest.raises(EvidenceMissing, match="s old"):
         mine.before_write("POST /off", destructive=True)
 
