@@ -122,11 +122,12 @@ class Room:
             "gpufleet.baremetal.provisioner_wait": {"until": "ready", "timeout": 20, "interval": 0.2},
             "run_once": True,
         }
-        book = [{**play, "tasks": [proof, enrolled, ready, role]}]
+        book = [{**play, "tasks": [proof, enrolled, ready, {"image_was_verified": {}}, role]}]
         (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
         env = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+            "ANSIBLE_ACTION_PLUGINS": str(HERE.parent / "action"),
             "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"),
             "ANSIBLE_CALLBACKS_ENABLED": "drivers_of_tests,gpufleet.baremetal.host_tasks",
             "ANSIBLE_CONNECTION_PLUGINS": str(HERE / "connection"),
