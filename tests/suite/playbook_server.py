@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import signal
 import socket
 import sys
 import tempfile
+from pathlib import Path
 
 # This file's folder is no place to import from.
 sys.path.pop(0)
@@ -20,8 +22,23 @@ sys.path.pop(0)
 from ansible import constants  # noqa: E402
 from ansible.cli.playbook import main as ansible_playbook  # noqa: E402
 from ansible.config.manager import cleanup_tmp_file  # noqa: E402
+from ansible.plugins.loader import init_plugin_loader  # noqa: E402
+from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder  # noqa: E402
 
 LOCAL_TMP = "DEFAULT_LOCAL_TMP"
+#: Ansible compiles a collection's files anew in each run.
+COLLECTION = "ansible_collections.gpufleet.baremetal"
+ACTIONS = Path(__file__).resolve().parents[2] / "plugins" / "action"
+
+
+def import_once() -> None:
+    """The collection's own code, by the finder of collections; each run then installs a finder of its own."""
+    if not os.environ.get("ANSIBLE_COLLECTIONS_PATH"):
+        return
+    init_plugin_loader()
+    for path in ACTIONS.glob("[a-z]*.py"):
+        importlib.import_module(f"{COLLECTION}.plugins.action.{path.stem}")
+    _AnsibleCollectionFinder._remove()
 
 
 def become_a_run(program: str, files: list[int]) -> None:
@@ -47,6 +64,7 @@ def become_a_run(program: str, files: list[int]) -> None:
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a person at the terminal: the runs end by it, and the tests
     channel, program = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    import_once()
     while True:
         word, files, _flags, _address = socket.recv_fds(channel, 16, 3)
         if not word:
