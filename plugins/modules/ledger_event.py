@@ -50,7 +50,7 @@ options:
   remedy:
     description: What is to be done about it.
     type: str
-    choices: [none, retest, remediate_config, reset_gpu, reboot, power_cycle, reseat, field_diag, rma, fabric]
+    choices: [none, retest, remediate_config, reset_gpu, reboot, power_cycle, fabric, reseat, field_diag, rma]
   data:
     description: More to remember. Secrets are masked by name.
     type: dict
