@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from ansible import constants as C
 
 
 @pytest.fixture(autouse=True)
-def of_this_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def of_this_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ansible's folder for what lasts as long as a run. Where pytest keeps no folders, the next test has the same path
     for another ledger."""
-    folder = tmp_path / "of-this-run"
-    folder.mkdir()
-    monkeypatch.setattr(C, "DEFAULT_LOCAL_TMP", str(folder))
+    monkeypatch.setattr(C, "DEFAULT_LOCAL_TMP", str(tmp_path_factory.mktemp("of-this-run")))
