@@ -23,9 +23,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 )
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
+#: When the job of a test began; a test that runs minutes after the file was read has a job of its own time.
 STARTED = now_utc()
 PROFILE = {"sku": "test-sku", "digest": digest(b"profile")}
 BOOT = "3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51"
+
+
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.STARTED", now_utc())
+
 
 
 def passing() -> dict[str, Any]:

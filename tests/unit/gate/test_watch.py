@@ -22,8 +22,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import now_utc
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
+#: When the job of a test began; a test that runs minutes after the file was read has a job of its own time.
 STARTED = now_utc()
 PROFILE = {"sku": "test-sku", "digest": "sha256:" + "0" * 64}
+
+
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.STARTED", now_utc())
+
 
 
 def verdict_of(word: str = "pass", profile: Mapping[str, str] | None = None) -> dict[str, Any]:
