@@ -228,3 +228,10 @@ def test_v1_a_bad_policy_is_an_error_that_names_file_and_key(tmp_path: Path, con
     with pytest.raises(ConfigError, match="cannot be read"):
         policy_of({"policy_file": str(tmp_path / "none.yml")})
     assert POLICY_SCHEMA.is_file()
+
+
+def test_v1_a_pass_that_is_too_old_by_minutes_carries_no_passport(key: str) -> None:
+    old = dcgm(15, "pass")
+    old["at"] -= POLICY["max_gate_age"] + 120
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(old))
+    assert "gate dcgm_gate: its pass is" in told and "s old, allowed are" in told
