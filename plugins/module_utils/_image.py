@@ -8,10 +8,10 @@ Who verifies an image and who deploys it are two ports that do not ask each othe
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
 
 #: The keys of ``gpufleet_image`` that any provisioner goes by.
 DEPLOYED_BY = ("name", "version", "named", "url", "sha256", "kernel_url", "format")
@@ -19,5 +19,4 @@ DEPLOYED_BY = ("name", "version", "named", "url", "sha256", "kernel_url", "forma
 
 def declaration(image: Mapping[str, Any]) -> str:
     """A digest of the declaration: an image with another address, kernel or digest is another one."""
-    told = {key: str(image[key]).strip() for key in DEPLOYED_BY if image.get(key) not in (None, "")}
-    return "sha256:" + hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return json_digest({key: str(image[key]).strip() for key in DEPLOYED_BY if image.get(key) not in (None, "")})

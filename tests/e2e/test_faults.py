@@ -109,7 +109,7 @@ WORDS = {
     "dcgm_noise": "no diagnosis",
     "dcgm_all_skip": "kip",
     "dcgm_exit0_failing": "GPU",
-    "dcgm_hang": "4 s",
+    "dcgm_hang": "still running after",
     "sxid": "SXid 20034",
 }
 Validated = tuple[dict[str, str], lab.Run]

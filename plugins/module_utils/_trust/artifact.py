@@ -238,15 +238,7 @@ def _artifact(
         return
     read = _hashed(params, image["url"], cache, ctx)
     known["size"] = read["size"]
-    judgement.same(
-        "digest",
-        entity=name,
-        measured=read["sha256"],
-        wanted=wanted,
-        source=f"SHA256SUMS signed by {signed['signer']}",
-        finding="tampered_artifact",
-        text=f"the artifact {name} is not the one that was signed: its sha256 is {read['sha256']}, signed was {wanted}",
-    )
+    _same_bytes(judgement, "digest", "artifact", name, read["sha256"], wanted, signed)
     _size(image, read, judgement)
 
 
@@ -268,14 +260,20 @@ def _kernel(
         return
     wanted = checksums.listed(signed["digests"], name, "the kernel")
     read = _hashed(params, image["kernel_url"], cache, ctx)
+    _same_bytes(judgement, "kernel", "kernel", name, read["sha256"], wanted, signed)
+
+
+def _same_bytes(
+    judgement: Judgement, cell: str, what: str, name: str, measured: str, wanted: str, signed: Mapping[str, Any]
+) -> None:
     judgement.same(
-        "kernel",
+        cell,
         entity=name,
-        measured=read["sha256"],
+        measured=measured,
         wanted=wanted,
         source=f"SHA256SUMS signed by {signed['signer']}",
-        finding="tampered_kernel",
-        text=f"the kernel {name} is not the one that was signed: its sha256 is {read['sha256']}, signed was {wanted}",
+        finding=f"tampered_{what}",
+        text=f"the {what} {name} is not the one that was signed: its sha256 is {measured}, signed was {wanted}",
     )
 
 
@@ -294,9 +292,7 @@ def _size(image: Mapping[str, Any], read: Mapping[str, Any], judgement: Judgemen
 
 def _hashed(params: Mapping[str, Any], url: str, cache: RunCache, ctx: Context) -> dict[str, Any]:
     """Digest and size of a file, read once in a run as long as its server calls it unchanged."""
-    with fetch.opened(
-        url, ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat
-    ) as source:
+    with fetch.opened(url, ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat) as source:
 
         def read() -> dict[str, Any]:
             total, size = hashlib.sha256(), 0

@@ -9,7 +9,6 @@ fuzz` runs this for long.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as redfish_link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import machine as redfish
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.tests.unit.mutated import in_document
 from fake_bmc.ipmi_memory import Session
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from hypothesis import HealthCheck, given, settings
@@ -58,27 +58,11 @@ MUTATIONS = st.lists(st.tuples(st.integers(0, 12), st.one_of(IN_TREE, IN_TEXT)),
 STATUSES = (100, 199, 204, 206, 301, 307, 400, 404, 409, 412, 418, 428, 500, 599, 202, 201)
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [place for key, item in pairs for place in ((*path, key), *places(item, (*path, key)))]
-
-
 def in_tree(data: bytes, kind: str, part: float, value: Any) -> bytes:
     try:
-        document = json.loads(data)
-        place = places(document)[int(part * len(places(document)))]
+        return json.dumps(in_document(data, kind, part, value)).encode()
     except (ValueError, IndexError):
         return data
-    inner = document
-    for step in place[:-1]:
-        inner = inner[step]
-    if kind == "drop":
-        del inner[place[-1]]
-    elif kind == "twice" and isinstance(inner, list):
-        inner.append(copy.deepcopy(inner[place[-1]]))
-    else:
-        inner[place[-1]] = [inner[place[-1]]] if kind == "wrap" else value
-    return json.dumps(document).encode()
 
 
 def in_text(data: bytes, kind: str, part: float, other: bytes) -> bytes:

@@ -9,7 +9,6 @@ for long.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import tempfile
@@ -24,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from ansible_collections.gpufleet.baremetal.tests.unit.mutated import in_document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,30 +73,12 @@ if FOLDER is not None:
     RECORDED = tuple((path.read_text(encoding="utf-8"), 0) for path in sorted(FOLDER.glob("dcgm-diag/*.json")))
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [place for key, item in pairs for place in ((*path, key), *places(item, (*path, key)))]
-
-
 def in_tree(text: str, kind: str, part: float, value: Any) -> str:
     """Change one member of a document."""
     try:
-        document = json.loads(text)
-        place = places(document)[int(part * len(places(document)))]
+        return made.text(in_document(text, kind, part, value))
     except (ValueError, IndexError):
         return text
-    inner = document
-    for step in place[:-1]:
-        inner = inner[step]
-    if kind == "drop":
-        del inner[place[-1]]
-    elif kind == "twice" and isinstance(inner, list):
-        inner.append(copy.deepcopy(inner[place[-1]]))
-    elif kind == "wrap":
-        inner[place[-1]] = [inner[place[-1]]]
-    else:
-        inner[place[-1]] = value
-    return made.text(document)
 
 
 def in_text(text: str, kind: str, part: float, other: float, value: Any) -> str:

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the fuzzers change one member of a JSON document, whatever it is a document of."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The way to every member at any depth."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for key, item in pairs for place in ((*path, key), *places(item, (*path, key)))]
+
+
+def in_document(text: str | bytes, kind: str, part: float, value: Any) -> Any:
+    """The document with one member dropped, doubled, wrapped or replaced.
+
+    :raises ValueError: where it is no JSON. :raises IndexError: where it has no member.
+    """
+    document = json.loads(text)
+    place = places(document)[int(part * len(places(document)))]
+    inner = document
+    for step in place[:-1]:
+        inner = inner[step]
+    if kind == "drop":
+        del inner[place[-1]]
+    elif kind == "twice" and isinstance(inner, list):
+        inner.append(copy.deepcopy(inner[place[-1]]))
+    else:
+        inner[place[-1]] = [inner[place[-1]]] if kind == "wrap" else value
+    return document
