@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from suite import playbook
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 RACK = Path(os.environ.get("GPUFLEET_RACK_DIR") or "/var/lib/gpufleet-rack")
 BIN = Path(sys.executable).parent
@@ -79,12 +81,28 @@ def clean_env() -> dict[str, str]:
 
 
 def play(name: str, *args: str, inventory: str = "inventory", kill: str = "", env: dict[str, str] | None = None) -> Run:
-    """``ansible-playbook gpufleet.baremetal.<name>`` against the rack, as a user would run it."""
-    return started(name, *args, inventory=inventory, kill=kill, env=env).end()
+    """``ansible-playbook gpufleet.baremetal.<name>`` against the rack, as a user would run it.
+
+    One that is to be killed is the program itself; any other is a fork that has it imported (see suite.playbook).
+    """
+    if kill:
+        return started(name, *args, inventory=inventory, kill=kill, env=env).end()
+    begun = time.monotonic()
+    argv, settings, _label = _asked(name, args, inventory, "", env, "")
+    done = playbook.run(argv[1:], env=settings, cwd=CHECKOUT, timeout=LIMIT_SECONDS)
+    return _ended(done.returncode, done.stderr + done.stdout, begun, settings)
+
+
+def _ended(rc: int, output: str, begun: float, settings: dict[str, str]) -> Run:
+    seconds = time.monotonic() - begun
+    counts, results = Path(settings["GPUFLEET_HOST_TASKS_PATH"]), Path(settings["GPUFLEET_TEST_RESULTS"])
+    tasks = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return Run(rc, output, seconds, tasks, [json.loads(line) for line in lines])
 
 
 class Playing:
-    """A run under way."""
+    """A run under way, of the program itself."""
 
     def __init__(self, argv: list[str], settings: dict[str, str], out: Path) -> None:
         self._begun = time.monotonic()
@@ -101,11 +119,7 @@ class Playing:
         with self._out:
             self._out.seek(0)
             output = self._out.read()
-        counts = Path(self._settings["GPUFLEET_HOST_TASKS_PATH"])
-        tasks = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
-        results = Path(self._settings["GPUFLEET_TEST_RESULTS"])
-        lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-        return Run(rc, output, time.monotonic() - self._begun, tasks, [json.loads(line) for line in lines])
+        return _ended(rc, output, self._begun, self._settings)
 
 
 def started(
@@ -117,6 +131,13 @@ def started(
     label: str = "",
 ) -> Playing:
     """The same, left to itself; a path to a playbook goes as well as a name, a label tells two runs apart."""
+    argv, settings, label = _asked(name, args, inventory, kill, env, label)
+    return Playing(argv, settings, CHECKOUT / "build" / "e2e" / f"{label}.out")
+
+
+def _asked(
+    name: str, args: tuple[str, ...], inventory: str, kill: str, env: dict[str, str] | None, label: str
+) -> tuple[list[str], dict[str, str], str]:
     folder = CHECKOUT / "build" / "e2e"
     folder.mkdir(parents=True, exist_ok=True)
     label = label or Path(name).stem
@@ -139,9 +160,8 @@ def started(
         "GPUFLEET_TEST_KILL": kill,
         **(env or {}),
     }
-    playbook = name if name.endswith(".yml") else f"gpufleet.baremetal.{name}"
-    argv = [str(BIN / "ansible-playbook"), playbook, "-i", str(RACK / inventory), *args]
-    return Playing(argv, settings, folder / f"{label}.out")
+    play_of_it = name if name.endswith(".yml") else f"gpufleet.baremetal.{name}"
+    return [str(BIN / "ansible-playbook"), play_of_it, "-i", str(RACK / inventory), *args], settings, label
 
 
 def verbs(

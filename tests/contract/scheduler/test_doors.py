@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 import yaml
+from suite import playbook
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
 
 
@@ -60,13 +60,9 @@ class Site:
             "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json",
             "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback")),
             "ANSIBLE_LOCALHOST_WARNING": "False",
-            "ANSIBLE_HOME": str(self.folder / "home"),
         }
-        argv = [str(PLAYBOOK), "-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
-        done = subprocess.run(
-            [*argv, "--diff", *(["--check"] if check else [])],
-            env=env, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        argv = ["-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml"), "--diff"]
+        done = playbook.run([*argv, *(["--check"] if check else [])], env=env)
         assert (done.returncode == 0) == ok, done.stdout[-3000:] + done.stderr[-3000:]
         return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
 
