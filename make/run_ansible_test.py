@@ -103,7 +103,8 @@ def main() -> int:
     provide_installer(home)
     hand_on(home, Path(build))
     variables = environment(home)
-    copied = tree.copy(Path.cwd(), Path(build, f"tree-{pair}").resolve())
+    shipped = command == "sanity"  # tests are looked at by ruff, and by running them
+    copied = tree.copy(Path.cwd(), Path(build, f"tree-{command}-{pair}").resolve(), shipped)
     tree.track(copied)
     python = ".".join(map(str, sys.version_info[:2]))
     test = [os.path.join(os.path.dirname(sys.executable), "ansible-test"), command, "--local", "--python", python]

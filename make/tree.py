@@ -10,20 +10,37 @@ a build of the artifact must not see what a test left behind. A second copy touc
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 NAMESPACE = Path("ansible_collections") / "gpufleet" / "baremetal"
 
 
-def wanted_files(checkout: Path) -> list[str]:
-    """Tracked files and those that are neither tracked nor ignored, without the deleted ones."""
+def wanted_files(checkout: Path, shipped: bool = False) -> list[str]:
+    """Tracked files and those that are neither tracked nor ignored, without the deleted ones; or what is shipped."""
     command = ["git", "-C", str(checkout), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")
-    return sorted({name for name in names if name and os.path.lexists(checkout / name)})
+    found = {name for name in names if name and os.path.lexists(checkout / name)}
+    left_out = ignored_by_build(checkout) if shipped else []
+    return sorted(name for name in found if not any(matches(name, pattern) for pattern in left_out))
+
+
+def ignored_by_build(checkout: Path) -> list[str]:
+    """The patterns of galaxy.yml for what ansible-galaxy leaves out of the artifact."""
+    patterns: list[str] = yaml.safe_load((checkout / "galaxy.yml").read_text(encoding="utf-8"))["build_ignore"]
+    return patterns
+
+
+def matches(name: str, pattern: str) -> bool:
+    """As ansible-galaxy has it: a pattern takes a file, or a folder with all that is in it."""
+    path = Path(name)
+    return any(fnmatch.fnmatch(part.as_posix(), pattern) for part in (path, *path.parents))
 
 
 def same(source: Path, target: Path) -> bool:
@@ -33,10 +50,10 @@ def same(source: Path, target: Path) -> bool:
     return (ours.st_size, ours.st_mtime_ns, ours.st_mode) == (theirs.st_size, theirs.st_mtime_ns, theirs.st_mode)
 
 
-def copy(checkout: Path, root: Path) -> Path:
-    """Makes root/ansible_collections/gpufleet/baremetal equal to the checkout and returns it."""
+def copy(checkout: Path, root: Path, shipped: bool = False) -> Path:
+    """Makes root/ansible_collections/gpufleet/baremetal equal to the checkout, or to what it ships, and returns it."""
     tree = root / NAMESPACE
-    names = wanted_files(checkout)
+    names = wanted_files(checkout, shipped)
     for name in names:
         source, target = checkout / name, tree / name
         if same(source, target):

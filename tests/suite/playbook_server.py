@@ -34,8 +34,9 @@ COLLECTION = "ansible_collections.gpufleet.baremetal"
 ACTIONS = Path(__file__).resolve().parents[2] / "plugins" / "action"
 
 
-#: Of these ansible-playbook reads all that there are, with their documentation, before it looks at a play.
-READ_WHOLE = ("connection", "shell", "become", "vars", "callback", "inventory")
+#: Of these a run reads all that there are, with their documentation, before it looks at a play. It does so with "vars"
+#: too, but leaves them out where somebody has read them before.
+READ_WHOLE = ("connection", "shell", "become", "callback", "inventory")
 
 
 def import_once() -> None:

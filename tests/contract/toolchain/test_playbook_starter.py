@@ -14,13 +14,29 @@ from suite import playbook
 
 pytestmark = pytest.mark.slow
 PLAY = """
-- hosts: localhost
-  connection: local
+- hosts: all
   gather_facts: false
   tasks:
-    - ansible.builtin.debug: {msg: "{{ lookup('env', 'SAID') }} in {{ lookup('pipe', 'pwd') }}"}
+    - ansible.builtin.debug:
+        msg: "{{ lookup('env', 'SAID') }} in {{ lookup('pipe', 'pwd') }}, {{ of_group }} {{ of_host }}"
+    - ansible.builtin.command: {argv: [echo, "{{ ansible_connection }}"]}
     - ansible.builtin.assert: {that: "{{ lookup('env', 'SAID') == 'yes' }}"}
 """
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """What a run reads beside its play: the inventory, and the variables beside that."""
+    for name, text in {
+        "play.yml": PLAY,
+        "hosts.ini": "[rack]\ngpu001\n",
+        "group_vars/rack.yml": "of_group: a group's\nansible_connection: local\n"
+        "ansible_python_interpreter: '{{ ansible_playbook_python }}'\n",
+        "host_vars/gpu001.yml": "of_host: a host's\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
 
 
 def environment(folder: Path, said: str) -> dict[str, str]:
@@ -29,22 +45,21 @@ def environment(folder: Path, said: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("said", "code"), [("yes", 0), ("no", 2)])
-def test_it_ends_and_says_what_the_program_would(tmp_path: Path, said: str, code: int) -> None:
-    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
-    env = environment(tmp_path, said)
-    forked = playbook.run(["play.yml"], env=env, cwd=tmp_path)
-    command = [str(playbook.PROGRAM), "play.yml"]
-    real = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+def test_it_ends_and_says_what_the_program_would(site: Path, said: str, code: int) -> None:
+    env = environment(site, said)
+    argv = ["-i", "hosts.ini", "--diff", "play.yml"]
+    forked = playbook.run(argv, env=env, cwd=site)
+    command = [str(playbook.PROGRAM), *argv]
+    real = subprocess.run(command, env=env, cwd=site, capture_output=True, text=True, timeout=120, check=False)
     assert (forked.returncode, forked.stdout, forked.stderr) == (real.returncode, real.stdout, real.stderr)
-    assert forked.returncode == code and f"{said} in {tmp_path}" in forked.stdout
-    assert list((tmp_path / "tmp").iterdir()) == [], "a run takes its folder away again"
+    assert forked.returncode == code and f"{said} in {site}, a group's a host's" in forked.stdout
+    assert list((site / "tmp").iterdir()) == [], "a run takes its folder away again"
 
 
-def test_one_that_does_not_end_is_killed_and_the_next_one_runs(tmp_path: Path) -> None:
-    env = environment(tmp_path, "yes")
+def test_one_that_does_not_end_is_killed_and_the_next_one_runs(site: Path) -> None:
+    env = environment(site, "yes")
     waits = "- hosts: localhost\n  gather_facts: false\n  tasks: [{ansible.builtin.pause: {seconds: 600}}]\n"
-    (tmp_path / "waits.yml").write_text(waits, encoding="utf-8")
-    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
+    (site / "waits.yml").write_text(waits, encoding="utf-8")
     with pytest.raises(TimeoutError):
-        playbook.run(["waits.yml"], env=env, cwd=tmp_path, timeout=3)
-    assert playbook.run(["play.yml"], env=env, cwd=tmp_path).returncode == 0
+        playbook.run(["waits.yml"], env=env, cwd=site, timeout=3)
+    assert playbook.run(["-i", "hosts.ini", "play.yml"], env=env, cwd=site).returncode == 0
