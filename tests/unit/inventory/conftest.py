@@ -87,13 +87,15 @@ class Site:
         *argv: str,
         ok: bool = True,
         config: Path | None = None,
-        program: str = "",
+        program: str = "ansible-inventory",
+        itself: bool = False,
     ) -> Answer:
         """ansible-inventory --list as an automation controller calls it: what cannot be parsed is an error.
 
-        It runs in a fork of a process that has imported it; with ``program`` the program itself is started.
+        It, or the ``program`` that is asked for, runs in a fork of a process that has imported it; with ``itself`` the
+        program itself is started.
         """
-        command = [program or "ansible-inventory", "-i", str(config or self.config), *(argv or ("--list", "--export"))]
+        command = [program, "-i", str(config or self.config), *(argv or ("--list", "--export"))]
         env = {key: value for key, value in os.environ.items() if not key.startswith(("GPUFLEET_", "ANSIBLE_"))}
         env.update(
             ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS),
@@ -102,7 +104,7 @@ class Site:
             ANSIBLE_NOCOLOR="1",
         )
         env.update(self.env)
-        answer = Answer((self._started if program else _forks.run)(command, env, self.folder))
+        answer = Answer((self._started if itself else _forks.run)(command, env, self.folder))
         assert (answer.rc == 0) == ok, answer.text[-3000:]
         return answer
 

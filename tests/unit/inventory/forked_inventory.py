@@ -2,15 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""ansible-inventory in forks of one process that has imported it: what it costs to start is paid once.
+"""ansible-inventory, ansible and ansible-playbook in forks of one process that has imported them.
 
-It runs the program's own main function, in a process of its own, with the environment that it is given. Some tests use
-the program itself all the same; see conftest.py.
+What they cost to start is paid once. Each runs the program's own main function, in a process of its own, with the
+environment that it is given. Some tests use the program itself all the same; see conftest.py.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
+import gc
 import importlib
 import json
 import os
@@ -23,6 +25,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 LIMIT_SECONDS = 120
+PROGRAMS = {
+    "ansible-inventory": ("ansible.cli.inventory", "InventoryCLI"),
+    "ansible": ("ansible.cli.adhoc", "AdHocCLI"),
+    "ansible-playbook": ("ansible.cli.playbook", "PlaybookCLI"),
+}
 
 
 class Forks:
@@ -72,11 +79,11 @@ def become(asked: dict[str, Any]) -> NoReturn:
     status: Any = 1
     try:
         from ansible import constants
-        from ansible.cli.inventory import InventoryCLI
 
         # It was read in another environment.
         importlib.reload(constants)
-        InventoryCLI.cli_executor(asked["argv"])
+        module, name = PROGRAMS[asked["argv"][0]]
+        getattr(importlib.import_module(module), name).cli_executor(asked["argv"])
         status = 0
     except SystemExit as ended:
         status = ended.code
@@ -88,10 +95,29 @@ def become(asked: dict[str, Any]) -> NoReturn:
     os._exit(status if isinstance(status, int) else 0 if status is None else 1)
 
 
+def read_once() -> None:
+    """Two large files of ansible-core, a third of a second each run: the same file gives the same table."""
+    finder = importlib.import_module("ansible.utils.collection_loader._collection_finder")
+    routing = functools.cache(finder._meta_yml_to_dict)
+    vars(finder)["_meta_yml_to_dict"] = lambda text, _content_id: routing(text, None)
+    importlib.import_module("ansible.plugins.loader").init_plugin_loader()
+    importlib.import_module("ansible_collections.ansible.builtin")
+    finder._AnsibleCollectionFinder._remove()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ansible_collections"]:
+        del sys.modules[name]  # a run finds its collections where its own environment says
+    manager = importlib.import_module("ansible.config.manager")
+    options = functools.cache(functools.partial(manager.ConfigManager._read_config_yaml_file, None))
+    options(str(Path(manager.__file__).with_name("base.yml")))
+    manager.ConfigManager._read_config_yaml_file = lambda _self, path: options(path)
+
+
 def serve() -> None:
     # What the program and the sources import, without this collection itself: that is what is tested.
-    for name in ("ansible.cli.inventory", "openstack.connection", "requests", "cryptography.x509"):
+    programs = [module for module, _name in PROGRAMS.values()]
+    for name in (*programs, "openstack.connection", "requests", "cryptography.x509"):
         importlib.import_module(name)
+    read_once()
+    gc.freeze()  # what is never collected is never copied into a run's own memory
     answers = os.fdopen(os.dup(1), "w")
     # Nobody but the answers goes there.
     os.dup2(2, 1)

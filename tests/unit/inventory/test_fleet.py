@@ -26,7 +26,7 @@ def listed(site: Any) -> Any:
 
 def test_host_variables_are_plain_strings(listed: Any) -> None:
     """What an automation controller stores: strings, and text with a template in it under its mark."""
-    hosts = listed.ask(program="ansible-inventory").hosts
+    hosts = listed.ask(itself=True).hosts
     assert listed.ask().hosts == hosts, "what other tests ask answers as the program itself does"
     assert hosts["gpu001"] == {
         "gpufleet_serial": "ABC0001",

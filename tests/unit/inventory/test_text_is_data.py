@@ -226,7 +226,7 @@ def test_s1_no_field_of_a_source_is_a_template(trapped: tuple[Any, Traps, int]) 
 def test_s1_an_exported_inventory_wakes_nothing_in_a_job(trapped: tuple[Any, Traps, int], tmp_path: Path) -> None:
     """ansible-core trusts what an inventory script prints, and so a job trusts what a controller stored."""
     site, traps, fields = trapped
-    exported = site.ask(program="ansible-inventory")
+    exported = site.ask(itself=True)
     assert traps.sprung() == []
     script = tmp_path / "stored"
     document = json.dumps(exported.data).replace("'", "'\\''")
@@ -320,7 +320,7 @@ def test_s1_a_run_trusts_no_string_however_harmless(site: Any, tmp_path: Path) -
     site.configure({"type": "csv", "path": "servers.csv"}, compose={"where": "csv_rack"})
     site.env.update(ANSIBLE_FILTER_PLUGINS=str(probe), BMC_PW="x")
     asked = "{{ {'serial': gpufleet_serial, 'rack': csv_rack, 'where': where} | trusted }}"
-    said = site.ask("all", "-m", "ansible.builtin.debug", "-a", f"msg={asked}", program="ansible").text
+    said = site.ask("all", "-m", "ansible.builtin.debug", "-a", f"msg={asked}", program="ansible", itself=True).text
     assert '"msg": []' in said
 
 
