@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.clai
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import answer, inconclusive, json_digest
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, reference
@@ -80,17 +80,18 @@ class ActionModule(GateAction):
             "limit": limit_of(params),
             "profile": reference(params["profile"]),
             "question": _question(params),
-            AFTER_EVENT: self._job_began() if result.get("joined") else self.began(""),
+            **(self._job_began() if result.get("joined") else self.began("")).as_data(),
             "events": [],
         }
 
-    def _job_began(self) -> int:
+    def _job_began(self) -> Moment:
         """A job that was found again began before this task: not before the first that was announced of this
         validation."""
         node = self.node_id()
         validation = self.ledger().latest([node], "state", _BEGINS).get(node)
         announced = self.ledger().history(node, since=validation["id"] if validation else 0, kinds=("intent",))
-        return min((event["id"] for event in announced if event["name"] == self.NAME), default=self.began(""))
+        first = [Moment(event["id"], event["at"]) for event in announced if event["name"] == self.NAME]
+        return min(first, default=self.began(""))
 
     def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -124,7 +125,7 @@ class ActionModule(GateAction):
             return inconclusive(
                 self.NAME, "the verdict that was waited for is not the newest in the ledger", id="no_job"
             )
-        return {key: value for key, value in event["data"].items() if key != AFTER_EVENT}
+        return {key: value for key, value in event["data"].items() if key not in Moment().as_data()}
 
 
 def _question(params: Mapping[str, Any]) -> dict[str, Any]:

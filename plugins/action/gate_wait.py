@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import ASKED, LACKING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, command, gate_wait
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import AFTER_EVENT, LOOKED_AT, Moment
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks import Looks
@@ -22,7 +22,7 @@ class ActionModule(BatchAction):
     NAME = "gate_wait"
     NEEDS_IDENTITY = True
     SPEC = GATE_WAIT
-    FROM_AFTER = (*FROM_START, AFTER_EVENT)
+    FROM_AFTER = (*FROM_START, AFTER_EVENT, LOOKED_AT)
     verb = staticmethod(gate_wait)
 
     def _goes_elsewhere(self) -> bool:
@@ -32,7 +32,7 @@ class ActionModule(BatchAction):
         if not params.get("after") and not params.get("nodes"):
             raise ConfigError("nobody said which jobs to wait for", do="give the option after")
         params = super().prepare(params)
-        self._jobs = {str(node.get("host") or ""): node.get(AFTER_EVENT) for node in params["nodes"]}
+        self._jobs = {str(node.get("host") or ""): Moment.of(node) for node in params["nodes"]}
         looks = Looks(self, self._vars, timeout=params["look_timeout"])
 
         def look(nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
@@ -40,10 +40,9 @@ class ActionModule(BatchAction):
 
         return {**params, "look": look, "lacking": LACKING[params["gate"]], "asked_of": ASKED[params["gate"]]}
 
-    def began(self, host: str) -> int:
+    def began(self, host: str) -> Moment:
         """When its job did, as whoever started it told."""
-        told = self._jobs.get(host)
-        return told if isinstance(told, int) else 0
+        return self._jobs.get(host, Moment())
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         return self._once(params, self._concluded)

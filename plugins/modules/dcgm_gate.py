@@ -146,6 +146,11 @@ after_event:
   description: The number of the ledger's newest event when the job began, or an earlier one; 0 without any.
   returned: with O(detached)
   type: int
+looked_at:
+  description: When that was, in seconds since the epoch by the ledger's clock. Ages of verdicts begin here.
+  returned: with O(detached)
+  type: float
+  sample: 1793613120.52
 pid:
   description: The process on the node that runs the diagnostic; with it come C(pid_start), C(boot_id), C(limit),
     C(state_dir) and C(boot_id_path), from which M(gpufleet.baremetal.gate_wait) recognises it.

@@ -45,7 +45,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
     redact,
     shown,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT, Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
@@ -115,7 +116,7 @@ class VerbAction(ActionBase):
         self._ids: dict[str, str] = {}
         self._others: dict[str, Any] = {}
         self._intended = ""
-        self._began = 0
+        self._began = Moment()
         self._secrets: frozenset[str] = frozenset()
         result: dict[str, Any]
         try:
@@ -133,7 +134,7 @@ class VerbAction(ActionBase):
         self._line = self._lifeline(params)
         try:
             if "verdict" in self.TELLS and not self._task.check_mode:
-                self._began = self.ledger().newest()
+                self._began = self.ledger().moment()
             params = self.prepare(params)
             if self.NODE_SIDE or self._goes_elsewhere():
                 result = self._shipped(params)
@@ -338,8 +339,8 @@ class VerbAction(ActionBase):
         except FleetError as exc:
             display.warning(shown(f"{self._host}: the ledger was not told: {exc}", self._secrets))
 
-    def began(self, host: str) -> int:
-        """The ledger's newest event when the look at this host began that ends in a verdict."""
+    def began(self, host: str) -> Moment:
+        """Where the ledger stood when the look at this host began that ends in a verdict."""
         return self._began
 
     def _append(self, events: list[Event]) -> list[int]:
@@ -349,10 +350,11 @@ class VerbAction(ActionBase):
         return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
 
     def _placed(self, event: Event) -> Event:
-        """A verdict is written down after its look. What was imaged between the two is not what was looked at."""
+        """A verdict is written down after its look. What was imaged between the two is not what was looked at, and its
+        age is that of the look."""
         if event.kind != "verdict":
             return event
-        return replace(event, data={**event.data, AFTER_EVENT: self.began(event.node)})
+        return replace(event, data={**event.data, **self.began(event.node).as_data()})
 
 
 def main_process() -> int:

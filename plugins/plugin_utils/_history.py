@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import AFTER_EVENT, Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 
 #: States with which another image may begin to run.
 _IMAGING = ("imaging", "wiping")
@@ -46,8 +47,8 @@ def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
 def _counts(event: Mapping[str, Any], imaged: int) -> bool:
     """A pass counts whose look began after the imaging: what was measured before it, and written down after it, was
     measured on another system. Whatever does not pass stands until it is asked again."""
-    after = event["data"].get(AFTER_EVENT)
-    return not imaged or event["data"].get("verdict") != "pass" or (isinstance(after, int) and after >= imaged)
+    after = Moment.of(event["data"]).event
+    return not imaged or event["data"].get("verdict") != "pass" or after >= imaged
 
 
 def _stays(event: Mapping[str, Any], imaged: int) -> bool:

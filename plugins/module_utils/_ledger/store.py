@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import Connection
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
@@ -25,9 +26,6 @@ with contextlib.suppress(ImportError):  # Connection says what is missing before
 
 #: Aliases by which two sources are known to speak of the same machine, strongest first. Never a host name.
 JOINING = ("serial", "system_uuid", "mac")
-
-#: In the ledger's copy of a verdict: the newest event that the ledger had when the node began to be looked at.
-AFTER_EVENT = "after_event"
 
 
 def normal(kind: str, value: str) -> str:
@@ -176,9 +174,10 @@ class Ledger(Connection):
             values["names"] = list(names)
         return {row["node_id"]: _event(row) for row in self._read(statement, values)}
 
-    def newest(self) -> int:
-        """The id of the newest event of all nodes; 0 where there is none."""
-        return int(self._rows("SELECT max(id) AS id FROM events")[0]["id"] or 0)
+    def moment(self) -> Moment:
+        """The newest event of all nodes, and the time."""
+        at = self.now()
+        return Moment(int(self._rows("SELECT max(id) AS id FROM events")[0]["id"] or 0), at)
 
     def history(self, node_id: str, *, since: int = 0, kinds: Sequence[str] = ()) -> list[dict[str, Any]]:
         """A node's events after the event ``since``, oldest first."""

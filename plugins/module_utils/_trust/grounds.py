@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import greatest_age, least
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import BY_MANIFEST
@@ -86,10 +87,17 @@ def _required(
     event = fit[-1]
     left = _open(rows, event, policy)
     reasons = [f"gate {name}: {later['data'].get('verdict')} (event {later['id']})" for later in left]
-    age, allowed = now - event["at"], greatest_age(policy, name)
-    if age > allowed:
-        reasons.append(f"gate {name}: its pass is {age:.0f} s old, allowed are {allowed:.0f} s")
-    return event, reasons
+    return event, [*reasons, *_old(name, looked_at(event), now, policy)]
+
+
+def _old(name: str, looked: float, now: float, policy: Mapping[str, Any]) -> list[str]:
+    """An age is that of the look: of a diagnosis that nobody came for, hours may lie between that and its verdict."""
+    allowed = greatest_age(policy, name)
+    if not looked:
+        return [f"gate {name}: nobody has said when the node was looked at"]
+    if now - looked > allowed:
+        return [f"gate {name}: its pass is {now - looked:.0f} s old, allowed are {allowed:.0f} s"]
+    return []
 
 
 def _short(name: str, event: Event, policy: Mapping[str, Any]) -> str:

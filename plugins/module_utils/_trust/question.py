@@ -26,11 +26,12 @@ _OF_THE_IMAGE = frozenset({"image_verify", "image_artifact"})
 
 
 def window_covers(new: Any, old: Any) -> bool:
-    """Does one window hold all of the other? A point in time holds what began later."""
+    """Does one window hold all of the other? A point in time holds what began later.
+
+    A boot is none: when it began is the node's word.
+    """
     if new in (old, IMAGING):
         return True
-    if IMAGING in (new, old) or BOOT in (new, old):
-        return False  # when that boot began is the node's word
     begins = [seconds_of(new), seconds_of(old)]
     return None not in begins and begins[0] <= begins[1]  # type: ignore[operator]
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import greatest_age, least
@@ -74,7 +75,7 @@ def gate_of(event: Mapping[str, Any]) -> dict[str, Any]:
     """A verdict event as the passport keeps it; ``at`` is when the node was looked at, by the ledger's clock."""
     data = event["data"]
     kept = {key: data[key] for key in _OF_GATE if data.get(key) not in (None, "", [], {}) or key == "checks"}
-    return {"gate": event["name"], **kept, "event": event["id"], "at": utc(event["at"])}
+    return {"gate": event["name"], **kept, "event": event["id"], "at": utc(looked_at(event))}
 
 
 def identity_of(statement: Mapping[str, Any]) -> dict[str, Any] | None:

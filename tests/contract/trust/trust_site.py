@@ -45,7 +45,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 url, serial, verdict, *names = sys.argv[1:]
 with Ledger(url) as ledger:
     node = ledger.identify("x", aliases=[("serial", serial)])
-    looked = {**json.loads(verdict), "after_event": ledger.newest()}
+    looked = {**json.loads(verdict), **ledger.moment().as_data()}
     ledger.append("gates", [(node, Event("verdict", name, {**looked, "gate": name})) for name in names])
 """
 

@@ -34,7 +34,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.STARTED", now_utc())
 
 
-
 def passing() -> dict[str, Any]:
     return made.claimed(profile=PROFILE, started=STARTED)
 

@@ -32,7 +32,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.STARTED", now_utc())
 
 
-
 def verdict_of(word: str = "pass", profile: Mapping[str, str] | None = None) -> dict[str, Any]:
     return made.claimed(word, profile=profile or PROFILE, started=STARTED)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
 #: A node's own word on when it was looked at is none.
-PASS = {"verdict": "pass", "after_event": 10**6}
+PASS = {"verdict": "pass", "after_event": 10**6, "looked_at": 4e9}
 
 
 class Looks(VerbAction):
@@ -55,18 +57,24 @@ class Site:
             node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
             return [event["name"] for event in evidence(ledger, node)["verdicts"]]
 
+    def looked(self) -> float:
+        """When the node was looked at for its newest verdict."""
+        with Ledger(self.url) as ledger:
+            node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
+            return looked_at(ledger.latest([node], "verdict")[node])
+
     def look(self, meanwhile: Callable[[], object] = lambda: None) -> dict[str, Any]:
         action = type("Looks", (Looks,), {"meanwhile": staticmethod(meanwhile)})
         return Door(self.folder, lambda params, ctx: Result(), base=action, name="looks_gate").run()
 
-    def waited(self, began: object) -> dict[str, Any]:
-        """The verdict of a job that was started after the event ``began``."""
+    def waited(self, began: object, at: object = 1.5) -> dict[str, Any]:
+        """The verdict of a job that was started after the event ``began``, at this time of the ledger."""
 
         def told(params: Any, ctx: Context) -> Result:
             verdicts = {"gpu001": {"ok": True, "verdict": "pass"}}
             return Result(data={"verdicts": verdicts}, events=[Event("verdict", "looks_gate", dict(PASS), "gpu001")])
 
-        host = {"gpufleet_serial": "GF0001", "started": {"job": "j1", "after_event": began}}
+        host = {"gpufleet_serial": "GF0001", "started": {"job": "j1", "after_event": began, "looked_at": at}}
         hosts = {"hostvars": {"gpu001": host}, "ansible_play_hosts": ["gpu001"], "ansible_play_batch": ["gpu001"]}
         own = {"name": "gate_wait", "own_spec": GATE_WAIT, "args": {"after": ["started"]}}
         return Door(self.folder, told, base=gate_wait.ActionModule, **own, **host, **hosts).run()
@@ -93,3 +101,14 @@ def test_c3_a_pass_of_a_job_that_began_before_the_imaging_admits_nothing(site: S
         found = site.waited(began)
         assert not found.get("failed"), found
         assert site.passes() == (["looks_gate"] if counts else []), began
+
+
+def test_v8_a_verdict_is_as_old_as_its_look_however_late_it_was_told(site: Site) -> None:
+    begun = time.time()
+    site.look(lambda: time.sleep(0.3))
+    assert begun <= site.looked() < begun + 0.3
+    for at, counted in ((begun - 3600.0, begun - 3600.0), (None, 0.0), ("4e9", 0.0)):
+        assert not site.waited(1, at).get("failed")
+        assert site.looked() == counted, at
+    site.waited(1, begun + 9e9)
+    assert begun <= site.looked() <= time.time(), "no look began after its verdict"

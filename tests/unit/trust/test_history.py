@@ -29,7 +29,7 @@ def sent(until: str) -> tuple[str, str, dict[str, Any]]:
 def known(ledger: Ledger, *events: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
     node = ledger.identify("n1", aliases=[("serial", "GF0001")])
     for kind, name, data in events:
-        looked = {"after_event": ledger.newest()} if kind == "verdict" else {}  # as an action that looks at once
+        looked = ledger.moment().as_data() if kind == "verdict" else {}  # as an action that looks at once
         ledger.append("run", [(node, Event(kind, name, {**looked, **data}))])
     return evidence(ledger, node)
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, policy, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import POLICY_SCHEMA, policy_of
 from passports import ASKED, BMC, KEY, POLICY, SCHEMAS, evidence, issue, reasons, run, stored, verdict
 
@@ -232,6 +233,20 @@ def test_v1_a_bad_policy_is_an_error_that_names_file_and_key(tmp_path: Path, con
 
 def test_v1_a_pass_that_is_too_old_by_minutes_carries_no_passport(key: str) -> None:
     old = dcgm(15, "pass")
-    old["at"] -= POLICY["max_gate_age"] + 120
+    old["data"]["looked_at"] -= POLICY["max_gate_age"] + 120
     told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(old))
     assert "gate dcgm_gate: its pass is" in told and "s old, allowed are" in told
+    del old["data"]["looked_at"]  # as an older release wrote it
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(old))
+    assert "gate dcgm_gate: nobody has said when the node was looked at" in told
+
+
+def test_v8_a_passport_tells_when_each_gate_looked_not_when_it_was_written_down(key: str) -> None:
+    late = dcgm(15, "pass")
+    late["data"]["looked_at"] -= 3000.0
+    statement = dsse.verify(
+        issue(key, evidence=after(late))["envelope"], {dsse.keyid(KEY.public_key()): KEY.public_key()}
+    )
+    gates = statement[0]["predicate"]["gates"]
+    (told,) = [gate["at"] for gate in gates if gate["gate"] == "dcgm_gate"]
+    assert told == utc(late["data"]["looked_at"])
