@@ -61,7 +61,7 @@ STATUSES = (100, 199, 204, 206, 301, 307, 400, 404, 409, 412, 418, 428, 500, 599
 def in_tree(data: bytes, kind: str, part: float, value: Any) -> bytes:
     try:
         return json.dumps(in_document(data, kind, part, value)).encode()
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):
         return data
 
 
@@ -105,7 +105,7 @@ class Mutating:
         for data in self.sent:
             try:
                 doc = json.loads(data)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             for key in path:
                 doc = doc.get(key) if isinstance(doc, dict) else None

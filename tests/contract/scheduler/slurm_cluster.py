@@ -144,8 +144,11 @@ class Cluster:
         return found
 
     def boot(self, node: str, *, again: bool = False) -> None:
-        """Start a node's slurmd; ``again`` makes it report a new boot."""
+        """Start a node's slurmd; ``again`` makes it report a new boot, and waits until slurmctld has heard of it."""
+        before = self.show(node)["SlurmdStartTime"] if again else ""
         self._spawn("slurmd", "-f", str(self.conf), *(["-b"] if again else []), "-N", node)
+        if again:
+            self.wait_for(lambda: self.show(node)["SlurmdStartTime"] != before, f"{node} has registered", 60)
 
     def power_off(self, node: str) -> None:
         self._end(f"slurmd.{node}")

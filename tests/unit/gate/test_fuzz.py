@@ -77,7 +77,7 @@ def in_tree(text: str, kind: str, part: float, value: Any) -> str:
     """Change one member of a document."""
     try:
         return made.text(in_document(text, kind, part, value))
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):
         return text
 
 
