@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     MissingLibrary,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import files
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import files, silence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import make_private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
@@ -55,14 +55,6 @@ _LOCKED_SECONDS = 30.0
 _BEGIN = {
     "sqlite": ("BEGIN IMMEDIATE",),
     "postgresql": ("BEGIN", "SET LOCAL statement_timeout TO 30000"),
-}
-#: A database host that falls silent is given up after this, well within a lease's life.
-_SILENCE = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 25000,
 }
 #: The one driver that the collection requires, whatever the URL says.
 _POSTGRESQL = "postgresql+psycopg"
@@ -227,7 +219,7 @@ class Connection:
         if self.dialect != "sqlite":
             try:
                 # A database in the encoding SQL_ASCII would answer with bytes otherwise.
-                own = {key: value for key, value in _SILENCE.items() if key not in url.query}
+                own = {key: value for key, value in silence.TCP.items() if key not in url.query}
                 settings = {**own, "client_encoding": "utf8", "autocommit": True}
                 url = url.set(drivername=_POSTGRESQL)
                 return sa.create_engine(url, poolclass=NullPool, connect_args=settings, use_native_hstore=False)
@@ -269,10 +261,16 @@ class Connection:
                 f"the ledger cannot be asked: {exc}", address=self.shown_url, do="check gpufleet_ledger_url"
             ) from exc
 
+    def _answered(self, limited: bool = True) -> contextlib.AbstractContextManager[None]:
+        """A server's answers within the body do not keep us for ever."""
+        if self.dialect == "sqlite" or not limited:
+            return contextlib.nullcontext()
+        return silence.cut_in_the_end(self._conn.connection.dbapi_connection.fileno())
+
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
-        """A write transaction: everything in the body, or nothing."""
-        with self._errors(), self._marked():
+    def transaction(self, *, limited: bool = True) -> Iterator[Any]:
+        """A write transaction: everything in the body, or nothing. A server that is too slow for it is given up."""
+        with self._errors(), self._marked(), self._answered(limited):
             try:
                 self._still_there()
                 for statement in _BEGIN[self.dialect]:
@@ -301,7 +299,7 @@ class Connection:
 
     def _read(self, statement: Any, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Rows. Outside a write transaction SQLAlchemy's own, which it believes to have begun, ends here."""
-        with self._errors():
+        with self._errors(), self._answered():
             try:
                 return [dict(row) for row in self._conn.execute(statement, dict(values)).mappings()]
             finally:
@@ -319,9 +317,9 @@ class Connection:
         steps = migrations(self.dialect)
         if self._version() == len(steps):
             return
-        with self.transaction() as conn:
+        with self.transaction(limited=False) as conn:  # as long as a big table needs
             if self.dialect == "postgresql":
-                conn.exec_driver_sql("SET LOCAL statement_timeout TO 0")  # as long as a big table needs
+                conn.exec_driver_sql("SET LOCAL statement_timeout TO 0")
                 conn.execute(sa.text("SELECT pg_advisory_xact_lock(20861)"))
             conn.execute(sa.text("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"))
             done = conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import silence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from postgresql import Server
@@ -52,6 +56,38 @@ def test_t4_no_lock_and_no_silent_host_is_waited_for_as_long_as_a_lease_lives(po
             assert conn.execute(sa.text("SHOW statement_timeout")).scalar() == "30s"
         told = {name.decode(): value for name, value in _parameters(ledger).items()}
     assert told["tcp_user_timeout"] == b"25000" and told["keepalives_idle"] == b"10"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["read", "write", "commit"])
+def test_t4_a_server_that_is_frozen_while_its_kernel_acknowledges_is_given_up(
+    postgresql: Server, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "ANSWER_SECONDS", 1.0)
+    with Ledger(postgresql.url("public")) as ledger:
+        node = ledger.identify("n1", aliases=[("serial", "S1")])
+        server = int(ledger._rows("SELECT pg_backend_pid() AS pid")[0]["pid"])
+        before = len(ledger.history(node))
+
+        def ask() -> None:
+            if asked == "commit":
+                with ledger.transaction() as conn:
+                    ledger.append_in(conn, "run", [(node, NOTE)])
+                    os.kill(server, signal.SIGSTOP)
+            else:
+                os.kill(server, signal.SIGSTOP)
+                ledger.history(node) if asked == "read" else ledger.append("run", [(node, NOTE)])
+
+        thaws = threading.Timer(15.0, os.kill, (server, signal.SIGCONT))  # whoever waits for it gets an answer then
+        thaws.start()
+        try:
+            with pytest.raises(Unreachable, match="does not answer"):
+                ask()
+        finally:
+            thaws.cancel()
+            os.kill(server, signal.SIGCONT)
+        assert ledger.append("run", [(node, NOTE)]), "on a new connection"
+        assert len(ledger.history(node)) in ((before + 1, before + 2) if asked == "commit" else (before + 1,))
 
 
 def _parameters(ledger: Ledger) -> dict[bytes, bytes | None]:
