@@ -12,12 +12,13 @@ JOBS ?= 3
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
 # time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
-# Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for.
+# Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for; its lane, the
+# shorter one, ends with what the other pair is asked by ansible-test.
 FIRST := setup-system setup-$(MAIN)
-RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule
-STEPS := $(addprefix setup-,$(filter-out $(MAIN),$(PAIRS))) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs \
-	lint-changelog lint-licences $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) \
-	$(addprefix sanity-,$(PAIRS)) artifact importer
+OTHERS := $(filter-out $(MAIN),$(PAIRS))
+RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule $(OTHERS:%=ansible-units-%) $(OTHERS:%=sanity-%)
+STEPS := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
+	$(PAIRS:%=units-%) ansible-units-$(MAIN) sanity-$(MAIN) artifact importer
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit

@@ -30,7 +30,8 @@ MARKERS = {
 # Files whose tests run ansible-playbook for each verb, by both doors or through a jump host
 WHOLE_RUNS = {"test_doors.py", "test_playbook.py", "test_jump_host.py", "test_election.py"}
 TESTS = Path(__file__).resolve().parent
-# One worker for all tests of a file: what its session fixtures start is started once, and a tree is read once.
+# One worker for all tests of a file: what its session fixtures start is started once, and a tree is read once. And one
+# for all of a folder that ask the same program: an Ironic of each worker's own would be half a minute of CPU each.
 TOGETHER = {TESTS / "contract", TESTS / "tree"}
 
 
@@ -53,7 +54,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.name in WHOLE_RUNS or services.started_by(item):
             item.add_marker("slow")
         if TOGETHER & set(item.path.parents):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+            program = services.asked(item)
+            group = f"{item.path.parent}: {program}" if program else str(item.path)
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(autouse=True)

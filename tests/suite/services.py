@@ -28,11 +28,21 @@ def real(fixture: Made) -> Made:
     return fixture
 
 
+def _sites(item: pytest.Item) -> list[type]:
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return [one for one in values if isinstance(one, type)]
+
+
 def started_by(item: pytest.Item) -> bool:
     """Does this test start one, by its fixtures or by the sites that it is run with?"""
-    values = getattr(getattr(item, "callspec", None), "params", {}).values()
-    sites = [one for one in values if isinstance(one, type)]
     many_runs = item.get_closest_marker(MANY_RUNS) is not None
-    says = {word for word in ("real", "many_calls") if any(getattr(site, word, False) is True for site in sites)}
-    by_site = "real" in says or (many_runs and "many_calls" in says)
-    return by_site or bool(FIXTURES & set(getattr(item, "fixturenames", ())))
+    by_site = many_runs and any(getattr(site, "many_calls", False) is True for site in _sites(item))
+    return by_site or bool(asked(item))
+
+
+def asked(item: pytest.Item) -> str:
+    """Which of them this test asks; empty for none. ``IronicSite`` and the fixture ``ironic_site`` are both ironic."""
+    names = [site.__name__ for site in _sites(item) if getattr(site, "real", False) is True]
+    sites = [name.removesuffix("Site") or name for name in names]
+    fixtures = sorted(name.partition("_")[0] for name in FIXTURES & set(getattr(item, "fixturenames", ())))
+    return next(iter([*sites, *fixtures]), "").lower()

@@ -21,7 +21,7 @@ SITES = (*schedulers.SITES, *newcomers.adapters("scheduler", schedulers.Site))
 
 @pytest.fixture(scope="session")
 @services.real
-def cluster() -> Iterator[Any]:
+def slurm_running() -> Iterator[Any]:
     reason = slurm_cluster.missing()
     if reason:
         pytest.skip(reason)
@@ -37,10 +37,10 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture
-def slurm(cluster: Any) -> Any:
-    cluster.set_epilog("exit 0")
-    cluster.in_service(*slurm_cluster.NODES)
-    return cluster
+def slurm(slurm_running: Any) -> Any:
+    slurm_running.set_epilog("exit 0")
+    slurm_running.in_service(*slurm_cluster.NODES)
+    return slurm_running
 
 
 def _site(request: pytest.FixtureRequest, folder: Path) -> Any:
