@@ -47,7 +47,7 @@ options:
     description:
       - The SHA-256 fingerprint of the one certificate that the BMC may show, in hexadecimal digits with or without
         colons. It is looked at before anything is sent. No authority need vouch for it then, but one that
-        O(bmc_ca_path) names is asked all the same.
+        O(bmc_ca_path) names is asked all the same. An address that begins with C(http://) is an error then.
       - V(first) demands the certificate that the ledger has for this node. Where it has none yet,
         M(gpufleet.baremetal.bmc_info) takes the one that it sees and fixes it there, and the other modules refuse.
       - Another certificate is an error that names both. M(gpufleet.baremetal.bmc_info) with the new fingerprint fixes

@@ -61,6 +61,19 @@ def test_b6_a_fingerprint_that_is_none(fake: Make, given: str) -> None:
     assert not rig.bmc.paths
 
 
+@pytest.mark.parametrize("auth", ["basic", "session"])
+@pytest.mark.parametrize("given", ["0" * 64, "first"])
+def test_v2_where_a_certificate_is_fixed_nothing_goes_out_without_tls(fake: Make, given: str, auth: str) -> None:
+    rig = fake("plain", tls=False)
+    for address in (rig.params["bmc_address"], rig.params["bmc_address"].replace("http:", "HTTP:")):
+        pinned = {**rig.params, "bmc_address": address, "bmc_tls_fingerprint": given, "bmc_auth": auth}
+        with pytest.raises(ConfigError, match="past TLS") as caught:
+            info({**pinned, **NODE}, Ctx())
+        assert "https://" in caught.value.wanted and caught.value.address.startswith("http://")
+    assert not rig.bmc.paths
+    assert info({**pinned, **NODE, "bmc_tls_fingerprint": None}, Ctx()).data["power"] == "off" and rig.bmc.paths
+
+
 def test_b6_bmc_info_tells_the_certificate(fake: Make) -> None:
     rig = fake("plain")
     assert info({**rig.params, **NODE}, Ctx()).data["tls_fingerprint"] == shown(rig)

@@ -45,10 +45,20 @@ def fingerprint(given: str, where: str) -> str:
 
 
 class Pin:
-    """What is wanted, and what was seen at the last connection."""
+    """What is wanted, and what was seen at the last connection.
+
+    :raises ConfigError: where a certificate is fixed and the address is one at which nobody shows any.
+    """
 
     def __init__(self, given: str, where: str) -> None:
         self.wanted = fingerprint(given, where)
+        if self.wanted and not where.startswith("https://"):
+            raise ConfigError(
+                "a certificate is fixed for this BMC, and its address leads past TLS",
+                address=where,
+                wanted="an address with https://, or without a scheme",
+                do="correct gpufleet_bmc_address; where this BMC has no TLS, take gpufleet_bmc_tls_fingerprint from it",
+            )
         self.where = where
         self.seen = ""
 
