@@ -8,8 +8,8 @@
 
 For each tree: the chosen system, its identity, the resets, where the boot override would be written and how, the MAC
 addresses; or the error that a run would end with. The drivers themselves are asked, over HTTP, by a BMC that serves the
-recording. What they claim is then held against the recording itself. The exit status is 1 where a claim is wrong or
-Python gave up, and 2 where there is no tree.
+recording. What they claim is then held against the recording itself. The exit status is 1 where a claim is wrong, a
+recording cannot be read or Python gave up, and 2 where there is no tree.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from trees_recorded import RecordedBmc, Tree, trees
 _TIMEOUT = 20.0
 _KINDS = (c.POWER_ON, c.FORCE_OFF, c.GRACEFUL_OFF, c.RESTART)
 _TARGETS = (c.PXE, c.UEFI_HTTP)
+_ROOT = "/redfish/v1"
 
 
 class Look:
@@ -111,21 +112,31 @@ def _told(exc: FleetError) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value}
 
 
-def look(name: str, tree: Tree, system: str = "") -> dict[str, Any]:
-    """All that is to be said of a tree; ``wrong`` and ``traceback`` are what must not be."""
-    report: dict[str, Any] = {"tree": name, "asked": system}
-    with RecordedBmc(tree) as bmc:
-        root = bmc.document("/redfish/v1")
-        report["service"] = {key: root[key] for key in ("Vendor", "Product", "RedfishVersion") if key in root}
-        try:
-            report.update(Look(bmc, system).all())
-        except FleetError as exc:
-            report["error"] = {"at": exc.address.removeprefix(bmc.url), **_told(exc)}
-        except Exception:
-            report["traceback"] = traceback.format_exc()
-        report["wrong"] = wrong(report, bmc)
+def look(name: str, tree: Tree | str, system: str = "") -> dict[str, Any]:
+    """All that is to be said of a tree; ``wrong``, ``unreadable`` and ``traceback`` are what must not be."""
+    report: dict[str, Any] = {"tree": name, "asked": system, "wrong": []}
+    if not isinstance(tree, str) and _ROOT not in tree:
+        tree = f"there is no {_ROOT}/index.json: the layout is NAME{_ROOT}/**/index.json"
+    if isinstance(tree, str):
+        report["unreadable"] = tree
+    else:
+        with RecordedBmc(tree) as bmc:
+            try:
+                _ask(report, bmc, system)
+            except Exception:
+                report["traceback"] = traceback.format_exc()
     shown: dict[str, Any] = harmless_all(report)
     return shown
+
+
+def _ask(report: dict[str, Any], bmc: RecordedBmc, system: str) -> None:
+    try:
+        report.update(Look(bmc, system).all())
+    except FleetError as exc:
+        report["error"] = {"at": exc.address.removeprefix(bmc.url), **_told(exc)}
+    root = bmc.document(_ROOT)
+    report["service"] = {key: root[key] for key in ("Vendor", "Product", "RedfishVersion") if key in root}
+    report["wrong"] = wrong(report, bmc)
 
 
 # -- for people --------------------------------------------------------------------------------------------------------
@@ -139,6 +150,8 @@ def text(report: Mapping[str, Any]) -> str:
 
 
 def _lines(report: Mapping[str, Any]) -> list[str]:
+    if "unreadable" in report:
+        return [f"{'unreadable':<14}{report['unreadable']}"]
     if "error" in report:
         return [f"{'error':<14}{_error(report['error'])}"]
     if "system" not in report:
@@ -178,7 +191,7 @@ def main(arguments: list[str]) -> int:
     reports = [look(name, tree, given.system) for name, tree in trees(given.folder)]
     if not reports:
         parser.error(f"no recorded Redfish tree in {given.folder}: NAME/redfish/v1/**/index.json, or NAME.tar.xz")
-    bad = [one["tree"] for one in reports if one["wrong"] or "traceback" in one]
+    bad = [one["tree"] for one in reports if one["wrong"] or {"traceback", "unreadable"} & set(one)]
     if given.format == "json":
         print(json.dumps({"trees": reports, "bad": bad}, indent=2))
     else:

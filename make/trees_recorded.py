@@ -5,14 +5,16 @@
 """Recorded Redfish trees, and a BMC that serves one: reads out of the recording, writes noted and answered with 204.
 
 A tree is a folder ``NAME/redfish/v1/**/index.json``, as DMTF's Redfish-Mockup-Creator writes it, or the same in
-``NAME.tar.xz``. Nothing is unpacked.
+``NAME.tar.xz`` (or ``.tar.gz``, ``.tgz``). Nothing is unpacked.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import tarfile
 import threading
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any, Optional
 
 _MARK = "redfish/v1"
 _FILE = "index.json"
+_ARCHIVES = (".tar.xz", ".tar.gz", ".tgz")
 #: What no verb reads, and most of what a recording is.
 _LEFT_OUT = frozenset({"LogServices", "JsonSchemas", "Registries", "TelemetryService", "Sensors", "Jobs"})
 #: A resource is a few kB; more than this is none.
@@ -29,14 +32,14 @@ _MOST_BYTES = 4_000_000
 Tree = dict[str, bytes]
 
 
-def trees(folder: Path) -> Iterator[tuple[str, Tree]]:
-    """Each tree below the folder with its name; the folder itself, where it is one."""
+def trees(folder: Path) -> Iterator[tuple[str, Tree | str]]:
+    """Each tree below the folder with its name; the folder itself, where it is one. A text says why one is not read."""
     if (folder / _MARK).is_dir():
         yield folder.name, _of_folder(folder)
         return
     for path in sorted(folder.iterdir()):
-        if path.name.endswith(".tar.xz"):
-            yield from sorted(_of_archive(path).items())
+        if path.name.endswith(_ARCHIVES):
+            yield from _whole(path)
         elif (path / _MARK).is_dir():
             yield path.name, _of_folder(path)
 
@@ -56,6 +59,13 @@ def _of_folder(folder: Path) -> Tree:
         if uri and path.is_file() and path.stat().st_size <= _MOST_BYTES:
             found[uri] = path.read_bytes()
     return found
+
+
+def _whole(path: Path) -> list[tuple[str, Tree | str]]:
+    try:
+        return sorted(_of_archive(path).items()) or [(path.name, f"no {_MARK} is in it")]
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as exc:
+        return [(path.name, f"the archive cannot be read to its end: {exc}")]
 
 
 def _of_archive(path: Path) -> dict[str, Tree]:
@@ -107,7 +117,7 @@ class RecordedBmc:
         """The same, read; empty where it is nothing."""
         try:
             found = json.loads(self.resource(uri) or b"")
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

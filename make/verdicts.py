@@ -8,21 +8,23 @@
 
 Each SOURCES.csv in the folder, or one level below it, lists outputs: file, tool, and where known version, level,
 exit_status, sku and verdict (the wanted one). The exit status is 1 where a gate would admit what should not be, where a
-file is not there, or where Python gave up, and 2 where there is nothing to judge.
+row cannot be asked (no such file, SKU or level, a misspelt tool), or where Python gave up, and 2 where a list cannot be
+read or there is nothing to judge.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import difflib
 import json
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import inconclusive
@@ -31,9 +33,13 @@ from verdicts_gates import GATES, Recorded
 #: How people write a verdict that is a pass; every other word must not be one.
 _PASS = "pass"
 #: What stands against the gates themselves.
-WRONG, BROKEN, GONE = "WRONG ADMISSION", "TRACEBACK", "no such file"
-_BAD = (WRONG, BROKEN, GONE)
+WRONG, BROKEN, GONE, UNASKED = "WRONG ADMISSION", "TRACEBACK", "no such file", "cannot be asked"
+_BAD = (WRONG, BROKEN, GONE, UNASKED)
+UNJUDGED = "no gate reads it"
 _COLUMNS = ("file", "tool")
+_READ = (*_COLUMNS, "version", "level", "exit_status", "sku", "verdict")
+#: How alike a word must be to one that is read to be taken for a slip of the pen.
+_ALIKE = 0.8
 
 
 def lists(folder: Path) -> list[Path]:
@@ -43,13 +49,31 @@ def lists(folder: Path) -> list[Path]:
 
 
 def _header(path: Path) -> Sequence[str]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return next(csv.reader(file), [])
+    """:raises ConfigError: where it is no text, or a column is one that is read, misspelt: it would not be missed."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file), [])
+    except UnicodeDecodeError as exc:
+        raise ConfigError("the list is not UTF-8", address=str(path), do="save it as CSV UTF-8") from exc
+    for name in header if set(_COLUMNS) & set(header) else ():
+        meant = _meant(name, _READ)
+        if meant:
+            raise ConfigError(f"the column {name} is not known", address=f"{path}:1", do=f"is {meant} meant?")
+    return header
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """The known word that this one was to be; empty where it is one, or is like none."""
+    if word in known:
+        return ""
+    plain = {one: one.replace("_", "-").lower() for one in known}
+    alike = difflib.get_close_matches(word.replace("_", "-").lower().strip(), list(plain.values()), 1, _ALIKE)
+    return next((one for one, spelling in plain.items() if spelling in alike), "")
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:
     """What a list says of each file. Several levels or exit statuses of one output are several rows."""
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
             yield {str(key): str(value or "").strip() for key, value in row.items() if key}
 
@@ -60,12 +84,15 @@ def judged(folder: Path, row: Mapping[str, str], sku: str) -> dict[str, Any]:
     report["wanted"] = row.get("verdict", "")
     gate = GATES.get(row["tool"])
     if gate is None:
-        return {**report, "status": "no gate reads it"}
+        meant = _meant(row["tool"], GATES)
+        return {**report, **({"status": UNASKED, "text": f"is {meant} meant?"} if meant else {"status": UNJUDGED})}
     path = folder / row["file"]
     if not path.is_file():
         return {**report, "status": GONE}
     try:
         verdict, asked = gate(Recorded(path, row, sku))
+    except ConfigError as exc:
+        return {**report, "status": UNASKED, "text": str(exc)}
     except FleetError as exc:
         verdict, asked = inconclusive(row["tool"], str(exc), id=exc.kind, remedy="remediate_config"), ""
     except Exception:
@@ -97,6 +124,8 @@ def _status(wanted: str, got: str) -> str:
 def text(report: Mapping[str, Any]) -> str:
     wanted = report["wanted"] or "-"
     lines = [f"{report['file']}: wanted {wanted}, got {report.get('got', '-')}: {report['status']}"]
+    if report["status"] == UNASKED:
+        lines.append(short(report["text"], 160))
     if report.get("finding"):
         lines.append(f"{report['finding']}: {short(report['text'], 160)}. Remedy: {report.get('remedy', '-')}")
     if report.get("asked"):
@@ -107,6 +136,7 @@ def text(report: Mapping[str, Any]) -> str:
 
 def _counts(reports: Sequence[Mapping[str, Any]]) -> str:
     words = {"ok": "as wanted", "not admitted": "not admitted though they might be", "told milder": "told milder"}
+    words[UNJUDGED] = "that no gate reads"
     told = [f"{sum(one['status'] == status for one in reports)} {said}" for status, said in words.items()]
     return f"{len(reports)} outputs: {', '.join(told)}"
 
@@ -117,8 +147,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--sku", default="", help="the profile for outputs whose list names none")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     given = parser.parse_args(arguments)
-    found = lists(given.folder)
-    reports = [harmless_all(judged(path.parent, row, given.sku)) for path in found for row in rows(path)]
+    try:
+        found = lists(given.folder)
+        reports = [harmless_all(judged(path.parent, row, given.sku)) for path in found for row in rows(path)]
+    except ConfigError as exc:
+        parser.error(str(exc))
     if not any("got" in one or one["status"] in _BAD for one in reports):
         parser.error(f"nothing that a gate reads is listed in {given.folder}: SOURCES.csv with columns file and tool")
     bad = [one["file"] for one in reports if one["status"] in _BAD]

@@ -111,6 +111,24 @@ def test_a_tree_that_is_none_is_an_error_and_no_traceback(tmp_path: Path, body: 
     assert report["error"]["kind"] in ("bad_answer", "unsupported") and "traceback" not in report
 
 
+def test_what_cannot_be_read_is_told_and_hides_no_other_tree(tmp_path: Path) -> None:
+    record(tmp_path, "good", tree("1"))
+    pack(tmp_path, "cut", tree("1"))
+    whole = (tmp_path / "cut.tar.xz").read_bytes()
+    (tmp_path / "cut.tar.xz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.tar.gz").write_text("no archive")
+    record(tmp_path, "nested/redfish/v1", tree("1"))  # as a recorder leaves it that was told a folder too deep
+    record(tmp_path, "deep", {**tree("1"), ROOT: b"[" * 100_000})
+    told = reports(tmp_path, status=1)
+    assert told["good"]["system"] == SYSTEM and not told["good"]["wrong"]
+    assert (
+        "cannot be read" in told["cut.tar.xz"]["unreadable"] and "cannot be read" in told["text.tar.gz"]["unreadable"]
+    )
+    assert "NAME/redfish/v1/**" in told["nested"]["unreadable"]
+    assert told["deep"]["error"]["kind"] == "bad_answer" and "traceback" not in told["deep"]
+    assert "3 of them bad: cut.tar.xz, nested, text.tar.gz" in run(tmp_path).stdout
+
+
 def test_what_a_tree_says_reaches_no_terminal(tmp_path: Path) -> None:
     record(tmp_path, "loud", tree("1", Model="\x1b[31mred"))
     assert "\x1b" not in run(tmp_path).stdout and "red" in run(tmp_path).stdout

@@ -57,8 +57,6 @@ def test_v1_an_admission_that_nobody_wanted_ends_with_an_error(
     ("row", "got", "status"),
     [
         ({"file": "dcgm_pass.json", "exit_status": "205"}, "fail", "not admitted"),
-        ({"file": "dcgm_pass.json", "sku": "h100-sxm-9000"}, "inconclusive", "not admitted"),
-        ({"file": "dcgm_pass.json", "level": "two"}, "inconclusive", "not admitted"),
         ({"file": "dcgm_cut.txt", "verdict": "fail"}, "inconclusive", "told milder"),
     ],
 )
@@ -82,6 +80,39 @@ def test_v1_a_list_that_proves_nothing_is_an_error(tmp_path: Path) -> None:
     assert told(other)[0] == 2
     (tmp_path / "empty").mkdir()
     assert told(tmp_path / "empty")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "told_of"),
+    [
+        ({"sku": "h100-sxm-9000"}, "h100-sxm-9000"),
+        ({"level": "two"}, "level is no number"),
+        ({"tool": "dcgm_dig"}, "is dcgm-diag meant?"),
+    ],
+)
+@pytest.mark.parametrize("wanted", ["fail", ""])
+def test_v1_a_row_that_cannot_be_asked_is_no_row_as_wanted(
+    tmp_path: Path, row: dict[str, str], told_of: str, wanted: str
+) -> None:
+    good = {"file": "dcgm_pass.json", "tool": "dcgm_gate", "level": "2", "verdict": wanted}
+    rc, report = told(listed(tmp_path / "data", {**good, **row}, {**good, "verdict": "pass"}))
+    assert rc == 1 and report["bad"] == ["dcgm_pass.json"]
+    assert [one["status"] for one in report["outputs"]] == ["cannot be asked", "ok"]
+    assert told_of in report["outputs"][0]["text"]
+
+
+def test_v1_a_list_is_read_as_it_was_meant_or_not_at_all(tmp_path: Path) -> None:
+    for column in ("Verdict", "verdit"):
+        misspelt = listed(tmp_path / column, {"file": "dcgm_pass.json", "tool": "dcgm_gate", column: "fail"})
+        rc, report = told(misspelt)
+        assert rc == 2 and "is verdict meant?" in report["said"] and "SOURCES.csv:1" in report["said"]
+    row = {"file": "dcgm_pass.json", "tool": "dcgm_gate", "verdict": "fail", "level": "2"}
+    sheet = listed(tmp_path / "sheet", row) / "SOURCES.csv"
+    sheet.write_bytes(b"\xef\xbb\xbf" + sheet.read_bytes())  # as a spreadsheet saves it
+    assert told(sheet.parent)[0] == 1
+    sheet.write_bytes("file,tool,why\nx,kmsg,K\u00fchlung\n".encode("latin-1"))
+    rc, report = told(sheet.parent)
+    assert rc == 2 and "not UTF-8" in report["said"]
 
 
 def test_v1_a_gate_that_breaks_is_an_error(tmp_path: Path) -> None:
