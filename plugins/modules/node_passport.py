@@ -106,8 +106,9 @@ options:
         description:
           - The least question of each gate, a mapping of C(level), C(tests), C(window) (V(imaging) or V(boot)) and
             C(max_age), its own greatest age in seconds.
-          - Of a gate that is not named, the default holds, which is level 3 for C(dcgm_gate), and for
+          - What is not named of a gate is the default, which is level 3 for C(dcgm_gate), and for
             C(kernel_log_gate) the whole log since the imaging.
+          - A name that is neither a gate of the collection nor in O(policy.required_gates) is refused.
         type: dict
   policy_file:
     description:

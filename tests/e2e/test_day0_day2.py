@@ -184,9 +184,7 @@ def test_q6_a_passport_is_renewed_without_imaging(renewed: lab.Run) -> None:
     assert renewed.rc == 0, renewed.tail()
     assert lab.node_state("gpu002") == {"state": "IDLE", "reason": ""}
     assert counts.network_boots("gpu002") == 1
-    rows = counts.ledger_rows(
-        "SELECT count(*) FROM passports JOIN nodes USING (node_id) WHERE nodes.name = 'gpu002'"
-    )
+    rows = counts.ledger_rows("SELECT count(*) FROM passports JOIN nodes USING (node_id) WHERE nodes.name = 'gpu002'")
     assert rows == [(2,)]
 
 

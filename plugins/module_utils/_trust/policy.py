@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import GATES
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file import in_words, problems, read_checked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file import (
+    in_words,
+    line_of,
+    problems,
+    read_checked,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import IMAGING
 
@@ -25,11 +30,13 @@ DEFAULTS: Mapping[str, Any] = {
     "max_lifetime": 7776000,
     "require_gpus": True,
 }
-#: The least question of each gate, where a policy does not name the gate.
+#: The least question of each gate, key by key, where a policy does not name the key.
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "dcgm_gate": {"level": 3},
     "kernel_log_gate": {"window": IMAGING},
 }
+#: Gates of the collection that a policy may ask something of without requiring them.
+_BUILT_IN = frozenset({*DEFAULTS["required_gates"], "image_artifact"})
 
 
 def read(path: str, schema: Path) -> dict[str, Any]:
@@ -37,7 +44,10 @@ def read(path: str, schema: Path) -> dict[str, Any]:
 
     :raises ConfigError: naming file, line and key.
     """
-    data = read_checked(Path(path).expanduser(), schema, what=_WHAT, page="docs/reference/passport.md")
+    place = Path(path).expanduser()
+    data = read_checked(place, schema, what=_WHAT, page="docs/reference/passport.md")
+    for name in _of_no_gate(data):
+        raise ConfigError(f"{place}:{line_of(place, ('gates', name))}: {_no_gate(name)}")
     return {**DEFAULTS, **{key: value for key, value in data.items() if key != "schema"}}
 
 
@@ -50,11 +60,27 @@ def check(policy: Mapping[str, Any], schema: Path) -> None:
     errors = problems(given, schema, _WHAT)
     if errors:
         raise ConfigError("the option policy is none: " + "; ".join(in_words(error, _WHAT) for error in errors[:5]))
+    for name in _of_no_gate(given):
+        raise ConfigError(f"the option policy is none: {_no_gate(name)}")
+
+
+def _of_no_gate(policy: Mapping[str, Any]) -> list[str]:
+    """Names under ``gates`` of which nothing would be asked: a typing error must not be a policy that asks less."""
+    return sorted({*(policy.get("gates") or {})} - _BUILT_IN - {*(policy.get("required_gates") or ())})
+
+
+def _no_gate(name: str) -> str:
+    return f"gates.{name}: neither a gate of the collection ({', '.join(sorted(_BUILT_IN))}) nor in required_gates"
 
 
 def least(policy: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The least question of each gate, as this policy has it."""
-    return {**LEAST, **(policy.get("gates") or {})}
+    """The least question of each gate, as this policy has it: what it leaves out of a gate is the strict default."""
+    given = policy.get("gates") or {}
+    return {name: {**LEAST.get(name, {}), **_said(given.get(name))} for name in sorted({*LEAST, *given})}
+
+
+def _said(question: Any) -> dict[str, Any]:
+    return {key: value for key, value in (question or {}).items() if value is not None}
 
 
 def greatest_age(policy: Mapping[str, Any], gate: str) -> float:
