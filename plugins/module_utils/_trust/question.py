@@ -113,10 +113,16 @@ def _failed(event: Event, imaged: int) -> bool:
 
 def _settled(failure: Event, later: Sequence[Event], in_force: str, least: Mapping[str, Any]) -> bool:
     return any(
-        event.get("kind") == "lift" or answers(event, failure, in_force, least)
+        _lifts(event, failure) if event.get("kind") == "lift" else answers(event, failure, in_force, least)
         for event in later
         if event["name"] == failure["name"]
     )
+
+
+def _lifts(lift: Event, failure: Event) -> bool:
+    """A person answers for the failures that were shown to him, and for no other."""
+    named = lift["data"].get("failures")
+    return isinstance(named, (list, tuple)) and failure["id"] in named
 
 
 def answers(event: Event, failure: Event, in_force: str, least: Mapping[str, Any]) -> bool:

@@ -40,8 +40,9 @@ def log(number: int, outcome: str, window: str = "imaging") -> dict[str, Any]:
     return verdict(number, "kernel_log_gate", outcome, asked=asked, profile={"sku": "h100", "digest": "sha256:p"})
 
 
-def lift(number: int, gate: str = "dcgm_gate") -> dict[str, Any]:
-    return {"id": number, "name": gate, "kind": "lift", "at": 0.0, "data": {"by": "a.person", "reason": "the chiller"}}
+def lift(number: int, gate: str = "dcgm_gate", failures: Any = (20,)) -> dict[str, Any]:
+    said = {"by": "a.person", "reason": "the chiller", "failures": failures}
+    return {"id": number, "name": gate, "kind": "lift", "at": 0.0, "data": said}
 
 
 WEAKER = [
@@ -105,6 +106,17 @@ def test_v1_what_a_person_lifted_still_has_to_pass_and_stands_in_the_passport(ke
     assert "which stands" in reasons(**told, evidence={**known, "history": other})
     early = [lift(19), *[event for event in known["history"] if event["kind"] == "verdict"]]
     assert "which stands" in reasons(**told, evidence={**known, "history": early})
+
+
+@pytest.mark.parametrize(
+    ("failures", "standing"),
+    [([20, 21], []), ([20], [21]), ([21], [20]), ([], [20, 21]), (None, [20, 21]), ("20", [20, 21]), (20, [20, 21])],
+)
+def test_v9_a_lift_takes_away_the_failures_that_it_names(failures: Any, standing: list[int]) -> None:
+    """A second failure that came while a person wrote was not shown to him."""
+    history = [dcgm(20, "fail"), dcgm(21, "fail", level=4), lift(22, failures=failures)]
+    left = question.standing(history, imaged=None, in_force="sha256:p", least={})
+    assert [event["id"] for event in left] == standing
 
 
 def test_v1_a_weak_pass_carries_no_passport_and_hides_no_strong_one(key: str) -> None:
