@@ -49,7 +49,11 @@ options:
         colons. It is looked at before anything is sent. No authority need vouch for it then, but one that
         O(bmc_ca_path) names is asked all the same. An address that begins with C(http://) is an error then.
       - V(first) demands the certificate that the ledger has for this node. Where it has none yet,
-        M(gpufleet.baremetal.bmc_info) takes the one that it sees and fixes it there, and the other modules refuse.
+        M(gpufleet.baremetal.bmc_info) takes the one that it sees and fixes it there, and the other modules refuse. It
+        fixes none, and fails, where the BMC tells another serial or system UUID than C(gpufleet_serial) and
+        C(gpufleet_system_uuid), or neither of them.
+      - Of a node that the inventory knows by its BMC alone, the certificate is fixed under the serial that the BMC
+        tells. Which one is demanded is known only after the login then, so name the serial as soon as it is known.
       - Another certificate is an error that names both. M(gpufleet.baremetal.bmc_info) with the new fingerprint fixes
         that one from then on.
       - Taken from the host variable C(gpufleet_bmc_tls_fingerprint).

@@ -5,17 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity, same_uuid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
 OPTION = "bmc_tls_fingerprint"
 #: The event, of the kind note, that fixes a certificate; the newest one counts.
 FIXED = "bmc_certificate"
+#: What tells a host's node in the ledger.
+_NAMED_BY = ("gpufleet_node_id", "gpufleet_serial", "gpufleet_boot_mac")
+#: What a BMC is held against, and how.
+_SAME: dict[str, Callable[[str, str], bool]] = {
+    "serial": lambda one, other: one.casefold() == other.casefold(),
+    "system_uuid": same_uuid,
+}
 
 
 class CertifiedAction(VerbAction):
@@ -39,15 +48,58 @@ class CertifiedAction(VerbAction):
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         seen = str(result.get("tls_fingerprint") or "")
-        if self.FIXES and params.get(OPTION) and seen and seen != self._fixed:
-            data = {"sha256": seen, "address": str(result.get("address") or ""), "before": self._fixed}
+        if not (self.FIXES and params.get(OPTION) and seen) or seen == self._fixed:
+            return result
+        address = str(result.get("address") or "")
+        told = normal_identity(result.get("identity"))
+        self._right_machine(params, told, address)
+        before = self._known(told["serial"])
+        # Of a host without an identity in the inventory nobody knew before the login what is fixed.
+        if before not in ("", seen) and params[OPTION] == names.FIRST:
+            raise another(address, before, seen)
+        if before != seen:
+            data = {"sha256": seen, "address": address, "before": before}
             result["events"] = [*(result.get("events") or []), Event("note", FIXED, data).as_dict()]
         return result
 
-    def _known(self) -> str:
-        """The certificate that the ledger has for this host; empty where it has none."""
-        node = self.node_id(create=False)
+    def _right_machine(self, params: Mapping[str, Any], told: Mapping[str, Any], address: str) -> None:
+        """:raises WrongMachine: where the BMC is not one of the machine that the inventory means."""
+        ours = normal_identity(
+            {
+                "serial": self.host_var("gpufleet_serial") or params.get("serial"),
+                "system_uuid": self.host_var("gpufleet_system_uuid"),
+            }
+        )
+        common = [key for key in _SAME if ours[key] and told[key]]
+        # Silence contradicts nothing; but where nobody named the certificate, somebody must say whose it is.
+        enough = bool(common) or params[OPTION] != names.FIRST or not any(ours[key] for key in _SAME)
+        if enough and all(_SAME[key](ours[key], told[key]) for key in common):
+            return
+        raise WrongMachine(
+            "the BMC is not proven to be this node's, and its certificate is not fixed",
+            node=self._host,
+            address=address,
+            wanted=_shown(ours),
+            seen=_shown(told),
+            do="correct gpufleet_bmc_address, gpufleet_serial or gpufleet_system_uuid in the inventory",
+        )
+
+    def _known(self, told: str = "") -> str:
+        """The certificate that the ledger has for this host; empty where it has none.
+
+        :param told: the serial by which the BMC makes the host known, where the inventory names none.
+        """
+        named = any([self._params.get("node_id"), *map(self.host_var, _NAMED_BY)])
+        if not named and not told:
+            return ""
+        if told:  # looked up anew: it may be the serial of another node than the one that the MAC is of
+            self._ids.pop(self._host, None)
+        node = self.node_id(create=not named, serial=told)
         if not node:
             return ""
         found = self.ledger().latest([node], "note", [FIXED]).get(node)
         return str(((found or {}).get("data") or {}).get("sha256") or "")
+
+
+def _shown(identity: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {identity[key] or '(none)'}" for key in _SAME)

@@ -268,10 +268,12 @@ class VerbAction(ActionBase):
             self._ledger = of_this_run(url, create=not self._task.check_mode)
         return self._ledger
 
-    def node_id(self, host: str = "", *, create: bool = True) -> str:
+    def node_id(self, host: str = "", *, create: bool = True, serial: str = "") -> str:
         """The ledger's id of this host, or of another one of the play; empty for a stranger where not to create.
 
         Check mode never does.
+
+        :param serial: what the machine itself says, for a host of which the inventory names none.
         """
         host = host or self._host
         if not self._ids.get(host):
@@ -281,7 +283,7 @@ class VerbAction(ActionBase):
                 create=create and not self._task.check_mode,
                 node_id=str(own or self.host_var("gpufleet_node_id", host) or ""),
                 aliases=[
-                    ("serial", str(self.host_var("gpufleet_serial", host) or "")),
+                    ("serial", str(self.host_var("gpufleet_serial", host) or serial)),
                     ("mac", str(self.host_var("gpufleet_boot_mac", host) or "")),
                 ],
             )

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import sqlite3
 import ssl
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,72 @@ def test_b6_bmc_info_tells_the_certificate(fake: Make) -> None:
     assert info({**rig.params, **NODE}, Ctx()).data["tls_fingerprint"] == shown(rig)
     plain = fake("plain", tls=False)
     assert info({**plain.params, **NODE}, Ctx()).data["tls_fingerprint"] == ""
+
+
+ROLE = [{"ansible.builtin.import_role": {"name": "gpufleet.baremetal.oob_ready"}}]
+FIRST = {"gpufleet_bmc_tls_fingerprint": "first"}
+
+
+def is_now(rig: Any, **system: str) -> None:
+    """What the machine behind this BMC calls itself."""
+    rig.bmc.vendor = {**rig.bmc.vendor, "system": {**rig.bmc.vendor["system"], **system}}
+
+
+def fixed(play: Play) -> list[str]:
+    """The certificates that the ledger has, in the order in which they were fixed."""
+    with sqlite3.connect(play.ledger) as ledger:
+        found = list(ledger.execute("SELECT data FROM events WHERE name = 'bmc_certificate' ORDER BY id"))
+    return [json.loads(row[0])["sha256"] for row in found]
+
+
+@pytest.mark.slow
+def test_v2_the_certificate_of_another_machines_bmc_is_not_fixed(tmp_path: Path, fake: Make) -> None:
+    rig, other = fake("plain"), fake("plain")
+    play = Play(tmp_path, rig)
+    play.host.pop("gpufleet_bmc_ca_path")
+    wrong = {**FIRST, "gpufleet_bmc_address": other.bmc.url}
+    its, ours = "5ac00000-0000-4000-8000-0000000000ff", "5AC00000-0000-4000-8000-000000000001"
+    for system, told in (
+        ({"SerialNumber": "SN-OF-ANOTHER", "UUID": its}, "SN-OF-ANOTHER"),
+        ({"SerialNumber": "SN0001", "UUID": its}, its),
+        ({"SerialNumber": "To be filled by O.E.M.", "UUID": ""}, "serial (none), system_uuid (none)"),
+    ):
+        is_now(other, **system)
+        assert play.ansible(ROLE, **wrong, gpufleet_system_uuid=ours).returncode == 2
+        assert "not proven to be this node's" in play.output and told in play.output
+    # A person who names the certificate vouches for it, but not against what the BMC says.
+    named = {**wrong, "gpufleet_bmc_tls_fingerprint": shown(other)}
+    is_now(other, SerialNumber="SN-OF-ANOTHER")
+    assert play.ansible(ROLE, **named).returncode == 2 and "SN-OF-ANOTHER" in play.output
+    assert fixed(play) == []
+    assert play.ansible(ROLE, **FIRST, gpufleet_system_uuid=ours).returncode == 0, play.output
+    assert fixed(play) == [shown(rig)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known_by", [{}, {"gpufleet_boot_mac": "52:54:00:00:00:01"}], ids=["bmc", "mac"])
+def test_v2_a_node_that_is_known_by_its_bmc_can_have_a_certificate(
+    tmp_path: Path, fake: Make, known_by: dict[str, str]
+) -> None:
+    rig, other = fake("plain"), fake("plain")
+    play = Play(tmp_path, rig)
+    for name in ("gpufleet_bmc_ca_path", "gpufleet_serial", "gpufleet_boot_mac"):
+        play.host.pop(name)
+    play.host.update(known_by)
+    switch = {"gpufleet.baremetal.redfish_power": {"state": "on"}}
+    assert play.ansible([switch], **FIRST).returncode == 2 and "is not fixed yet" in play.output
+    assert play.ansible([*ROLE, switch], **FIRST).returncode == 0, play.output
+    assert fixed(play) == [shown(rig)]
+    assert play.ansible(ROLE, **FIRST).returncode == 0, play.output
+    assert play.ansible(ROLE, gpufleet_bmc_tls_fingerprint=shown(rig)).returncode == 0, play.output
+    # Whoever shows another certificate and the same serial is not taken for a BMC that is seen first.
+    assert play.ansible(ROLE, **FIRST, gpufleet_bmc_address=other.bmc.url).returncode == 2
+    assert shown(rig) in play.output and shown(other) in play.output
+    assert fixed(play) == [shown(rig)]
+    # One of which neither side says who it is has nobody's certificate.
+    is_now(rig, SerialNumber="")
+    if not known_by:
+        assert play.ansible(ROLE, **FIRST).returncode == 2 and "nothing tells which machine this is" in play.output
 
 
 @pytest.mark.slow

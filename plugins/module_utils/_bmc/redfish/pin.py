@@ -14,14 +14,10 @@ import re
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 
 _DIGITS = re.compile(r"[0-9a-f]{64}")
-_CHANGED = (
-    "if the BMC was replaced or its certificate renewed on purpose, run bmc_info once with bmc_tls_fingerprint set to"
-    " the one that was seen, and correct gpufleet_bmc_tls_fingerprint where the inventory names one; if not, somebody"
-    " may stand between you and this BMC"
-)
 
 
 def fingerprint(given: str, where: str) -> str:
@@ -72,13 +68,7 @@ class Pin:
         self.seen = hashlib.sha256(certificate or b"").hexdigest()
         if self.wanted in ("", names.FIRST, self.seen):
             return
-        raise TrustError(
-            "the BMC shows another certificate than the one that is fixed",
-            address=self.where,
-            wanted=f"SHA-256 {self.wanted}",
-            seen=f"SHA-256 {self.seen}",
-            do=_CHANGED,
-        )
+        raise another(self.where, self.wanted, self.seen)
 
 
 def checking(connection: Any, pin: Pin) -> Any:
