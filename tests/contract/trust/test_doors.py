@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from contract.trust.trust_site import ARTIFACT, CHECKOUT, NODE, Site, passport
 
 #: Each test starts ansible-playbook, some of them several times.
@@ -185,10 +186,15 @@ def test_u7_without_this_collection(admitted: Site, tmp_path: Path) -> None:
         assert "chassis-serial:GF0001" in good.stdout and good.stdout.count("chassis-serial:GF0001") == 1
         assert {name: bool(ended.returncode) for name, ended in told.items()} == dict.fromkeys(told, True)
         assert not any("chassis-serial" in ended.stdout for ended in told.values())
+        told = {
+            name: _ends(argv, tmp_path / "p.json", made) for name, made in _of_two_minds(admitted, envelope).items()
+        }
+        assert {name: bool(ended.returncode) for name, ended in told.items()} == dict.fromkeys(told, True)
+        assert not any("chassis-serial" in ended.stdout for ended in told.values())
 
 
 def _ends(argv: list[str], path: Path, content: Any) -> subprocess.CompletedProcess[str]:
-    path.write_text(json.dumps(content))
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
     return subprocess.run(argv, capture_output=True, text=True, cwd=path.parent, check=False)
 
 
@@ -207,6 +213,34 @@ def _passports(site: Site, envelope: Mapping[str, Any]) -> dict[str, Any]:
         "nobody's": {**envelope, "signatures": []},
         "cut": {**envelope, "payload": envelope["payload"][:-8]},
     }
+
+
+def _signed(site: Site, kind: str, payload: bytes) -> dict[str, Any]:
+    """Whatever a holder of the key may have signed, with the encoding of its own type."""
+    made = dsse.private_key(str(site.key), "").sign(dsse.pae(kind, payload))
+    told = {"payloadType": kind, "payload": base64.b64encode(payload).decode()}
+    return {**told, "signatures": [{"sig": base64.b64encode(made).decode()}]}
+
+
+def _of_two_minds(site: Site, envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """Files in which a careless reader finds what was signed, and the next one another machine's statement."""
+    kind, payload, [signature] = envelope["payloadType"], envelope["payload"], envelope["signatures"]
+    other = _passports(site, envelope)["another machine's"]["payload"]
+    doubled = base64.b64decode(payload).replace(b"{", b'{"subject":[],', 1)
+    return {
+        "two lines of type": {**envelope, "payloadType": f"{kind}\n{payload}", "payload": other},
+        "all in the type": {
+            "payloadType": f"{kind}\n{payload}\n{signature['sig']}", "payload": other, "signatures": [],
+        },
+        "two lines of payload": {**envelope, "payload": f"{payload}\n{other}"},
+        "a line's end": {**envelope, "payload": payload + "\n"},
+        "a broken line": {**envelope, "payload": payload[:8] + "\n" + payload[8:]},
+        "junk between": {**envelope, "payload": payload[:8] + "!\x1b" + payload[8:]},
+        "a broken signature": {**envelope, "signatures": [{"sig": signature["sig"][:8] + "\n" + signature["sig"][8:]}]},
+        "two payloads": f'{{"payload": "{other}", {json.dumps(envelope)[1:]}',
+        "another type, signed": _signed(site, "text/plain", base64.b64decode(payload)),
+        "two subjects, signed": _signed(site, kind, doubled),
+    }  # fmt: skip
 
 
 # -- ledger_event, and the modules by themselves -----------------------------------------------------------------------
