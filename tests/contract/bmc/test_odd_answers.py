@@ -5,13 +5,26 @@
 
 from __future__ import annotations
 
+import gzip
+import socketserver
+import threading
+import time
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as redfish_link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
+    Unreachable,
     Unsupported,
 )
 
+from .conftest import Ctx
 from .test_redfish import Make, boot, change
 
 ODD = [
@@ -59,3 +72,118 @@ def test_b5_a_task_whose_place_is_none_is_decided_by_reading(fake: Make, locatio
         (202, {**headers, "Location": location}, b"") if status == 204 else (status, headers, data)
     )
     assert change(rig, "on")["after"] == {"power": "on"}
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+LONG = HEAD + b"Content-Length: 300000001\r\n\r\n{"
+DRIPS = {"body": LONG, "head": HEAD, "chunks": HEAD + b"Transfer-Encoding: chunked\r\n\r\n1000000\r\n{"}
+FLOODS = {
+    "body": LONG,
+    "to the end": HEAD + b"\r\n{",
+    "chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n{" % 2**40,
+    "length": HEAD + b"Content-Length: %d\r\n\r\n{" % 2**62,
+    "head": HEAD,
+}
+
+
+class _Endless(socketserver.ThreadingTCPServer):
+    """Begins each answer as it was told, and does not end it: a piece, a pause, and so on."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, begin: bytes, piece: bytes, pause: float) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.begin, self.piece, self.pause, self.over = begin, piece, pause, threading.Event()
+        self.heard = 0
+        self.params = {
+            "bmc_protocol": "redfish",
+            "bmc_address": f"http://127.0.0.1:{self.server_address[1]}",
+            "bmc_username": "admin",
+            "bmc_password": "correct-horse",
+        }
+
+    def __enter__(self) -> _Endless:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.over.set()
+        self.shutdown()
+        self.server_close()
+
+
+class _Answers(socketserver.BaseRequestHandler):
+    server: _Endless
+
+    def handle(self) -> None:
+        server = self.server
+        try:
+            while b"\r\n\r\n" not in self.request.recv(65536):
+                pass
+            server.heard += 1
+            self.request.sendall(server.begin)
+            for _turn in range(2000):
+                self.request.sendall(server.piece)
+                if server.over.wait(server.pause):
+                    break
+        except OSError:
+            pass
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(redfish_link, "READ_SECONDS", 1.0)
+    yield
+
+
+@pytest.mark.parametrize("begin", DRIPS.values(), ids=DRIPS)
+def test_v2_an_answer_that_drips_is_given_up(brief: None, begin: bytes) -> None:
+    with _Endless(begin, b"x", 0.1) as server:
+        started = time.monotonic()
+        with pytest.raises(BadAnswer, match="no end") as caught:
+            info({**server.params, "timeout": 1.5}, Ctx())
+        assert 1.0 < time.monotonic() - started < 3.0
+        assert server.heard == 1, "it was asked again"
+        assert str(caught.value.address).startswith(server.params["bmc_address"])
+
+
+@pytest.mark.parametrize("begin", FLOODS.values(), ids=FLOODS)
+def test_v2_an_answer_that_floods_is_given_up(begin: bytes) -> None:
+    with _Endless(begin, b"x" * 1_000_000, 0.0) as server, pytest.raises((BadAnswer, Unreachable)):
+        info({**server.params, "timeout": 5.0}, Ctx())
+
+
+def test_v2_a_flood_is_not_kept() -> None:
+    tracemalloc.start()
+    try:
+        with _Endless(FLOODS["to the end"], b"x" * 1_000_000, 0.0) as server, pytest.raises(BadAnswer, match="no end"):
+            info({**server.params, "timeout": 5.0}, Ctx())
+        assert tracemalloc.get_traced_memory()[1] < 80_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("packing", ["gzip", "deflate"])
+def test_v2_a_packed_answer_is_read_and_has_an_end_too(fake: Make, packing: str) -> None:
+    rig = fake("plain", tls=False)
+    kind = {"gzip": gzip.compress, "deflate": zlib.compress}[packing]
+    more = [b""]
+
+    def pack(status: int, headers: dict[str, str], data: bytes) -> Any:
+        return status, {**headers, "Content-Encoding": packing}, kind(data + more[0])
+
+    rig.bmc.mangle = pack
+    assert change(rig, "on")["after"] == {"power": "on"}
+    more[0] = b" " * 40_000_000
+    with pytest.raises(BadAnswer, match="no end"):
+        change(rig, "off")
+
+
+def test_v2_a_write_whose_answer_has_no_end_is_looked_into(fake: Make, brief: None) -> None:
+    rig = fake("plain", tls=False)
+    rig.bmc.mangle = lambda status, headers, data: (
+        (200, headers, b"x" * 20_000_000) if status == 204 else (status, headers, data)
+    )
+    assert change(rig, "on")["after"] == {"power": "on"}
+    assert rig.writes() == 1

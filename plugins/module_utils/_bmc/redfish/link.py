@@ -31,6 +31,7 @@ from urllib.parse import urljoin, urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.bounds import Endless, bounded, content
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin, checking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.session import login_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -51,7 +52,8 @@ else:
     LIBRARY_PROBLEM = None if importlib.util.find_spec("sushy") else "No module named 'sushy'"
 
 CONNECT_SECONDS = 10.0
-#: Recorded BMCs need up to 23 s for one resource.
+#: How long no byte may come: recorded BMCs need up to 23 s for one resource. A whole answer has as much past the
+#: deadline of the task, and twice as much before it.
 READ_SECONDS = 60.0
 #: How long a read goes on against a BMC that does not answer, and against one that says that it is not ready.
 PATIENCE_BROKEN = 20.0
@@ -154,6 +156,7 @@ class Link:
         self._url = url
         self._wait = wait
         self._deadline = deadline
+        self._silence = READ_SECONDS
         self._used = 0.0
         parts = urlsplit(url)
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
@@ -167,6 +170,7 @@ class Link:
                 self._pool.ConnectionCls = checking(self._pool.ConnectionCls, pin)
         else:
             self._pool = urllib3.HTTPConnectionPool(parts.hostname or "", parts.port, timeout=timeout, retries=False)
+        self._pool.ConnectionCls = bounded(self._pool.ConnectionCls, self._answer_ends)
         self._login = login_of(auth, username, password, url)
         self._usual = {
             "Accept": "application/json",
@@ -193,6 +197,7 @@ class Link:
     def _ask_briefly(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Answer:
         """The same at the end, where nobody waits for the answer any more."""
         self._pool.timeout = urllib3.Timeout(connect=LOGOUT_SECONDS, read=LOGOUT_SECONDS)
+        self._silence = LOGOUT_SECONDS
         self._fresh_connection()
         return self._ask(method, path, data, headers)
 
@@ -215,7 +220,7 @@ class Link:
         where = f"{method} {self._absolute(path)}"
         try:
             answer = self._once(method, path, data, headers or {})
-        except (HTTPError, OSError) as exc:
+        except (HTTPError, OSError, Endless) as exc:
             if _never_left(exc):
                 raise _unreachable(exc, where) from exc
             raise LostAnswer(
@@ -264,6 +269,8 @@ class Link:
             if _untrusting(exc):
                 raise _unreachable(exc, where) from exc
             return _unreachable(exc, where)
+        except Endless as exc:
+            raise exc.located(address=where) from exc.__cause__
         problem = answers.refusal(answer, "GET", where)
         if isinstance(problem, NotNow):
             return problem
@@ -296,8 +303,17 @@ class Link:
         return answer
 
     def _request(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
-        raw = self._pool.request(method, target, body=body, headers={**self._usual, **headers}, redirect=False)
-        return Answer(raw.status, raw.headers, raw.data)
+        headers = {**self._usual, **headers}
+        try:
+            raw = self._pool.request(method, target, body=body, headers=headers, redirect=False, decode_content=False)
+        except (MemoryError, OverflowError) as exc:
+            raise Endless("the length that it tells is none that anything has") from exc
+        return Answer(raw.status, raw.headers, content(raw))
+
+    def _answer_ends(self) -> float:
+        """When the answer that begins now is given up, in the clock of ``time.monotonic``."""
+        now = time.monotonic()
+        return now + min(2 * self._silence, max(self._deadline - now, self._silence))
 
     def _fresh_connection(self) -> None:
         """The idle one, if there is one, is given up: the other end may have closed it."""
