@@ -93,9 +93,9 @@ class ActionModule(GateAction):
         first = [Moment(event["id"], event["at"]) for event in announced if event["name"] == self.NAME]
         return min(first, default=self.began(""))
 
-    def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return asked(_question(params))
+            return asked(_question(params), verdict)
         except (ConfigError, KeyError, TypeError, AttributeError):  # a profile that says nothing of DCGM
             names = [canonical(name) for name in params["tests"] or []]
             return {"level": 0 if names else int(params["level"]), "tests": sorted(names)}

@@ -25,7 +25,7 @@ class ActionModule(GateAction):
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return lacking(verdict)
 
-    def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         return {"window": self._window}
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -133,16 +133,19 @@ class GateAction(VerbAction):
         beside = {key: result[key] for key in self.BESIDE if key in result}
         ctx = Context(check_mode=bool(self._task.check_mode), diff=bool(self._task.diff))
         ctx.asked = [str(what) for what in result.get("asked") or []]
-        return self._concluded(params, answer(verdict, self._question(params), **beside).as_dict(ctx))
+        return self._concluded(params, answer(verdict, self._question(params, verdict), **beside).as_dict(ctx))
 
-    def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What this gate was asked beside its profile: level, tests, window. By it questions are compared."""
+    def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+        """What this gate was asked beside its profile: level, tests, window. By it questions are compared.
+
+        verdict: what was answered. A pass must not say that it was asked what it has not answered.
+        """
         return {}
 
-    def _question(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _question(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         """The question as verdict and passport carry it. What a node says that it was asked is its own word."""
         profile = {} if self._unfit or not params.get("profile") else {"profile": json_digest(params["profile"])}
-        return {**self.asked(params), **profile}
+        return {**self.asked(params, verdict), **profile}
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         """What a claimed pass lacks of the cells that this task asked for; empty where it lacks nothing."""
@@ -166,7 +169,7 @@ class GateAction(VerbAction):
         if params.get("profile") and not self._unfit:
             profile = reference(params["profile"])
         verdict = inconclusive(self.NAME, text, id=id, remedy=remedy, started=self._started, profile=profile)
-        return answer(verdict, self._question(params)).as_dict(Context(check_mode=bool(self._task.check_mode)))
+        return answer(verdict, self._question(params, verdict)).as_dict(Context(check_mode=bool(self._task.check_mode)))
 
     def _concluded(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         fail_on = str(params.get("fail_on") or "inconclusive")

@@ -37,8 +37,8 @@ Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
 #: What a pass lacks of the cells that its question demands; the gate itself knows.
 Lacking = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
-#: What a job's verdict was asked, as other questions are compared with it.
-Asked = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+#: What a question is, as others are compared with it, with the verdict on it: a pass is of what it answered.
+Asked = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
 #: What the wait must know of each job; the result of the task that started it tells.
 FROM_START = (
@@ -216,17 +216,17 @@ class _Watch:
             "evidence_digest": verdict["evidence_digest"],
         }
 
-    def _question(self, node: Mapping[str, Any]) -> dict[str, Any]:
+    def _question(self, node: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         """What this host's verdict was asked; nothing where its job told of no question."""
         try:
-            return {**self._asked(node["question"]), "profile": node["profile"]["digest"]}
+            return {**self._asked(node["question"], verdict), "profile": node["profile"]["digest"]}
         except (ConfigError, KeyError, TypeError, ValueError):
             return {}
 
     def result(self) -> Result:
         self._give_up(self._ctx.lifeline.confirm())
         events = [
-            Event("verdict", self._gate, {**verdict, "asked": self._question(self._nodes[host])}, host)
+            Event("verdict", self._gate, {**verdict, "asked": self._question(self._nodes[host], verdict)}, host)
             for host, verdict in self._whole.items()
         ]
         return Result(changed=False, data={"gate": self._gate, "verdicts": self.verdicts}, events=events)

@@ -184,3 +184,16 @@ def test_v3_a_version_that_nobody_can_read_is_held_to_every_test(version: str) -
     verdict = passing()
     verdict["tool"]["version"] = version
     assert bool(lacking(verdict, made.asked())) == (version == "3.3.9"), "3.x has no test called software"
+
+
+def test_v1_a_pass_that_was_waited_for_claims_what_it_answered() -> None:
+    """The node's DCGM is too old for one of the tests of the level."""
+    newer = made.profile()
+    newer["dcgm"]["tests"][2]["since"] = "4.7"
+    verdict = passing()
+    verdict["checks"] = [row for row in verdict["checks"] if "pcie" not in row["id"]]
+    answers = {"old": shown(file_of(verdict))}
+    params = {"gate": "dcgm_gate", "timeout": 0, "interval": 0.01, "grace": 5, "look": lambda _nodes: answers}
+    given = {**params, "nodes": [node("old", question=question(newer, 2, []))], "lacking": lacking, "asked_of": asked}
+    [event] = gate_wait(given, Context()).events
+    assert event.data["verdict"] == "pass" and event.data["asked"]["tests"] == ["memory", "software"]

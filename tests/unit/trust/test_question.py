@@ -49,6 +49,7 @@ WEAKER = [
     pytest.param([dcgm(20, "fail"), dcgm(21, "pass", level=1, tests=["software"])], id="level"),
     pytest.param([dcgm(20, "fail"), dcgm(21, "pass", level=0, tests=["software"])], id="tests"),
     pytest.param([dcgm(20, "fail"), dcgm(21, "pass", digest="sha256:task")], id="profile"),
+    pytest.param([dcgm(20, "fail", tests=[*DCGM["tests"], "nvbandwidth"]), dcgm(21, "pass")], id="an older DCGM"),
     pytest.param([dcgm(20, "fail", level=4), dcgm(21, "pass")], id="below a stronger failure"),
     pytest.param([dcgm(20, "fail"), {**dcgm(21, "pass"), "data": {**dcgm(21, "pass")["data"], "asked": None}}], id="?"),
     pytest.param([log(20, "fail"), log(21, "pass", "2026-11-22T07:00:00Z")], id="since 10"),

@@ -9,18 +9,23 @@ about what is in a cell; it cannot leave one out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import parse_version
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import Version, parse_version
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS
 
 #: Of a test's row in the profile, what the grid depends on.
 _OF_A_TEST = ("name", "level", "scope", "since", "until")
+#: A GPU as a verdict names it; each number has one spelling.
+_GPU = re.compile(r"GPU (0|[1-9][0-9]{0,3})")
+#: The cells that passed, and what was measured in them.
+Passed = Mapping[tuple[str, str], Any]
 
 
 def question(profile: Mapping[str, Any], level: int, tests: Sequence[str]) -> dict[str, Any]:
@@ -42,11 +47,61 @@ def question(profile: Mapping[str, Any], level: int, tests: Sequence[str]) -> di
     }
 
 
-def asked(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as it is compared with other questions: the level (0 where tests were named), and each test by name."""
-    names = list(question["tests"])
-    tests = wanted_tests(wanted_of(question["profile"]), int(question["level"]), names, None)
-    return {"level": 0 if names else int(question["level"]), "tests": sorted(test.name for test in tests)}
+def asked(question: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as it is compared with other questions: the level (0 where tests were named), and each test by name.
+
+    A pass has answered those tests alone whose cells it has, whatever version the node names: an older DCGM has not
+    run what a newer one has. A failure is of all tests of its version and of each that it has a cell of; what was not
+    measured, or names no version, is of every test.
+    """
+    names, wanted = list(question["tests"]), wanted_of(question["profile"])
+    tests = wanted_tests(wanted, int(question["level"]), names, None)
+    kept = {test.name for test in tests}
+    if verdict["verdict"] == PASS:
+        kept = _answered(wanted, tests, verdict)
+    elif verdict["verdict"] == FAIL:
+        of_it = wanted_tests(wanted, int(question["level"]), names, parse_version(verdict["tool"]["version"]))
+        kept = {test.name for test in of_it} | {str(row["id"]).split(".")[1] for row in _diagnosed(verdict)}
+    return {
+        "level": 0 if names else int(question["level"]),
+        "tests": sorted(test.name for test in tests if test.name in kept),
+    }
+
+
+def _diagnosed(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The cells of tests."""
+    return [row for row in verdict["checks"] if str(row["id"]).startswith("dcgm.")]
+
+
+def _answered(wanted: Wanted, tests: Sequence[WantedTest], verdict: Mapping[str, Any]) -> set[str]:
+    passed, shapes = _passed(verdict), _shapes(parse_version(verdict["tool"]["version"]))
+    numbers = _numbers(entity for id, entity in passed if id == "device_id")
+    return {test.name for test in tests if not _gap(wanted, [test], numbers, shapes, passed)}
+
+
+def _passed(verdict: Mapping[str, Any]) -> Passed:
+    return {(row["id"], row["entity"]): row["measured"] for row in verdict["checks"] if row["verdict"] == PASS}
+
+
+def _numbers(entities: Iterable[str]) -> list[int]:
+    """The numbers of those that are spelled as a GPU is."""
+    return [int(match.group(1)) for match in map(_GPU.fullmatch, entities) if match]
+
+
+def _shapes(version: Version | None) -> tuple[int, ...]:
+    """Where the version is not known, a document may have one of the two forms."""
+    return (3, 4) if version is None else (4 if version[0] >= 4 else 3,)
+
+
+def _gap(
+    wanted: Wanted, tests: Sequence[WantedTest], numbers: Sequence[int], shapes: Sequence[int], passed: Passed
+) -> list[str]:
+    """The cells that these tests demand and that did not pass, in the form that lacks the fewest."""
+    gaps = []
+    for shape in shapes:
+        grid = required(wanted, tests, numbers, shape)
+        gaps.append([f"{row.id} of {row.entity}" for row in grid if (row.id, row.entity) not in passed])
+    return min(gaps, key=len)
 
 
 def lacking(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
@@ -57,21 +112,17 @@ def lacking(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         tests = wanted_tests(wanted, int(asked["level"]), list(asked["tests"]), version)
     except (ConfigError, KeyError, TypeError, ValueError) as exc:
         return f"what was asked of it is not known: {exc}"
-    passed = {(row["id"], row["entity"]): row["measured"] for row in verdict["checks"] if row["verdict"] == PASS}
-    devices = {entity[4:]: device for (id, entity), device in passed.items() if id == "device_id"}
+    passed = _passed(verdict)
+    devices = {entity: device for (id, entity), device in passed.items() if id == "device_id"}
     strangers = [str(device) for device in devices.values() if device not in wanted.device_ids]
-    if len(devices) != wanted.gpu_count or strangers or not all(number.isdigit() for number in devices):
+    numbers = _numbers(devices)
+    if len(devices) != wanted.gpu_count or strangers or len(numbers) != len(devices):
         other = f", with {', '.join(strangers[:3])}" if strangers else ""
-        return f"it names {len(devices)} GPUs{other}, and the profile {wanted.sku} counts {wanted.gpu_count}"
+        return f"it names {len(numbers)} GPUs{other}, and the profile {wanted.sku} counts {wanted.gpu_count}"
     if not tests:
         return "it was asked for no test"
     if passed.get(("gpu_count", "node")) != wanted.gpu_count or passed.get(("exit_status", "node")) != 0:
         return "the number of GPUs or the end of the tool is not what it must be"
-    # Where the version is not known every test is wanted, in one of the two forms.
-    shapes = (3, 4) if version is None else (4 if version[0] >= 4 else 3,)
-    gaps = []
-    for shape in shapes:
-        grid = required(wanted, tests, map(int, devices), shape)
-        gaps.append([f"{row.id} of {row.entity}" for row in grid if (row.id, row.entity) not in passed])
-    least = min(gaps, key=len)
+    # Where the version is not known every test is wanted.
+    least = _gap(wanted, tests, numbers, _shapes(version), passed)
     return f"required cells are not in it: {', '.join(least[:4])}" if least else ""
