@@ -128,7 +128,7 @@ class GateAction(VerbAction):
         if not problem and verdict["verdict"] == PASS:
             problem = self.lacking(params, verdict)
         if problem:
-            text = f"what the node answered is no verdict of this gate: {problem}"
+            text = f"what the node answered is no verdict of this gate: {cut(problem, 300)}"
             return self._concluded(params, self._without(text, "forged", "retest", params))
         beside = {key: result[key] for key in self.BESIDE if key in result}
         ctx = Context(check_mode=bool(self._task.check_mode), diff=bool(self._task.diff))

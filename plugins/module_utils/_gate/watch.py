@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
@@ -57,6 +57,8 @@ FROM_START = (
 _MARK = "gpufleet-look"
 #: The longest file that is read.
 _LIMIT = 4 * 1024 * 1024
+#: So much is shown of what is wrong with a file.
+_SHOWN = 300
 #: A job ends its tool at its own limit; this long it may take to do so and to write its verdict.
 _ENDING_SECONDS = 120.0
 #: No diagnostic takes a week.
@@ -146,10 +148,17 @@ class _Watch:
         now = time.monotonic()
         for node in waiting:
             text, problem = found.get(str(node["host"]), ("", "not asked"))
-            self._judge(str(node["host"]), node, text, problem, now)
+            self._judged(str(node["host"]), node, text, problem, now)
         if len(self.verdicts) > before:
             self._ctx.say(f"{self._gate}: {len(self.verdicts)} of {len(self._nodes)} nodes have a verdict")
         return [host for host in self._nodes if host not in self.verdicts]
+
+    def _judged(self, host: str, node: Mapping[str, Any], text: str, problem: str, now: float) -> None:
+        """Whatever a node's answer breaks, it breaks for that node alone."""
+        try:
+            self._judge(host, node, text, problem, now)
+        except Exception as exc:
+            self._conclude(host, f"its answer cannot be read: {type(exc).__name__}: {cut(exc, _SHOWN)}", "unreadable")
 
     def _judge(self, host: str, node: Mapping[str, Any], text: str, problem: str, now: float) -> None:
         limit = float(node["limit"]) + _ENDING_SECONDS if self._timeout is None else float(self._timeout)
@@ -181,7 +190,8 @@ class _Watch:
         problem = problem or problem_of(verdict, gate=self._gate, profile=node["profile"])
         problem = problem or self._misfit(node, verdict, clock)
         if problem:
-            self._conclude(host, f"the file of the verdict is not what the gate writes: {problem}", "unreadable")
+            told = f"the file of the verdict is not what the gate writes: {cut(problem, _SHOWN)}"
+            self._conclude(host, told, "unreadable")
         else:
             self._keep(host, dict(verdict or {}))
 
@@ -220,7 +230,7 @@ class _Watch:
         """What this host's verdict was asked; nothing where its job told of no question."""
         try:
             return {**self._asked(node["question"], verdict), "profile": node["profile"]["digest"]}
-        except (ConfigError, KeyError, TypeError, ValueError):
+        except Exception:  # however it breaks: the verdicts of the others are to be recorded
             return {}
 
     def result(self) -> Result:

@@ -115,6 +115,11 @@ def test_v3_what_one_node_told_of_its_job_closes_that_node_alone(key: str, value
     assert (bad["verdict"], bad["findings"][0]["id"]) == ("inconclusive", "unreadable")
 
 
+def _renamed(verdict: dict[str, Any], old: str, new: str) -> None:
+    for row in verdict["checks"]:
+        row["entity"] = new if row["entity"] == old else row["entity"]
+
+
 SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "one cell": (lambda verdict: verdict.update(checks=verdict["checks"][:1]), "0 GPUs"),
     "a cell is gone": (lambda verdict: verdict["checks"].pop(), "required cells"),
@@ -143,6 +148,22 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "2001-01-01",
     ),
     "of tomorrow": (lambda verdict: verdict.update(ended=iso(time.time() + 3600)), "its job"),
+    "a GPU of no number": (lambda verdict: _renamed(verdict, "GPU 7", "GPU \u00b2"), "7 GPUs"),
+    "a GPU of another script": (lambda verdict: _renamed(verdict, "GPU 7", "GPU \u0667"), "7 GPUs"),
+    "a GPU of 5000 digits": (lambda verdict: _renamed(verdict, "GPU 7", "GPU " + "7" * 5000), "7 GPUs"),
+    "one GPU by eight names": (
+        lambda verdict: verdict.update(
+            checks=[row for row in verdict["checks"] if row["entity"] in ("node", "GPU 0")]
+            + [
+                {**row, "entity": "GPU 0" + "0" * at}
+                for row in verdict["checks"]
+                for at in range(1, 8)
+                if (row["id"], row["entity"]) == ("device_id", "GPU 0")
+            ]
+        ),
+        "1 GPUs",
+    ),
+    "a key of 3 MB": (lambda verdict: verdict.update({"k" * 3_000_000: 1}), "keys missing or unknown"),
     "no such day": (lambda verdict: verdict.update(ended="2026-13-41T00:00:00Z"), "ended"),
 }
 
@@ -154,7 +175,29 @@ def test_v3_a_pass_is_held_against_the_grid_and_the_times_of_its_job(name: str) 
     spoil(verdict)
     bad = one(verdict)
     assert (bad["verdict"], bad["findings"][0]["id"]) == ("inconclusive", "unreadable")
-    assert words in bad["reason"]
+    assert words in bad["reason"] and len(bad["reason"]) < 1000
+
+
+@pytest.mark.parametrize("broken", ["lacking", "asked_of"])
+def test_v3_whatever_breaks_over_one_node_leaves_the_others_their_verdicts(broken: str) -> None:
+    """What a node told is read by the gate's own rules; one that nobody thought of stops no batch."""
+
+    def breaks(*given: Any) -> Any:
+        if any("bad" in one for one in given):
+            raise RecursionError("deep " * 1000)
+        return lacking(*given) if broken == "lacking" else asked(*given)
+
+    answers = dict.fromkeys(("bad", "good"), shown(file_of(passing())))
+    nodes = [node("bad", question={**made.asked(), "bad": 1}), node("good")]
+    given = {"gate": "dcgm_gate", "timeout": 0, "interval": 0.01, "grace": 5, "look": lambda _nodes: answers}
+    result = gate_wait({**given, "lacking": lacking, "asked_of": asked, broken: breaks, "nodes": nodes}, Context())
+    events = {event.node: event.data for event in result.events}
+    assert events["good"]["verdict"] == "pass" and events["good"]["asked"]["level"] == 2
+    assert len(result.data["verdicts"]["bad"]["reason"]) < 1000
+    if broken == "lacking":
+        assert events["bad"]["findings"][0]["id"] == "unreadable" and "RecursionError" in str(events["bad"])
+    else:
+        assert events["bad"]["asked"] == {}, "which answers no failure"
 
 
 def test_v3_a_pass_of_a_weaker_question_is_none() -> None:
