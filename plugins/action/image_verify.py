@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-import math
+import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import (
@@ -18,10 +22,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image im
     combined,
     facts,
     image_verify,
+    unanswered,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import result_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
@@ -42,6 +48,23 @@ _FOR_NODE = (
 )
 #: Further looks at the node's clock where the module's own answer took too long to tell.
 _CLOCK_LOOKS = 3
+#: Digits of a clock's seconds, and of their fraction; no clock of a node's shows a time after _END.
+_SECONDS, _END = re.compile(r"[0-9]{1,12}\Z"), 1e12
+#: What Ansible tells of a module that died.
+_OF_A_CRASH = ("exception", "module_stdout", "module_stderr", "rc")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the controller knows before it asks a node: what was signed, and what the node must therefore be like."""
+
+    signed: Judgement
+    expect: Mapping[str, Any]
+    params: Mapping[str, Any]
+
+    def without(self, finding: str, text: str) -> Result:
+        """The verdict where the node's answer is none."""
+        return unanswered(self.signed, self.expect, self.params, finding, text)
 
 
 class ActionModule(VerbAction):
@@ -76,7 +99,7 @@ class ActionModule(VerbAction):
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["mode"] != "node":
-            return super()._shipped(params)
+            return self._from_elsewhere(params)
         ctx = Context(check_mode=bool(self._task.check_mode), node=self._host, lifeline=self._line)
         judgement, expect = expectations({**params, "run_cache": self._run_cache()}, ctx)
         if judgement.verdict != PASS:
@@ -84,23 +107,50 @@ class ActionModule(VerbAction):
             return result_of(
                 judgement, fail_on=params["fail_on"], more=more, asked=asked_of(judgement, params)
             ).as_dict(ctx)
+        return self._of_node(params, _Known(judgement, expect, params)).as_dict(ctx)
+
+    def _of_node(self, params: dict[str, Any], known: _Known) -> Result:
+        """The controller's own verdict on what the node answers, whatever that is. No event of an answer is recorded,
+        and an answer that is none leaves no earlier pass the newest."""
+        required(known.expect, params)  # an option that cannot be read is refused before anything is shipped
         told = {key: params[key] for key in _FOR_NODE}
-        asked = time.time()
         try:
-            node = super()._shipped({**told, "expect": expect, "fail_on": "never"})
-        except BadAnswer:  # not what a module of ours says: what the node runs is unknown, and recorded as that
-            node = {"verdict": INCONCLUSIVE}
-        answered = time.time()
+            asked = time.time()
+            node = super()._shipped({**told, "expect": known.expect, "fail_on": "never"})
+            return self._judged(known, node, asked, time.time())
+        except BadAnswer as exc:  # not what a module of ours says
+            return known.without("forged", f"what the node answered cannot be believed: {exc}")
+        except (FleetError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as exc:  # Ansible's own time limit is no Exception
+            lost = isinstance(exc, AnsibleConnectionFailure)
+            text = f"{'the connection to the node died' if lost else 'the node was not judged'}: {cut(exc, 300)}"
+            self._append(known.without("unreachable" if lost else "aborted", text).events)
+            raise
+
+    def _judged(self, known: _Known, node: Mapping[str, Any], asked: float, answered: float) -> Result:
         if "verdict" not in node:
-            return {**node, "failed": True}  # the module did not get that far, and says why
-        result = combined(
-            judgement,
-            expect,
-            node,
-            params,
-            offset=self._offset(node.get("clock"), asked, answered, params["max_clock_skew"]),
-        )
-        return result.as_dict(ctx)
+            return _crashed(known, node)
+        offset = self._offset(node.get("clock"), asked, answered, known.params["max_clock_skew"])
+        return combined(known.signed, known.expect, node, known.params, offset=offset)
+
+    def _from_elsewhere(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What a jump host verified: of its event, that it is the one of its result."""
+        result = super()._shipped(params)
+        if "verdict" not in result:
+            return {**result, "failed": True, "events": []}  # the module did not get that far, and says why
+        verdict, gate = {key: result.get(key) for key in KEYS}, "image_artifact"
+        problem = problem_of(verdict, gate=gate, profile={"digest": ""})
+        events = [(event["name"], {key: event["data"].get(key) for key in KEYS}) for event in result["events"]]
+        if problem or events != [(gate, verdict)]:
+            raise BadAnswer(
+                "what the jump host answered is no verdict on the artifact, and none of it is recorded",
+                node=self._host,
+                wanted=f"one event {gate}, of the verdict in the result",
+                seen=problem or f"events {', '.join(name for name, _data in events) or 'none'}",
+                do="look for who changes answers on the machine where the module ran",
+            )
+        return result
 
     def _offset(self, read: Any, asked: float, answered: float, limit: float) -> tuple[float, float] | None:
         """The window of the node's clock; the node is asked again only where the module's answer leaves it open."""
@@ -118,18 +168,32 @@ class ActionModule(VerbAction):
 
     def _look_at_clock(self) -> tuple[float, float] | None:
         asked = time.time()
-        answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
+        try:
+            answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
+        except AnsibleConnectionFailure:  # what the node has answered before stands
+            return None
         answered = time.time()
         text = str(answer.get("stdout", "")).strip()
         whole, _dot, rest = text.partition(".")
-        if answer.get("rc") != 0 or not whole.isdigit():
+        if answer.get("rc") != 0 or not _SECONDS.match(whole):
             return None
         # A date that does not know %N shows whole seconds.
-        exact = rest.isdigit()
+        exact = bool(_SECONDS.match(rest))
         return window(asked, float(f"{whole}.{rest}") if exact else float(whole), answered, grain=0.0 if exact else 1.0)
 
 
 def _read_twice(clock: Any) -> bool:
     """Is it the pair of times that a node answers with?"""
     times = [clock.get("begun"), clock.get("ended")] if isinstance(clock, Mapping) else [None]
-    return all(isinstance(one, float) and math.isfinite(one) for one in times)
+    return all(isinstance(one, float) and 0 <= one < _END for one in times)
+
+
+def _crashed(known: _Known, node: Mapping[str, Any]) -> Result:
+    """The module said something else than a verdict: it was killed, or could not even start."""
+    said = str(node.get("msg") or node.get("module_stderr") or "it printed no result")
+    result = known.without("crashed", f"the node's module gave no verdict: {cut(said, 300)}")
+    result.data.update({key: node[key] for key in _OF_A_CRASH if isinstance(node.get(key), (str, int))})
+    if "error" in node:  # an option is wrong: that is no verdict to be waved through
+        error = {key: value for key, value in node["error"].items() if isinstance(value, str)}
+        result.data.update(failed=True, error=error)
+    return result

@@ -36,7 +36,9 @@ def believed(
     result = {key: value for key, value in answer.items() if key not in _STEER and not key.startswith("_ansible_")}
     result.update({key: answer[key] for key in ("_ansible_parsed",) if key in answer})
     _typed(result, node)
-    result["events"] = _events(answer.get("events"), tells, {"", node, *hosts}, node)
+    events = _events(answer.get("events"), tells, {"", node, *hosts}, node)
+    # A verb that failed tells of nothing; only a verdict may fail its task and be recorded all the same.
+    result["events"] = [] if answer.get("failed") and "verdict" not in tells else events
     return result
 
 

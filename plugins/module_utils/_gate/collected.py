@@ -9,93 +9,48 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import (
+    CHECK,
+    FINDING,
+    any_text,
+    is_remedy,
+    is_text,
+    is_word,
+    list_of,
+    mapping_of,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
-    FAIL,
-    INCONCLUSIVE,
     PASS,
-    REMEDIES,
     SCHEMA,
     seconds_of,
     worst,
     worst_remedy,
 )
 
-_WORDS = (PASS, FAIL, INCONCLUSIVE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
-#: The longest text, the most rows and the largest number of any verdict, many times over.
-_LONGEST, _MOST, _LARGEST = 20_000, 5_000, 1e18
 #: Times are of whole seconds.
 _TICK = 2.0
-_UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
-
-
-def _text(value: Any) -> bool:
-    return _any_text(value) and bool(value)
-
-
-def _any_text(value: Any) -> bool:
-    """A text that every ledger can keep: no lone halves of characters, no NUL, no end of it out of sight."""
-    return isinstance(value, str) and len(value) <= _LONGEST and not _UNKEPT.search(value)
 
 
 def _time(value: Any) -> bool:
     return isinstance(value, str) and bool(_TIME.match(value)) and seconds_of(value) is not None
 
 
-def _word(value: Any) -> bool:
-    return value in _WORDS
-
-
-def _remedy(value: Any) -> bool:
-    return value in REMEDIES
-
-
-def _plain(value: Any) -> bool:
-    """What a cell may hold: a word, a number, nothing, or a list of these."""
-    if isinstance(value, list):
-        return len(value) <= _MOST and all(not isinstance(item, list) and _plain(item) for item in value)
-    if isinstance(value, (int, float)):
-        return -_LARGEST < value < _LARGEST
-    return value is None or _any_text(value)
-
-
-def _mapping_of(shape: Mapping[str, Callable[[Any], bool]]) -> Callable[[Any], bool]:
-    return lambda value: (
-        isinstance(value, dict) and set(value) == set(shape) and all(fits(value[key]) for key, fits in shape.items())
-    )
-
-
-def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and len(value) <= _MOST and all(fits(item) for item in value)
-
-
-_CHECK = _mapping_of(
-    {
-        "id": _text,
-        "entity": _text,
-        "measured": _plain,
-        "wanted": _plain,
-        "unit": _any_text,
-        "source": _any_text,
-        "verdict": _word,
-    }
-)
-_FINDING = _mapping_of({"id": _text, "entity": _text, "text": _text, "remedy": _remedy})
 #: The keys of a verdict, all of them and no other, with what their values look like.
 _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     "schema": lambda value: value == SCHEMA,
-    "gate": _text,
-    "verdict": _word,
-    "checks": _list_of(_CHECK),
-    "findings": _list_of(_FINDING),
-    "remedy": _remedy,
-    "tool": _mapping_of({"name": _text, "version": _any_text}),
-    "argv": _list_of(_any_text),
+    "gate": is_text,
+    "verdict": is_word,
+    "checks": list_of(CHECK),
+    "findings": list_of(FINDING),
+    "remedy": is_remedy,
+    "tool": mapping_of({"name": is_text, "version": any_text}),
+    "argv": list_of(any_text),
     "started": _time,
     "ended": _time,
     "evidence_digest": lambda value: isinstance(value, str) and bool(_DIGEST.match(value)),
-    "profile": _mapping_of({"sku": _any_text, "digest": _any_text}),
+    "profile": mapping_of({"sku": any_text, "digest": any_text}),
 }
 
 #: What a verdict consists of.

@@ -11,68 +11,69 @@ better it has to lie in every cell, with the values that the signed manifest ask
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
-    REMEDIES,
-    Check,
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import (
+    CHECK,
+    FINDING,
+    any_text,
+    is_word,
+    list_of,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import Cells
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS, Check
 
-_CHECK = {"id", "entity", "measured", "wanted", "unit", "source", "verdict"}
-_FINDING = {"id", "entity", "text", "remedy"}
+_CHECKS, _FINDINGS, _TEXTS = list_of(CHECK), list_of(FINDING), list_of(any_text)
+_IDENTITY = {"serial": any_text, "system_uuid": any_text, "gpu_uuids": _TEXTS, "gpu_problem": any_text}
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
-_WORDS = (PASS, FAIL, INCONCLUSIVE)
 
 
-def take(whole: Judgement, node: Mapping[str, Any], cells: Mapping[Cell, Callable[[Any], bool]]) -> None:
-    """Add the node's checks and findings to the verdict, and what is wrong with them."""
-    checks, findings = node.get("checks"), node.get("findings")
-    shaped = _rows(checks, _CHECK) and _rows(findings, _FINDING) and _sane(checks, findings)
-    if not shaped or not _beside(node):
-        forged(whole, "its answer has not the shape of a verdict", node.get("verdict"))
-        return
-    for check in checks:  # type: ignore[union-attr]
-        whole.sheet.record(Check(**check))
-    for finding in findings:  # type: ignore[union-attr]
-        whole.sheet.find(**finding)
-    for (name, entity), right in cells.items():
-        found = [one for one in checks if (one["id"], one["entity"]) == (name, entity)]  # type: ignore[union-attr]
+def take(whole: Judgement, node: Mapping[str, Any], cells: Cells) -> bool:
+    """Add the node's checks and findings to the verdict, and what is wrong with them. False where it is no answer.
+
+    Of a check it is what was measured and how that was judged there; what was wanted, and by whom, is known here.
+    """
+    verdict, checks, findings = node.get("verdict"), node.get("checks"), node.get("findings")
+    if not (is_word(verdict) and _CHECKS(checks) and _FINDINGS(findings) and _beside(node)):
+        forged(whole, "its answer has not the shape of a verdict", verdict if isinstance(verdict, str) else "")
+        return False
+    rows: list[Mapping[str, Any]] = list(checks or [])
+    for (name, entity), asked in cells.items():
+        found = [one for one in rows if (one["id"], one["entity"]) == (name, entity)]
         if len(found) != 1:
             forged(whole, f"it tells {len(found)} times of {name}, and must once", name)
-        elif found[0]["verdict"] == PASS and not right(found[0]["measured"]):
-            forged(whole, f"it passes {name}, which is not what was asked for", found[0]["measured"])
-    if node.get("verdict") != PASS and whole.verdict == PASS:
-        forged(whole, "it does not pass, and does not say why", node.get("verdict"))
+            continue
+        seen = found[0]
+        whole.sheet.record(Check(name, entity, seen["verdict"], seen["measured"], **asked.line))
+        if seen["verdict"] == PASS and not asked.right(seen["measured"]):
+            forged(whole, f"it passes {name}, which is not what was asked for", seen["measured"])
+    strange = [one["id"] for one in rows if (one["id"], one["entity"]) not in cells]
+    if strange:
+        forged(whole, "it tells of what nobody asked for", strange[0])
+    _findings(whole, rows, list(findings or []))
+    if verdict != PASS and whole.verdict == PASS:
+        forged(whole, "it does not pass, and does not say why", verdict)
+    return True
 
 
-def _rows(value: Any, keys: set[str]) -> bool:
-    return isinstance(value, list) and all(isinstance(one, Mapping) and set(one) == keys for one in value)
-
-
-def _sane(checks: Any, findings: Any) -> bool:
-    texts = [*(check[key] for check in checks for key in ("id", "entity", "verdict"))]
-    texts += [finding[key] for finding in findings for key in ("id", "entity", "text", "remedy")]
-    words = all(isinstance(text, str) for text in texts) and all(check["verdict"] in _WORDS for check in checks)
-    return words and all(finding["remedy"] in REMEDIES for finding in findings)
+def _findings(whole: Judgement, rows: list[Mapping[str, Any]], findings: list[Mapping[str, Any]]) -> None:
+    """A finding tells why a cell did not pass, and nothing else."""
+    if len(findings) > sum(row["verdict"] != PASS for row in rows):
+        forged(whole, "it finds more than its cells have", findings[0]["id"])
+        return
+    for finding in findings:
+        whole.sheet.find(**finding)
 
 
 def _beside(node: Mapping[str, Any]) -> bool:
     """What is read of an answer beside its cells."""
-    argv, identity = node.get("argv") or [], node.get("identity") or {}
-    evidence = node.get("evidence_digest")
-    if not isinstance(evidence, str) or not _DIGEST.match(evidence):
+    argv, identity, evidence = node.get("argv") or [], node.get("identity") or {}, node.get("evidence_digest")
+    if not isinstance(evidence, str) or not _DIGEST.match(evidence) or not _TEXTS(argv):
         return False
-    if not isinstance(argv, list) or not isinstance(identity, Mapping):
-        return False
-    gpus = identity.get("gpu_uuids") or []
-    return isinstance(gpus, list) and all(isinstance(one, str) for one in [*argv, *gpus])
+    return isinstance(identity, dict) and all(key in _IDENTITY and _IDENTITY[key](identity[key]) for key in identity)
 
 
 def forged(whole: Judgement, text: str, seen: Any) -> None:

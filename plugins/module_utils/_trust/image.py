@@ -12,16 +12,16 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import declaration
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import forged, take
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import judge_node, required
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import Cells, judge_node, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 #: What tells one declared image from another.
@@ -62,14 +62,21 @@ def combined(
     :param node: the module's result: a stranger's word.
     :param params: the task's options.
     """
-    cells = required(expect, params)
     try:
-        return _combined(controller, expect, node, params, cells, offset)
+        return _combined(controller, expect, node, params, required(expect, params), offset)
     except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
-        whole = _begun(controller, cells)
-        forged(whole, f"it cannot be read: {type(exc).__name__}", cut(exc, 120))
-        more = {"mode": "node", "image": facts(expect)}
-        return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
+        told = f"what the node answered cannot be believed: it cannot be read: {type(exc).__name__}: {cut(exc, 120)}"
+        return unanswered(controller, expect, params, "forged", told)
+
+
+def unanswered(
+    controller: Judgement, expect: Mapping[str, Any], params: Mapping[str, Any], finding: str, text: str
+) -> Result:
+    """The controller's own verdict where the node gave none: what it runs is unknown, whatever it ran before."""
+    whole = _begun(controller, required(expect, params))
+    whole.sheet.unsettled(finding, "node", text)
+    more = {"mode": "node", "image": facts(expect)}
+    return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
 
 
 def _begun(controller: Judgement, cells: Iterable[Cell]) -> Judgement:
@@ -83,15 +90,15 @@ def _combined(
     expect: Mapping[str, Any],
     node: Mapping[str, Any],
     params: Mapping[str, Any],
-    cells: Mapping[Cell, Callable[[Any], bool]],
+    cells: Cells,
     offset: Sequence[float] | None,
 ) -> Result:
     whole = _begun(controller, cells)
-    whole.argv += [str(word) for word in node.get("argv") or []]
-    take(whole, node, cells)
-    whole.evidence = {"controller": controller.evidence, "node": str(node.get("evidence_digest")), "offset": offset}
+    believed = node if take(whole, node, cells) else {}
+    whole.argv += believed.get("argv") or []
+    whole.evidence = {"controller": controller.evidence, "node": believed.get("evidence_digest"), "offset": offset}
     check_clock(whole, offset, params["max_clock_skew"])
-    more = {"mode": "node", "image": facts(expect), "identity": normal_identity(node.get("identity"))}
+    more = {"mode": "node", "image": facts(expect), "identity": normal_identity(believed.get("identity"))}
     return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
 
 

@@ -16,6 +16,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
@@ -58,14 +60,15 @@ def judge_node(params: Mapping[str, Any]) -> tuple[Judgement, dict[str, Any]]:
             do="call image_verify through its action (a task without delegation); it verifies the signature first",
         )
     judgement = Judgement("image_verify")
-    judgement.require(*required(expect, params))
+    cells = required(expect, params)
+    judgement.require(*cells)
     read = _Reader(params, judgement)
-    _image(judgement, read, expect)
-    for name, find, source in _FINDERS:
-        # A machine without NVSwitch has no Fabric Manager, and its signed manifest says so with an empty string.
-        if manifest.get(name):
-            _version(judgement, name, lambda find=find: find(read), manifest[name], source)  # type: ignore[misc]
-    _boot(judgement, read, params)
+    _image(judgement, read, expect, cells)
+    for name, find, _source in _FINDERS:
+        asked = cells.get((name, "node"))
+        if asked:
+            _version(judgement, name, partial(find, read), asked)
+    _boot(judgement, read, params, cells)
     identity = node_identity(params, read.run)
     judgement.evidence["identity"] = identity
     return judgement, identity
@@ -167,13 +170,25 @@ _FINDERS: tuple[tuple[str, Callable[[_Reader], str], str], ...] = (
 )
 
 
-VERSIONS = tuple(name for name, _find, _source in _FINDERS)
+@dataclass(frozen=True)
+class Asked:
+    """What a cell is asked for. ``right``: is it what was measured? The rest is how a verdict shows it."""
+
+    right: Callable[[Any], bool]
+    wanted: Any
+    source: str
+
+    @property
+    def line(self) -> dict[str, Any]:
+        return {"wanted": self.wanted, "source": self.source}
 
 
-def _image(judgement: Judgement, read: _Reader, expect: Mapping[str, Any]) -> None:
+Cells = Mapping[Cell, Asked]
+
+
+def _image(judgement: Judgement, read: _Reader, expect: Mapping[str, Any], cells: Cells) -> None:
     path = str(read.params["manifest_path"])
-    source = f"SHA256SUMS signed by {expect.get('signer', '')}"
-    line = {"entity": path, "wanted": expect["manifest_sha256"], "source": source}
+    line = {"entity": path, **cells[("image", path)].line}
     try:
         content = read.file(path)
     except (OSError, FleetError) as exc:
@@ -206,8 +221,9 @@ def _whose(content: bytes, expect: Mapping[str, Any]) -> tuple[str, str]:
     return "tampered_manifest", f"the node's manifest calls itself {runs} and is not the signed one"
 
 
-def _version(judgement: Judgement, name: str, find: Callable[[], str], wanted: str, source: str) -> None:
-    line = {"entity": "node", "wanted": wanted, "source": source}
+def _version(judgement: Judgement, name: str, find: Callable[[], str], asked: Asked) -> None:
+    wanted = asked.wanted
+    line = {"entity": "node", **asked.line}
     try:
         measured = find()
     except FleetError as exc:
@@ -261,22 +277,30 @@ def seconds(text: str) -> float:
     return whole + float(match.group(3) or 0)
 
 
-def required(expect: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Cell, Callable[[Any], bool]]:
-    """The cells of a whole answer, and whether what was measured there is what was asked for."""
-    cells: dict[Cell, Callable[[Any], bool]] = {
-        ("image", str(params["manifest_path"])): lambda seen: seen == expect["manifest_sha256"]
-    }
-    for name in VERSIONS:
+def required(expect: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Cell, Asked]:
+    """The cells of a whole answer, all of them and no other."""
+    signed = f"SHA256SUMS signed by {expect.get('signer', '')}"
+    digest = expect["manifest_sha256"]
+    cells = {("image", str(params["manifest_path"])): Asked(lambda seen: bool(seen == digest), digest, signed)}
+    for name, _find, source in _FINDERS:
+        # A machine without NVSwitch has no Fabric Manager, and its signed manifest says so with an empty string.
         wanted = expect["manifest"].get(name)
         if wanted:
-            cells[(name, "node")] = lambda seen, name=name, wanted=wanted: fits(name, seen, wanted)  # type: ignore[misc]
+            cells[(name, "node")] = Asked(partial(fits, name, wanted=wanted), wanted, source)
     before = params.get("not_boot_id")
     if before:
-        cells[("boot_id", "node")] = lambda seen: isinstance(seen, str) and bool(seen) and seen != before
+        cells[("boot_id", "node")] = Asked(
+            lambda seen: isinstance(seen, str) and bool(seen) and seen != before,
+            f"not {before}",
+            "the boot id before the deploy",
+        )
     after = seconds(str(params.get("booted_after") or 0))
     if after > 0:
+        # The two clocks may differ by what the check "clock" allows.
         earliest = after - float(params["max_clock_skew"]) - BOOT_GRAIN
-        cells[("booted", "node")] = lambda seen: _number(seen) and seen > earliest
+        cells[("booted", "node")] = Asked(
+            lambda seen: _number(seen) and seen > earliest, round(after, 3), "the deploy's own time"
+        )
     return cells
 
 
@@ -284,7 +308,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _boot(judgement: Judgement, read: _Reader, params: Mapping[str, Any]) -> None:
+def _boot(judgement: Judgement, read: _Reader, params: Mapping[str, Any], cells: Cells) -> None:
     """A node that was not booted since its deploy runs whatever it ran before."""
     if params.get("not_boot_id"):
         measured = read.text(params["boot_id_path"])
@@ -293,21 +317,20 @@ def _boot(judgement: Judgement, read: _Reader, params: Mapping[str, Any]) -> Non
             "boot_id",
             entity="node",
             measured=measured,
-            wanted=f"not {params['not_boot_id']}",
-            source="the boot id before the deploy",
             verdict=verdict,
             finding="not_rebooted" if measured else "boot_id_unknown",
             text="the node was not booted since its deploy: its boot id is still the same"
             if measured
             else f"the boot id is unknown: {params['boot_id_path']} cannot be read",
+            **cells[("boot_id", "node")].line,
         )
-    after = seconds(str(params.get("booted_after") or 0))
-    if after > 0:
-        _boot_time(judgement, read, params, after)
+    booted = cells.get(("booted", "node"))
+    if booted:
+        _boot_time(judgement, read, params, booted)
 
 
-def _boot_time(judgement: Judgement, read: _Reader, params: Mapping[str, Any], after: float) -> None:
-    line: dict[str, Any] = {"entity": "node", "wanted": round(after, 3), "source": "the deploy's own time"}
+def _boot_time(judgement: Judgement, read: _Reader, params: Mapping[str, Any], asked: Asked) -> None:
+    after, line = seconds(str(params["booted_after"])), {"entity": "node", **asked.line}
     try:
         uptime = float(read.text(params["uptime_path"]).split()[0])
     except (IndexError, ValueError):
@@ -324,7 +347,6 @@ def _boot_time(judgement: Judgement, read: _Reader, params: Mapping[str, Any], a
     judgement.check(
         "booted",
         measured=round(booted, 3),
-        # The two clocks may differ by what the check "clock" allows.
         verdict=PASS if booted > after - params["max_clock_skew"] - BOOT_GRAIN else FAIL,
         finding="not_rebooted",
         text=f"the node was booted {after - booted:.0f} s before its deploy: it still runs what it ran before",

@@ -31,3 +31,15 @@ def test_what_the_controller_reads_of_an_answer_is_of_its_type(odd: dict[str, An
         believed(odd, tells={}, hosts=[], node="gpu001")
     for fine in ({"asked": ["x"], "error": {"kind": "x"}}, {"asked": None, "error": None}, {}):
         assert believed(fine, tells={}, hosts=[], node="gpu001") == {**fine, "events": []}
+
+
+def test_v2_a_verb_that_failed_tells_of_nothing() -> None:
+    """Only a verdict fails its task and is recorded all the same."""
+    event = {"kind": "maintenance", "name": "held", "node": "", "data": {"token": "x"}}
+    answer = {"changed": True, "events": [event]}
+    assert believed(answer, tells={"maintenance": ["held"]}, hosts=[], node="gpu001")["events"] == [event]
+    failed = {**answer, "failed": True}
+    assert believed(failed, tells={"maintenance": ["held"]}, hosts=[], node="gpu001")["events"] == []
+    verdict = {**event, "kind": "verdict", "name": "dcgm_gate"}
+    told = {"failed": True, "events": [verdict]}
+    assert believed(told, tells={"verdict": ["dcgm_gate"]}, hosts=[], node="gpu001")["events"] == [verdict]

@@ -18,6 +18,11 @@ class Surprise:
         raise RuntimeError("nobody thought of this")
 
 
+class Surprising(dict[str, Any]):
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError("nobody thought of this")
+
+
 RANK = ("pass", "inconclusive", "fail")
 
 
@@ -132,7 +137,7 @@ def test_v2_what_is_no_answer_is_no_pass(answer: dict[str, Any]) -> None:
 
 def test_an_answer_that_breaks_what_reads_it_is_a_verdict_all_the_same() -> None:
     """Without one, an earlier pass would stay the newest."""
-    result = combined(judged("pass"), EXPECT, node(identity={"serial": Surprise()}), OPTIONS, offset=(0.0, 0.1))
+    result = combined(judged("pass"), EXPECT, node(identity=Surprising(serial="x")), OPTIONS, offset=(0.0, 0.1))
     assert result.data["verdict"] == "inconclusive" and result.data["failed"] and result.events
     assert [one["id"] for one in result.data["findings"]] == ["forged"]
 
@@ -145,10 +150,78 @@ def test_the_driver_tells_major_and_minor_of_cuda(told: str, word: str) -> None:
     assert whole(node(checks=checks)) == word
 
 
-def test_v2_a_node_may_look_worse_than_was_asked() -> None:
-    """A finding more, or a cell that was not asked for, makes nothing better and is not lost."""
-    more = {"id": "fan", "entity": "node", "measured": 0, "wanted": 1, "unit": "", "source": "s", "verdict": "fail"}
-    assert whole(node(checks=[*node()["checks"], more])) == "fail"
+def row(name: str, **told: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "entity": "node",
+        "measured": 0,
+        "wanted": 1,
+        "unit": "",
+        "source": "s",
+        "verdict": "pass",
+        **told,
+    }
+
+
+@pytest.mark.parametrize("word", ["pass", "fail"])
+def test_v2_a_cell_that_nobody_asked_for_is_in_no_verdict(word: str) -> None:
+    """Whoever reads the passport would take it for one of the controller's."""
+    more = row("attestation", measured="quote verified", verdict=word)
+    result = combined(judged("pass"), EXPECT, node(checks=[*node()["checks"], more]), OPTIONS, offset=(0.0, 0.1))
+    assert result.data["verdict"] == "inconclusive" and result.data["failed"]
+    [event] = result.events
+    assert "attestation" not in {check["id"] for check in event.data["checks"]}
+    assert {"signature", "quote verified"}.isdisjoint(str(check["measured"]) for check in event.data["checks"])
+
+
+def test_v2_what_was_wanted_and_by_whom_is_said_by_the_controller() -> None:
+    lied = [{**check, "wanted": "anything", "source": "a quote, verified", "unit": "x"} for check in node()["checks"]]
+    result = combined(judged("pass"), EXPECT, node(checks=lied), OPTIONS, offset=(0.0, 0.1))
+    assert result.data["verdict"] == "pass"
+    cells = {check["id"]: check for check in result.events[0].data["checks"]}
+    assert {cells[name]["wanted"] for name, _entity in MEASURED}.isdisjoint({"anything", "?"})
+    assert {cells[name]["source"] for name, _entity in MEASURED}.isdisjoint({"a quote, verified", "node"})
+    assert {cells[name]["unit"] for name, _entity in MEASURED} == {""}
+    assert (cells["driver"]["wanted"], cells["kernel"]["source"]) == ("570.86.15", "uname")
+    assert cells["image"]["wanted"] == "a" * 64 and cells["image"]["source"].startswith("SHA256SUMS signed by")
+
+
+def test_v2_a_pass_finds_nothing() -> None:
+    quote = {"id": "attestation", "entity": "node", "text": "quote verified", "remedy": "none"}
+    result = combined(judged("pass"), EXPECT, node(findings=[quote]), OPTIONS, offset=(0.0, 0.1))
+    assert result.data["verdict"] == "inconclusive"
+    assert "quote verified" not in str(result.events)
+
+
+NESTED: Any = []
+for _level in range(5000):
+    NESTED = [NESTED]
+
+
+@pytest.mark.parametrize(
+    "measured", [NESTED, [["x"]], {"a": 1}, "x" * 100_000, "a\0b", "\ud800", 1e300, float("inf"), 10**30, ["x"] * 6000]
+)
+def test_v2_a_cell_holds_a_plain_value_of_a_verdicts_size(measured: Any) -> None:
+    """Also one that does not pass: what breaks the ledger would keep a failure out of it."""
+    checks = [{**one, "measured": measured} if one["id"] == "driver" else one for one in node("fail")["checks"]]
+    result = combined(judged("pass"), EXPECT, node("fail", checks=checks), OPTIONS, offset=(0.0, 0.1))
+    assert result.data["verdict"] == "inconclusive" and [one["id"] for one in result.data["findings"]] == ["forged"]
+    assert len(str(result.events)) < 10_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"identity": {"serial": NESTED}},
+        {"identity": {"serial": "GF0001", "attested": "yes"}},
+        {"identity": {"gpu_problem": "x" * 100_000}},
+        {"argv": ["x" * 100_000]},
+        {"verdict": NESTED},
+        {"verdict": {"a": NESTED}},
+    ],
+)
+def test_v2_what_stands_beside_the_cells_is_held_against_limits_too(answer: dict[str, Any]) -> None:
+    assert whole(node(**answer), "has not the shape of a verdict") == "inconclusive"
 
 
 @pytest.mark.parametrize(

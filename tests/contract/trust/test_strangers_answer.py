@@ -1,0 +1,115 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""image_verify against a machine that answers what it likes, through ansible-playbook: no word of it is recorded, and
+nothing that it does keeps an earlier pass the newest verdict."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+from contract.trust.trust_site import ARTIFACT, NODE, Site, passport
+
+pytestmark = pytest.mark.slow
+
+CLOCK = {"id": "clock", "entity": "node", "measured": 0, "wanted": 2, "unit": "s", "source": "s", "verdict": "pass"}
+VERDICT: dict[str, Any] = {
+    "schema": 1,
+    "gate": "image_verify",
+    "verdict": "pass",
+    "checks": [CLOCK],
+    "findings": [],
+    "remedy": "none",
+    "tool": {"name": "image_verify", "version": "1"},
+    "argv": [],
+    "started": "2026-01-01T00:00:00Z",
+    "ended": "2026-01-01T00:00:00Z",
+    "evidence_digest": "sha256:" + "0" * 64,
+    "profile": {"sku": "", "digest": ""},
+}
+
+
+def event(name: str) -> dict[str, Any]:
+    return {"kind": "verdict", "name": name, "node": "", "data": {**VERDICT, "gate": name}}
+
+
+def interpreter(site: Site, script: str) -> dict[str, Any]:
+    """Instead of Python, this runs where the module was sent."""
+    path = site.folder / f"python3.{len(list(site.folder.iterdir()))}"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return {"vars": {"ansible_python_interpreter": str(path)}}
+
+
+def says(site: Site, told: str) -> dict[str, Any]:
+    return interpreter(site, f"cat <<'END'\n{told}\nEND")
+
+
+def verdicts(site: Site) -> list[tuple[str, str]]:
+    with sqlite3.connect(site.folder / "ledger.sqlite") as ledger:
+        found = ledger.execute("SELECT name, json_extract(data, '$.verdict') FROM events ORDER BY id")
+        return [(str(name), str(word)) for name, word in found]
+
+
+DEEP = "[" * 700 + "]" * 700
+ROW = json.dumps({**CLOCK, "id": "image", "verdict": "fail", "measured": "DEEP"}).replace('"DEEP"', DEEP)
+WRONG = json.dumps({**VERDICT, "verdict": "fail", "checks": ["ROW"]}).replace('"ROW"', ROW)
+
+
+#: What a node answers, and the controller's finding.
+ANSWERS = (
+    (json.dumps({"changed": False, "events": [event("image_verify"), event("image_artifact")]}), "crashed"),
+    (json.dumps({"changed": False, "msg": "I do not say"}), "crashed"),
+    (f'{{"changed": false, "msg": {DEEP}, "rc": {DEEP}}}', "crashed"),
+    (WRONG, "forged"),
+    (f'{{"verdict": {DEEP}}}', "forged"),
+    (json.dumps({**VERDICT, "events": [event("image_verify"), event("dcgm_gate")]}), "forged"),
+    ("no JSON", "crashed"),
+)
+
+
+def test_v2_a_node_writes_no_verdict_of_its_own(site: Site) -> None:
+    first, *answers = site.play(NODE, *({**NODE, **says(site, told)} for told, _finding in ANSWERS))
+    assert first["result"]["verdict"] == "pass"
+    for answer, (told, finding) in zip(answers, ANSWERS, strict=True):
+        assert answer["outcome"] == "failed" and answer["result"]["verdict"] == "inconclusive", told
+        assert [one["id"] for one in answer["result"]["findings"]] == [finding], told
+    assert verdicts(site) == [("image_verify", "pass"), *[("image_verify", "inconclusive")] * len(ANSWERS)]
+
+
+def test_v2_no_passport_rests_on_what_a_node_wrote(site: Site) -> None:
+    site.play({**NODE, **says(site, json.dumps({"changed": False, "events": [event("image_verify")]}))})
+    site.gates("dcgm_gate", "kernel_log_gate")
+    result = site.result(passport("issued"))
+    assert result["failed"] and "gate image_verify: inconclusive" in result["msg"]
+
+
+def test_v2_a_node_that_does_not_answer_in_time_does_not_keep_its_pass(site: Site) -> None:
+    site.play(NODE)
+    [answer] = site.play({**NODE, "timeout": 3, **interpreter(site, "exec sleep 60")})
+    assert answer["outcome"] == "failed"
+    assert verdicts(site) == [("image_verify", "pass"), ("image_verify", "inconclusive")]
+
+
+def test_v2_an_option_that_cannot_be_read_is_refused_before_anything_is_shipped(site: Site) -> None:
+    shipped = site.folder / "shipped"
+    task = {"gpufleet.baremetal.image_verify": {"mode": "node", "booted_after": "yesterday"}}
+    result = site.result({**task, **interpreter(site, f"touch {shipped}")})
+    assert result["failed"] and "a point in time cannot be read" in result["msg"]
+    assert not shipped.exists() and site.events() == []
+
+
+def test_v2_a_jump_host_tells_of_the_artifact_alone(site: Site) -> None:
+    artifact = {**VERDICT, "gate": "image_artifact"}
+    answers = (
+        {"failed": True, "msg": "gpg is missing", "events": [event("image_artifact")]},
+        {**artifact, "events": [event("image_verify")]},
+        {**artifact, "verdict": "fail", "failed": True, "events": [event("image_artifact")]},
+        {**artifact, "events": [event("image_artifact"), event("image_verify")]},
+    )
+    told = site.play(*({**ARTIFACT, "delegate_to": "jump", **says(site, json.dumps(answer))} for answer in answers))
+    assert [one["outcome"] for one in told] == ["failed"] * len(answers)
+    assert site.events() == []
