@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +18,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
     is_state,
     ledger_event,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
@@ -66,9 +64,12 @@ class ActionModule(VerbAction):
             return ""
 
     def _failures(self, node_id: str, gate: str = "") -> list[Mapping[str, Any]]:
-        """The failures that stand against this node, by the profile that its newest passport rests on."""
+        """The failures that stand against this node, by the policy and the profile that its newest passport rests on.
+
+        What a person lifts is every failure that any policy may still see.
+        """
         found = evidence(self.ledger(), node_id)
-        policy = {"gates": policies.LEAST, "profile_digest": _profile_of(found["stored"])}
+        policy = policies.of_nobody(gate) if gate else policies.of_passport(found["stored"])
         return [event for event in standing(found, policy) if gate in ("", event["name"])]
 
     def _known(self, node_id: str) -> dict[str, Any]:
@@ -98,12 +99,3 @@ class ActionModule(VerbAction):
             return
         row = self.ledger().history(self.node_id(), since=written - 1)[0]
         result.update(event_id=row["id"], at=row["at"])
-
-
-def _profile_of(stored: Mapping[str, Any] | None) -> str:
-    """The digest of the profile by which the gates of a passport were judged; empty where there is none."""
-    if not stored:
-        return ""
-    gates = json.loads(dsse.payload_of(stored["envelope"])).get("predicate", {}).get("gates", [])
-    digests = {str(gate["profile"]["digest"]) for gate in gates if (gate.get("profile") or {}).get("digest")}
-    return digests.pop() if len(digests) == 1 else ""

@@ -8,6 +8,8 @@ PRIVATE to the collection. Format: docs/reference/passport.md.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file i
     read_checked,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import IMAGING
 
 _WHAT = "a policy"
@@ -77,6 +80,24 @@ def least(policy: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The least question of each gate, as this policy has it: what it leaves out of a gate is the strict default."""
     given = policy.get("gates") or {}
     return {name: {**LEAST.get(name, {}), **_said(given.get(name))} for name in sorted({*LEAST, *given})}
+
+
+def of_passport(stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a passport was issued by, as it says itself; the strict default where there is none.
+
+    The site's policy is known to who issues and who verifies; the ledger has what was signed by it.
+    """
+    predicate = json.loads(dsse.payload_of(stored["envelope"])).get("predicate", {}) if stored else {}
+    own = predicate.get("policy") or {}
+    profiles = [gate["profile"] for gate in predicate.get("gates") or [] if gate.get("profile")]
+    digests = {str(profile["digest"]) for profile in profiles if profile.get("digest")}
+    judged = digests.pop() if len(digests) == 1 else ""
+    return {"gates": least(own), "profile_digest": own.get("profile_digest") or judged}
+
+
+def of_nobody(gate: str) -> dict[str, Any]:
+    """By it a failure of this gate is answered by its own question only, so that a person who lifts sees each one."""
+    return {"gates": {gate: {"level": math.inf}}}
 
 
 def _said(question: Any) -> dict[str, Any]:

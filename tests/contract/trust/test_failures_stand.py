@@ -57,6 +57,28 @@ def test_v1_a_failure_that_stands_keeps_a_node_from_being_admitted(admitted: Sit
     assert admitted.result({event: {"state": "admitted"}})["changed"]
 
 
+def test_v9_issue_verification_and_ledger_judge_an_old_failure_alike(admitted: Site) -> None:
+    """The site asks for level 2, and a failure of before does not say what it was asked."""
+    event, site = "gpufleet.baremetal.ledger_event", {"policy": {"gates": {"dcgm_gate": {"level": 2}}}}
+    admitted.gates("dcgm_gate", verdict="fail", silent=True)
+    admitted.play(*({event: {"state": state}} for state in ("enrolled", "imaging", "validating")), NODE)
+    admitted.gates("kernel_log_gate")
+    admitted.gates("dcgm_gate", level=2)
+    strict, shown, issued, verified, entered = (
+        told["result"]
+        for told in admitted.play(
+            passport("issued"),
+            {event: {"kind": "lift", "name": "dcgm_gate", "reason": "x"}, "check_mode": True},
+            passport("issued", **site),
+            passport("verified", **site),
+            {event: {"state": "admitted"}},
+        )
+    )
+    assert "dcgm_gate: fail" in strict["msg"] and len(shown["lifted"]) == 1
+    assert issued["valid"] and verified["valid"], (issued, verified)
+    assert entered.get("changed"), entered
+
+
 def test_v1_a_policy_file_is_asked_at_each_end(admitted: Site) -> None:
     path = admitted.folder / "policy.yml"
     path.write_text("schema: 1\ngates:\n  dcgm_gate:\n    level: 4\n", encoding="utf-8")
