@@ -29,16 +29,24 @@ _SECRET_NAME = re.compile(
 _HARMLESS = frozenset({"hold_token", "token_prefix", "passport_public_keys"})
 #: Names whose values tell a thing apart: with a part of them masked, what is held or enrolled is found by nobody.
 _IDENTIFIER = re.compile(r"(^hold|hold_token|known_token|provisioner_id|deploy_id|node_ids?|digest|sha256)$")
-#: A password may hold what the rules of URLs forbid there, so the login ends at the last "@"; but "host:5000/" is a
-#: host with its port, and "@sha256:" begins an image's digest. A scheme is looked for where a word begins, whatever
-#: with: at each letter of a passport's payload, which is one word, it took seconds.
+#: A password may hold what the rules of URLs forbid there, and a user's name an "@", so the login ends at the last "@".
+#: But "host:5000/" is a host with its port, and "@sha256:" begins an image's digest. A scheme is looked for where a
+#: word begins, whatever with: at each letter of a passport's payload, which is one word, it took seconds. JSON may
+#: spell a slash with others before it.
 _URL_LOGIN = re.compile(
-    r"(?P<scheme>(?<![a-z0-9+.-])[a-z0-9+.-]+://)(?P<user>(?!\[)[^/@\s:]*):(?!\d{1,5}/)"
-    r"(?P<password>[^/@\s]*(?:[/@](?:(?!://)[^\s\"'<>,])*)?)@(?!sha\d+:)",
+    r"(?P<scheme>(?<![a-z0-9+.-])[a-z0-9+.-]+:\\{0,4}/\\{0,4}/)"
+    r"(?P<user>(?!\[)[^/@\s:]*(?:@(?!\[)[^/@\s:\"'<>,]*)*):(?!\d{1,5}\\{0,4}/)"
+    r"(?P<password>[^/@\s]*(?:[/@](?:(?!:\\{0,4}/\\{0,4}/)[^\s\"'<>,])*)?)@(?!sha\d+:)",
+    re.I,
+)
+#: The same where a URL is part of another one.
+_QUOTED_LOGIN = re.compile(
+    r"(?P<scheme>(?<![a-z0-9+.-])[a-z0-9+.-]+%3a%2f%2f)(?!%5b)(?:(?!%3a|%2f)[^/\s\"'<>,&])*%3a(?!\d{1,5}%2f)"
+    r"(?:(?!%3a%2f%2f)[^/\s\"'<>,&])*%40(?!sha\d+%3a)",
     re.I,
 )
 #: A token in place of a login. Of other schemes it is a user's name.
-_URL_TOKEN = re.compile(r"(?P<scheme>https?://)(?P<token>[^/@\s:?#]+):?@", re.I)
+_URL_TOKEN = re.compile(r"(?P<scheme>https?:\\{0,4}/\\{0,4}/)(?P<token>[^/@\s:?#]+):?@", re.I)
 #: What peers echo of a request's headers. Outside of a header, "basic" and "bearer" are words of a sentence as well.
 _HTTP_LOGIN = re.compile(
     r"(?P<scheme>(?i:\bauthorization[\"'\s:=]+(?:basic|bearer|token|apikey|negotiate))\s+(?=\S{4})"
@@ -51,10 +59,11 @@ _OAUTH = re.compile(r"(?P<name>\boauth_(?:signature|token|token_secret)[\"']?\s*
 #: (AWS SigV4 and V2, Google Cloud Storage, Azure SAS, Swift temporary URLs, CloudFront, OSS; RFC 6750, section 2.3)
 _QUERY = re.compile(
     r"(?P<name>(?:[?&;#]|\\u0026|%3f|%26)"
-    r"(?:[\w.~-]*(?:token|secret|signature|credentials?|passw(?:or)?d|passphrase|accesskeyid|session_?id)"
-    r"|(?:[\w.~-]*[._~-])?(?:sig|pass|pwd|pw|auth|jwt|hmac|sas)"
-    r"|(?P<weak>(?:[\w.~-]*[._~-])?(?:api)?key))"
-    r"(?:=|%3d))(?P<value>[^&\s\"'<>#\\]+)",
+    r"(?:[\w.~-]*(?:token|secret|signature|credentials?|passw(?:or)?d|passphrase|accesskeyid|session_?id"
+    r"|(?:secret|access|auth|shared|private)[._~-]?key|ticket|authorization)"
+    r"|(?:[\w.~-]*[._~-])?(?:sig|sign|pass|pwd|pw|auth|jwt|hmac|sas|session)"
+    r"|(?P<weak>(?:[\w.~-]*[._~-])?(?:api)?key|(?:auth(?:orization)?_)?code))"
+    r"(?:=|%3d))(?:(?:basic|bearer|token|apikey|negotiate)(?:\s|\+|%20)+)?(?P<value>[^&\s\"'<>#\\]+)",
     re.I,
 )
 #: What peers echo of other headers, and of forms that were sent to them. Cookies are told to the end of their line.
@@ -107,7 +116,7 @@ def shown(text: str, secrets: frozenset[str]) -> str:
 
 def discreet(text: str, secrets: frozenset[str]) -> str:
     """The text without logins and signatures in URLs and headers, whose they may be, and without the known secrets."""
-    for form in (_URL_LOGIN, _URL_TOKEN):
+    for form in (_URL_LOGIN, _QUOTED_LOGIN, _URL_TOKEN):
         text = form.sub(lambda match: match.group("scheme") + MASK + "@", text)
     for form in (_OAUTH, _QUERY, _HEADER, _COOKIE, _FORM):
         text = form.sub(lambda match: match.group("name") + MASK, text)
@@ -157,13 +166,14 @@ def passwords_in(value: Any) -> frozenset[str]:
         return frozenset().union(*map(passwords_in, value.values()))
     if isinstance(value, (list, tuple)):
         return frozenset().union(*map(passwords_in, value))
-    found = _in_url(value) if isinstance(value, str) else set()
+    # Unquoted as well: a URL may be part of another one.
+    found = _in_url(value) | _in_url(unquote(value)) if isinstance(value, str) else set()
     return frozenset(form for word in found for form in (word, unquote(word)) if len(form) >= _SHORTEST)
 
 
 def _in_url(text: str) -> set[str]:
     found = {match.group("token") for match in _URL_TOKEN.finditer(text)}
-    # A "key" may as well be the name of a thing, so it is masked by its form and known nowhere else.
+    # A "key" or a "code" may as well be the name of a thing, so it is masked by its form and known nowhere else.
     found |= {match.group("value") for match in _QUERY.finditer(text) if match.group("weak") is None}
     for match in _URL_LOGIN.finditer(text):
         password = match.group("password")

@@ -152,11 +152,62 @@ def test_t1_a_password_in_a_url_is_known_in_every_spelling_of_a_peer() -> None:
         ("at https://u:pw@h/gpu@sha256:01ab", f"at https://{MASK}@h/gpu@sha256:01ab"),
         ("at oci://h:5000/gpu@sha256:01ab", "at oci://h:5000/gpu@sha256:01ab"),
         ("at http://[::1]:80/a@b and ssh://admin@h", "at http://[::1]:80/a@b and ssh://admin@h"),
+        ("at ssh://admin@h:22/a@b", "at ssh://admin@h:22/a@b"),
+        ("at ssh://admin@[::1]:22/a@b", "at ssh://admin@[::1]:22/a@b"),
+        ('{"a":"ssh://me@h","b":"c@d"}', '{"a":"ssh://me@h","b":"c@d"}'),
+        (r"at oci:\/\/h:5000\/gpu@sha256:01ab", r"at oci:\/\/h:5000\/gpu@sha256:01ab"),
+        ("to=oci%3A%2F%2Fh%3A5000%2Fgpu%40b", "to=oci%3A%2F%2Fh%3A5000%2Fgpu%40b"),
     ],
 )
 def test_t1_logins_are_known_by_their_form_and_nothing_else_is(echoed: str, masked: str) -> None:
     assert redact(echoed) == masked
     assert redact_known({"msg": echoed}, frozenset()) == {"msg": masked}
+
+
+WORD = "S3cretWord9"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me@server:{WORD}@db/ledger",
+        f"https://me@corp.example:{WORD}@host/x",
+        f"https://a@b@corp.example:{WORD}@host/x",
+        f"ssh://me@corp.example:{WORD}@[::1]:22/x",
+        f"https:\\/\\/u:{WORD}@host\\/x",
+        f"https:\\\\/\\\\/me@corp.example:{WORD}@host\\\\/x",
+        f"https:\\/\\/{WORD}@host\\/x",
+        f"https%3A%2F%2Fme%40corp.example%3A{WORD}%40host%2Fx",
+        f"https://proxy.example/?to=http%3a%2f%2fu%3a{WORD}%40host%2fx",
+    ],
+)
+def test_v2_a_login_is_masked_however_its_user_and_its_slashes_are_spelled(url: str) -> None:
+    for text in (url, f"GET {url} failed", json.dumps({"url": url})):
+        masked = redact(text)
+        assert WORD not in masked and MASK in masked and ("host" in masked or "db/ledger" in masked or "::1" in masked)
+    known = passwords_in({"ledger": url})
+    assert redact_known({"msg": f"{WORD} is refused by ssh"}, known) == {"msg": f"{MASK} is refused by ssh"}
+
+
+@pytest.mark.parametrize("before", ["", "Bearer ", "Basic%20", "Token+"])
+@pytest.mark.parametrize("name", ["authorization", "x-authorization", "auth"])
+def test_v2_the_word_before_a_login_in_a_query_does_not_take_its_place(name: str, before: str) -> None:
+    url = f"https://h/x?{name}={before}{WORD}&limit=5"
+    assert redact(url) == f"https://h/x?{name}={MASK}&limit=5"
+    assert WORD in passwords_in(url)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a://" + "x@" * 30_000, "a://x@" * 10_000, "a://@" * 12_000, "a:" + "\\" * 60_000, "a:\\/\\/@x" * 8_000,
+     "a%3a%2f%2f" * 6_000, "a%3a%2f%2fx%3ay" * 4_000, "a%3a%2f%2f" + "%40" * 20_000, "a://u:" + "x/" * 30_000,
+     "?auth=" * 10_000, "?auth=basic " * 5_000, "?auth=basic" + " " * 60_000, "a://u@h:p/" * 6_000],
+)  # fmt: skip
+def test_v2_a_long_login_costs_no_more_than_its_length(text: str) -> None:
+    begun = time.process_time()
+    redact(text)
+    passwords_in(text)
+    assert time.process_time() - begun < 2, "it grows with the square"
 
 
 def test_a_long_word_costs_no_more_than_its_length() -> None:
@@ -197,6 +248,14 @@ SIGNATURE = "9f86d081884c7d659a2feaa0"
         "user=a&password=SIG",
         "auth=SIG",
         "sessionid=SIG",
+        "secretkey=SIG",
+        "accessKey=SIG",
+        "authkey=SIG",
+        "sign=SIG",
+        "ticket=SIG",
+        "session=SIG",
+        "code=SIG&state=7",
+        "authorization=Bearer%20SIG",
     ],
 )
 @pytest.mark.parametrize(
@@ -220,7 +279,8 @@ def test_s3_what_signs_a_url_is_masked_and_the_rest_is_not(query: str, around: A
 
 @pytest.mark.parametrize(
     "url", ["https://h/x?sort=asc&limit=5", "/MAAS/api/2.0/machines/?op=power_parameters&id=abc", "a?design=1&monkey=2",
-            "?signed=true&keys=3", "https://h/redfish/v1/$metadata#Token.Token", "uuid=1&oauth_signature_method=x"]
+            "?signed=true&keys=3", "https://h/redfish/v1/$metadata#Token.Token", "uuid=1&oauth_signature_method=x",
+            "https://h/x?error_code=404&status.code=7&sessions=3&codec=h&tickets=2"]
 )  # fmt: skip
 def test_s3_a_query_without_a_secret_stays_as_it_is(url: str) -> None:
     assert redact(url) == url
