@@ -11,7 +11,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import ENDING_SECONDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import answer, inconclusive, json_digest
@@ -80,18 +82,19 @@ class ActionModule(GateAction):
             "limit": limit_of(params),
             "profile": reference(params["profile"]),
             "question": _question(params),
-            **(self._job_began() if result.get("joined") else self.began("")).as_data(),
+            **(self._job_began(params) if result.get("joined") else self.began("")).as_data(),
             "events": [],
         }
 
-    def _job_began(self) -> Moment:
+    def _job_began(self, params: Mapping[str, Any]) -> Moment:
         """A job that was found again began before this task: not before the first that was announced of this
-        validation."""
-        node = self.node_id()
+        validation, and that could still be going on or be handed over."""
+        node, now = self.node_id(), self.began("")
         validation = self.ledger().latest([node], "state", _BEGINS).get(node)
         announced = self.ledger().history(node, since=validation["id"] if validation else 0, kinds=("intent",))
-        first = [Moment(event["id"], event["at"]) for event in announced if event["name"] == self.NAME]
-        return min(first, default=self.began(""))
+        known = [Moment(event["id"], event["at"]) for event in announced if event["name"] == self.NAME]
+        oldest = now.at - limit_of(params) - ENDING_SECONDS - STALE_SECONDS
+        return min([one for one in known if one.at >= oldest] or known, default=now)
 
     def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         try:

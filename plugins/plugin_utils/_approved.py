@@ -19,13 +19,25 @@ def approved(
 ) -> dict[str, bool]:
     """By host, whether this run's newest look at the artifact passed, and was one at this very declaration.
 
-    An earlier run's does not count: what lies at the address may be another file by now.
+    An earlier run's does not count: what lies at the address may be another file by now. A pass of a run beside this
+    one takes nothing away from it; what that one found wrong does.
 
     :param ids: node id by host; a host that the ledger does not know has no verdict.
     :param images: by host the image as it is declared.
     """
     newest = ledger.latest([node_id for node_id in ids.values() if node_id], "verdict", [_GATE])
-    return {host: _passed(newest.get(ids.get(host, "")), run_id, image) for host, image in images.items() if image}
+    own = {node: _of_the_run(ledger, node, event, run_id) for node, event in newest.items()}
+    return {host: _passed(own.get(ids.get(host, "")), run_id, image) for host, image in images.items() if image}
+
+
+def _of_the_run(ledger: Ledger, node_id: str, newest: Mapping[str, Any], run_id: str) -> Mapping[str, Any]:
+    if newest["run_id"] == run_id or newest["data"].get("verdict") != "pass":
+        return newest
+    looks = [event for event in ledger.history(node_id, kinds=("verdict",)) if event["name"] == _GATE]
+    own = [at for at, event in enumerate(looks) if event["run_id"] == run_id]
+    if not own or any(event["data"].get("verdict") != "pass" for event in looks[own[-1] :]):
+        return newest
+    return looks[own[-1]]
 
 
 def _passed(event: Mapping[str, Any] | None, run_id: str, image: Mapping[str, Any]) -> bool:

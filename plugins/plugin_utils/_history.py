@@ -57,9 +57,18 @@ def _stays(event: Mapping[str, Any], imaged: int) -> bool:
 
 
 def _admitted(ledger: Ledger, node_id: str) -> int:
-    """The event with which this node was last admitted on a passport, which let no failure of before stand; or 0."""
-    event = ledger.latest([node_id], "state", ["admitted"]).get(node_id)
+    """The event with which this node was last admitted on a passport, which let no failure of before stand; or 0.
+
+    To say once more that it is admitted proves nothing: what counts is the way into that state.
+    """
+    if node_id not in ledger.latest([node_id], "state", ["admitted"]):
+        return 0
+    event = _last(ledger.history(node_id, kinds=("state",)), _enters_service)
     return 0 if event is None or event["data"].get("forced") else int(event["id"])
+
+
+def _enters_service(event: Mapping[str, Any]) -> bool:
+    return event["name"] == "admitted" and event["data"].get("from") != "admitted"
 
 
 def _images(event: Mapping[str, Any]) -> bool:

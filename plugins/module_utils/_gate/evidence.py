@@ -15,12 +15,24 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import write_kept_apart
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet
+
+NODE = "node"
 
 
-def save(params: Mapping[str, Any], ctx: Context, content: Callable[[], Mapping[str, Any]]) -> str:
-    """Write it where the option ``evidence_path`` says, readable by its owner alone; the path, or an empty string."""
+def save(sheet: Sheet, params: Mapping[str, Any], ctx: Context, content: Callable[[], Mapping[str, Any]]) -> str:
+    """Write it where the option ``evidence_path`` says, readable by its owner alone; the path, or an empty string.
+
+    What cannot be kept takes a pass away, and nothing else: a failure stands without its evidence.
+    """
     path = str(params.get("evidence_path") or "")
-    return "" if not path or ctx.check_mode else _replaced(path, content())
+    if not path or ctx.check_mode:
+        return ""
+    try:
+        return _replaced(path, content())
+    except ConfigError as exc:
+        sheet.unsettled("evidence", NODE, str(exc), "remediate_config")
+        return ""
 
 
 def _replaced(path: str, content: Mapping[str, Any]) -> str:

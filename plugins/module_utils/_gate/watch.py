@@ -60,7 +60,7 @@ _LIMIT = 4 * 1024 * 1024
 #: So much is shown of what is wrong with a file.
 _SHOWN = 300
 #: A job ends its tool at its own limit; this long it may take to do so and to write its verdict.
-_ENDING_SECONDS = 120.0
+ENDING_SECONDS = 120.0
 #: No diagnostic takes a week.
 _LONGEST_SECONDS = 604800.0
 #: At first the looks come close together, for gates that take seconds.
@@ -161,7 +161,7 @@ class _Watch:
             self._conclude(host, f"its answer cannot be read: {type(exc).__name__}: {cut(exc, _SHOWN)}", "unreadable")
 
     def _judge(self, host: str, node: Mapping[str, Any], text: str, problem: str, now: float) -> None:
-        limit = float(node["limit"]) + _ENDING_SECONDS if self._timeout is None else float(self._timeout)
+        limit = float(node["limit"]) + ENDING_SECONDS if self._timeout is None else float(self._timeout)
         parts = [part.strip() for part in text.split(f"{_MARK}\n")]
         if problem or len(parts) != 5 or not parts[1]:
             self._problem[host] = problem or "its answer was cut short"
@@ -202,8 +202,8 @@ class _Watch:
             verdict,
             started=node["started"],
             now=clock,
-            limit=float(node["limit"]) + _ENDING_SECONDS,
-            oldest=STALE_SECONDS + waited + _ENDING_SECONDS,
+            limit=float(node["limit"]) + ENDING_SECONDS,
+            oldest=STALE_SECONDS + waited + ENDING_SECONDS,
         )
         return problem or (self._lacking(verdict, node["question"]) if verdict["verdict"] == PASS else "")
 

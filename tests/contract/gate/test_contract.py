@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import refusal
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
@@ -115,8 +114,20 @@ def test_the_raw_evidence_is_kept_on_demand_and_not_in_check_mode(gate: Case, tm
     run(gate, params)
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_text(encoding="utf-8"))["gate"] == gate.name
-    with pytest.raises(FleetError, match="evidence cannot be written"):
-        gate.verb({**params, "evidence_path": "/nonexistent/folder/file"}, Context())
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_v1_evidence_that_cannot_be_kept_takes_a_pass_away_and_no_failure(gate: Case, tmp_path: Path) -> None:
+    (tmp_path / "good").mkdir()
+    nowhere = {"evidence_path": "/nonexistent/folder/file"}
+    passed = run(gate, {**gate.healthy(tmp_path / "good"), **nowhere})
+    assert passed["verdict"] == "inconclusive" and passed["evidence_path"] == ""
+    assert "evidence cannot be written" in str(passed["findings"])
+    failures = [(word, make) for word, (make, verdict, _told) in gate.broken.items() if verdict == "fail"]
+    assert failures
+    for number, (word, make) in enumerate(failures):
+        (tmp_path / str(number)).mkdir()
+        assert run(gate, {**make(tmp_path / str(number)), **nowhere})["verdict"] == "fail", word
 
 
 # -- what only DCGM can do -------------------------------------------------------------------------------------------

@@ -126,6 +126,19 @@ def test_where_each_node_stands(fleet: Fleet) -> None:
     assert fleet.count() == before, "reading changes nothing"
 
 
+def test_a_host_is_where_its_own_ledger_says(fleet: Fleet, tmp_path: Path) -> None:
+    """The first host's ledger knows it by the same serial, and says something else."""
+    own = f"sqlite:///{tmp_path / 'own.sqlite'}"
+    with Ledger(own) as ledger:
+        node = ledger.identify("admitted", aliases=[("serial", "S-admitted")])
+        ledger.append("r9", [(node, Event("state", "quarantined", {"reason": "x", "remedy": "rma"}))])
+    fleet.hosts["admitted"]["gpufleet_ledger_url"] = own
+    nodes = fleet.play(status())[0]["nodes"]
+    assert (nodes["admitted"]["state"], nodes["admitted"]["node_id"]) == ("quarantined", node)
+    assert set(nodes) == set(fleet.hosts) and nodes["quarantined"]["state"] == "quarantined"
+    assert nodes["released"]["node_id"] == fleet.ids["released"]
+
+
 def test_the_next_command_goes_on_where_the_node_is(fleet: Fleet) -> None:
     nodes = fleet.play(status())[0]["nodes"]
     assert ".day0_bringup " in nodes["fresh-imaging"]["next"] and not nodes["fresh-imaging"]["admitted_before"]

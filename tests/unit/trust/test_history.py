@@ -106,3 +106,16 @@ def test_v1_failures_of_before_an_imaging_stay_in_the_history_until_an_admission
     assert known(ledger, IMAGING)["history"] == []
     [after] = known(ledger, FAIL)["history"]
     assert after["data"]["verdict"] == "fail"
+
+
+def test_v1_to_say_once_more_that_a_node_is_admitted_lets_no_failure_go(ledger: Ledger) -> None:
+    """Neither one that came while it was in service, nor those that it was admitted with by force."""
+    assert known(ledger, ("state", "admitted", {"from": "validating"}), FAIL)["history"]
+    assert verdicts_in(known(ledger, ("state", "admitted", {"from": "admitted"}), IMAGING)) == ["fail"]
+    assert verdicts_in(known(ledger, ("state", "admitted", {"from": "validating"}))) == []
+    assert known(ledger, FAIL, ("state", "admitted", {"from": "drained", "forced": "x"}))["history"]
+    assert verdicts_in(known(ledger, ("state", "admitted", {"from": "admitted"}))) == ["fail", "fail"]
+
+
+def verdicts_in(found: dict[str, Any]) -> list[str]:
+    return [event["data"]["verdict"] for event in found["history"]]

@@ -74,10 +74,11 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
 def _measured(session: _Session, ctx: Context, begun: Begun) -> tuple[dict[str, Any], dict[str, Any]]:
     """The verdict, and what the result tells beside it."""
     sheet = session.measure()
+    kept = session.save(sheet, ctx)
     tool = Tool("dcgmi", options.dotted(session.version) or session.seen.version, session.argv())
     verdict = begun.verdict(sheet, tool, digest(*(part for one in session.runs for part in one.parts())))
     gpus = [{"gpu": number, **gpu} for number, gpu in sorted(session.seen.gpus.items())]
-    return verdict, {"gpus": gpus, "evidence_path": session.save(ctx)}
+    return verdict, {"gpus": gpus, "evidence_path": kept}
 
 
 def _started(params: Mapping[str, Any], session: _Session, begun: Begun) -> Result:
@@ -237,6 +238,8 @@ class _Session:
         shown = ", ".join(map(str, guilty))
         sheet.find(f"localised.{test}", "node", f"{test} failed for all GPUs; asked alone, GPU {shown} fails", "none")
 
-    def save(self, ctx: Context) -> str:
-        runs = self.runs
-        return evidence.save(self._params, ctx, lambda: {"gate": GATE, "runs": [one.as_evidence() for one in runs]})
+    def save(self, sheet: Sheet, ctx: Context) -> str:
+        def content() -> dict[str, Any]:
+            return {"gate": GATE, "runs": [one.as_evidence() for one in self.runs]}
+
+        return evidence.save(sheet, self._params, ctx, content)

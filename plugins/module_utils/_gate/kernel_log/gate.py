@@ -75,9 +75,10 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     _holes(sheet, logs, start, clock)
     for option in ("pstore_path", "pstore_archive"):
         _crashes(sheet, str(params.get(option) or ""), clock.booted + asked)
+    kept = _save(sheet, params, ctx, logs)
     tool = Tool(chosen.source, "", [log.place for log in logs])
     verdict = begun.verdict(sheet, tool, digest(*(part for log in logs for part in (log.source.encode(), log.raw))))
-    return answer(verdict, window=_described(chosen, start, clock), evidence_path=_save(params, ctx, logs))
+    return answer(verdict, window=_described(chosen, start, clock), evidence_path=kept)
 
 
 def _read(params: Mapping[str, Any], start: float, clock: reader.Clock) -> list[reader.Log]:
@@ -171,9 +172,9 @@ def _described(log: reader.Log, start: float, clock: reader.Clock) -> dict[str, 
     }
 
 
-def _save(params: Mapping[str, Any], ctx: Context, logs: list[reader.Log]) -> str:
+def _save(sheet: Sheet, params: Mapping[str, Any], ctx: Context, logs: list[reader.Log]) -> str:
     def content() -> dict[str, Any]:
         shown = [{"source": log.source, "place": log.place, "raw": log.raw.decode("utf-8", "replace")} for log in logs]
         return {"gate": GATE, "logs": shown}
 
-    return evidence.save(params, ctx, content)
+    return evidence.save(sheet, params, ctx, content)
