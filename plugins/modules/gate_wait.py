@@ -14,6 +14,10 @@ description:
     diagnostic of half an hour so holds one fork, and not one for each node.
   - Each look is one small shell command over each host's own connection, with the host's own connection and become
     variables. Variables in the play's C(vars) are not seen; put those of the connection into the inventory.
+  - Keywords such as C(remote_user) hold for all hosts as they are for the host that runs the task; what differs from
+    host to host belongs into a variable such as C(ansible_user).
+  - A password of C(-k) or C(-K) is handed on to the hosts that have none of their own, unless the host that runs the
+    task has one of its own in its place, which nobody else is told.
   - The verdict is taken as the gate wrote it on the node, after its shape, gate, job, boot and profile were checked on
     the controller, and goes to the ledger as if the gate had returned it.
   - It fails closed. A gate that was killed, a node that was rebooted or falls silent, a file that is not what the gate

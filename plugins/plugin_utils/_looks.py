@@ -6,9 +6,10 @@
 A look costs 5 ms of CPU a host here, and 36 as a task of that host's own, which holds a fork as well (60 hosts, local
 connection, a command of three lines); a soak of a day is looked at thousands of times.
 
-A connection gets the options that a task of its own would give it: from the host's variables, from the task's and the
-play's keywords, and from variables of the task, its block and its role. Variables in the play's own ``vars`` are the
-exception: they belong to no host.
+A connection gets the options that a task of its own would give it: from the host's variables, from variables of the
+task, its block and its role, each made for that host, and from the task's and the play's keywords. Variables in the
+play's own ``vars`` are the exception: they belong to no host. Nothing of the host that runs the task goes to another,
+but for what a keyword makes of its variables: Ansible has filled that in before an action begins.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible import constants as C
+from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.playbook.play_context import PlayContext
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, tail
 
 #: Each is a process of ssh while it lasts; the machine that runs the play has other work, too.
 _THREADS = 16
+#: What a keyword says of the connection, where no variable does.
+_KEYWORDS = ("become", "become_user", "become_method", "become_flags", "connection", "no_log", "remote_user")
 
 
 class Looks:
@@ -40,8 +45,7 @@ class Looks:
         self._timeout = timeout
         self._connections: dict[str, Any] = {}
         self._stuck: dict[str, threading.Thread] = {}
-        own = {key: value for key, value in self._task.get_vars().items() if key.startswith("ansible_")}
-        self._of_task = {key: action._templar.template(value) for key, value in own.items()}
+        self._asked = _asked(action, variables)
 
     def ask(self, commands: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         """The output of each host's command, or what was in the way. A host that hangs holds up nobody."""
@@ -120,9 +124,8 @@ class Looks:
         return self._connections[host]
 
     def _made(self, host: str) -> Any:
-        known = _Variables(self._hostvars[host], self._of_task)
-        context = self._action._play_context.copy()
-        context.remote_addr = str(known.get("ansible_host") or host)
+        known = _Variables(self._action, self._hostvars, host)
+        context = self._context(known, host)
         name = str(known.get("ansible_connection") or self._task.connection or C.DEFAULT_TRANSPORT)
         connection = connection_loader.get("ssh" if name == "smart" else name, context)
         if connection is None:
@@ -140,6 +143,20 @@ class Looks:
             _configure(connection.become, "become", known, keys)
         return connection
 
+    def _context(self, known: _Variables, host: str) -> PlayContext:
+        """Made anew: that of this task holds the passwords, the shell and more of the one host that runs it."""
+        context = PlayContext(passwords=self._asked, connection_lockfd=self._action._play_context.connection_lockfd)
+        for attribute in _KEYWORDS:
+            if getattr(self._task, attribute) is not None:
+                setattr(context, attribute, getattr(self._task, attribute))
+        for attribute, names in C.MAGIC_VARIABLE_MAPPING.items():
+            said = next((value for value in map(known.get, names) if value is not None), None)
+            if said is not None:
+                setattr(context, attribute, said)
+        context.post_validate(templar=known.templar)
+        context.remote_addr = context.remote_addr or host
+        return context
+
     def _become(self, known: _Variables) -> Any:
         said = known.get("ansible_become")
         if not (self._task.become if said is None else boolean(said)):
@@ -152,14 +169,38 @@ class Looks:
 
 
 class _Variables:
-    """A host's variables, over which those of the task and its block go."""
+    """What a task of a host's own would see there, in its order, except the variables of the play."""
 
-    def __init__(self, of_host: Any, of_task: Mapping[str, Any]) -> None:
-        self._host = of_host
-        self._task = of_task
+    def __init__(self, action: ActionBase, hostvars: Any, name: str) -> None:
+        host = hostvars._inventory.get_host(name)
+        if host is None:
+            raise ValueError(f"the inventory has no host {name!r}")
+        self._known = hostvars._variable_manager.get_vars(host=host, task=action._task)
+        self.templar = action._templar.copy_with_new_env(available_variables=self._known)
 
     def get(self, name: str) -> Any:
-        return self._task[name] if name in self._task else self._host.get(name)
+        try:
+            return self.templar.template(self._known[name]) if name in self._known else None
+        except AnsibleValueOmittedError:
+            return None
+
+
+def _asked(action: ActionBase, variables: Mapping[str, Any]) -> dict[str, str]:
+    """The passwords that were given to the run itself, with ``-k`` and ``-K``.
+
+    The host that runs the task has its own in the same place. Where it has one, that is handed to nobody.
+    """
+    task, context = action._task, action._play_context
+    own = (variables.get("ansible_delegated_vars") or {}).get(task.delegate_to, variables)
+    become = getattr(action._connection, "become", None)
+    options = C.config.get_configuration_definitions("become", become._load_name) if become else {}
+    of_plugin = [one["name"] for one in options.get("become_pass", {}).get("vars", ())]
+    names = C.MAGIC_VARIABLE_MAPPING
+    given = {
+        "conn_pass": "" if any(name in own for name in names["password"]) else context.password,
+        "become_pass": "" if any(name in own for name in (*names["become_pass"], *of_plugin)) else context.become_pass,
+    }
+    return {key: value for key, value in given.items() if value}
 
 
 def _configure(plugin: Any, kind: str, known: _Variables, keys: Mapping[str, Any]) -> None:
