@@ -138,10 +138,10 @@ def test_t1_a_zombie_is_no_process() -> None:
 def test_t1_a_gate_that_breaks_in_its_job_says_so(params: dict[str, Any], tmp_path: Path) -> None:
     """Its silence would be taken for a kill, and the cause would be lost."""
     options = {**params, "profile": made.profile(), "level": 1, "timeout": 5, "detached": True}
-    dcgm_gate({**options, "dcgmi": made.dcgmi(tmp_path, ""), "evidence_path": "/nonexistent/x"}, Context())
+    dcgm_gate({**options, "dcgmi": made.dcgmi(tmp_path, ""), "busy_timeout": "no number"}, Context())
     verdict = await_answer(params)["verdict"]
     assert (verdict["verdict"], verdict["findings"][0]["id"]) == ("inconclusive", "crashed")
-    assert "evidence" in verdict["findings"][0]["text"]
+    assert "no number" in verdict["findings"][0]["text"]
 
 
 class Watch(Lifeline):
