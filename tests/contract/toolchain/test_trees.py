@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -127,6 +128,26 @@ def test_what_cannot_be_read_is_told_and_hides_no_other_tree(tmp_path: Path) -> 
     assert "NAME/redfish/v1/**" in told["nested"]["unreadable"]
     assert told["deep"]["error"]["kind"] == "bad_answer" and "traceback" not in told["deep"]
     assert "3 of them bad: cut.tar.xz, nested, text.tar.gz" in run(tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("claim", "key"),
+    [('"another serial"', "wrong"), ("1 // 0", "traceback")],
+    ids=["a claim that is wrong", "a driver that breaks"],
+)
+def test_what_the_drivers_do_wrong_is_bad_and_ends_with_an_error(tmp_path: Path, claim: str, key: str) -> None:
+    """In a copy of the tool, whose driver is made to say so."""
+    for name in ("trees.py", "trees_claims.py", "trees_recorded.py"):
+        shutil.copy(CHECKOUT / "make" / name, tmp_path)
+    script = tmp_path / "trees.py"
+    asked = "identity = self._asked(lambda bmc: bmc.identify.identity().as_dict())"
+    assert script.read_text().count(asked) == 1
+    script.write_text(script.read_text().replace(asked, f"{asked}\n        identity['serial'] = {claim}"))
+    recordings = record(tmp_path / "recordings", "odd", tree("1"))
+    argv = [sys.executable, str(script), str(recordings), "--format", "json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, cwd=CHECKOUT)
+    report = json.loads(done.stdout)
+    assert done.returncode == 1 and report["bad"] == ["odd"] and report["trees"][0][key], done.stderr
 
 
 def test_what_a_tree_says_reaches_no_terminal(tmp_path: Path) -> None:
