@@ -186,6 +186,13 @@ def test_q6_a_passport_is_renewed_without_imaging(renewed: lab.Run) -> None:
     assert counts.network_boots("gpu002") == 1
     rows = counts.ledger_rows("SELECT count(*) FROM passports JOIN nodes USING (node_id) WHERE nodes.name = 'gpu002'")
     assert rows == [(2,)]
+    of_it = "JOIN nodes USING (node_id) WHERE nodes.name = 'gpu002'"
+    begins = f"SELECT max(id) FROM events {of_it} AND kind = 'state' AND events.name = 'validating'"
+    [(validating,)] = counts.ledger_rows(begins)
+    [(newest,)] = counts.ledger_rows(f"SELECT envelope FROM passports {of_it} ORDER BY issued DESC LIMIT 1")
+    gates = json.loads(base64.b64decode(json.loads(newest)["payload"]))["predicate"]["gates"]
+    looked = {gate["gate"]: gate["event"] for gate in gates}
+    assert min(looked["kernel_log_gate"], looked["dcgm_gate"]) > validating, "each gate has looked again"
 
 
 def test_q6_a_renewal_leaves_alone_what_is_not_due_and_what_others_drained(renewed: lab.Run) -> None:
