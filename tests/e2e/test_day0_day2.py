@@ -9,6 +9,7 @@ records, the ledger's file), not only what a playbook said.
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
