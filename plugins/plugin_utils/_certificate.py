@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity, same_uuid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -34,6 +34,9 @@ class CertifiedAction(VerbAction):
     FIXES: ClassVar[bool] = False
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        # One spelling, before anything is held against it: what the driver takes for a fixed certificate is one here.
+        given, address = str(params.get(OPTION) or ""), str(params.get("bmc_address") or "")
+        params = {**params, OPTION: fingerprint(given, address)}
         self._fixed = self._known() if params.get(OPTION) else ""
         if params.get(OPTION) != names.FIRST:
             return params

@@ -37,6 +37,7 @@ else:
 SMALL = 1024 * 1024
 _PIECE = 1024 * 1024
 _CONNECT_SECONDS = 10.0
+_LONGEST = 86400
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,13 @@ def opened(
     opener = {"http": _http, "https": _http, "file": _file, "": _file}.get(scheme)
     if opener is None:
         raise ConfigError("a URL of a kind that is not read here", wanted="http, https or file", seen=shown(url))
+    if not 0 < timeout <= _LONGEST:
+        raise ConfigError(
+            "the timeout of a download cannot be used",
+            wanted=f"more than 0 and at most {_LONGEST} seconds",
+            seen=f"{timeout:g}",
+            do="correct the option timeout",
+        )
     with opener(url, ca_path, timeout) as source:
         yield Source(source.url, source.version, source.size, _watched(source, timeout, beat))
 
@@ -117,6 +125,13 @@ def _watched(source: Source, timeout: float, beat: Callable[[], None] | None) ->
 def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
     if not HAS_REQUESTS:
         raise MissingLibrary("requests", why="the image lies behind a URL")
+    if ca_path and not os.access(ca_path, os.R_OK):
+        raise ConfigError(
+            "the file of certificate authorities cannot be read",
+            wanted="a PEM file on the machine that reads the image",
+            seen=ca_path,
+            do="correct the option ca_path",
+        )
     with requests.Session() as session:
         # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing; hence also verify in each request.
         session.trust_env = False

@@ -150,13 +150,14 @@ def test_v2_a_node_that_is_known_by_its_bmc_can_have_a_certificate(
 
 
 @pytest.mark.slow
-def test_b6_what_is_seen_first_is_fixed_in_the_ledger(tmp_path: Path, fake: Make, authority: Authority) -> None:
+@pytest.mark.parametrize("spelling", ["first", "First", " first"])
+def test_b6_what_is_seen_first_is_fixed_in_the_ledger(tmp_path: Path, fake: Make, spelling: str) -> None:
     rig, other = fake("plain"), fake("plain")
     play = Play(tmp_path, rig)
     play.host.pop("gpufleet_bmc_ca_path", None)
     look = [{"gpufleet.baremetal.bmc_info": {"macs": False}}]
     switch = [{"gpufleet.baremetal.redfish_power": {"state": "on"}}]
-    first = {"gpufleet_bmc_tls_fingerprint": "first"}
+    first = {"gpufleet_bmc_tls_fingerprint": spelling}
     # Nothing is written to a BMC whose certificate nobody has looked at.
     assert play.ansible(switch, **first).returncode == 2 and "is not fixed yet" in play.output
     assert play.ansible(look, **first).returncode == 0, play.output

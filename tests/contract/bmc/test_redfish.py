@@ -367,6 +367,14 @@ def test_an_address_that_is_none(fake: Make, address: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("end", [":443O", ":99999", ":443 ", ":0", " :443", ":-1", "]"])
+def test_v2_a_typing_error_in_an_address_names_its_option(fake: Make, end: str) -> None:
+    for start in ("https://", ""):
+        with pytest.raises(ConfigError) as caught:
+            change(fake("plain"), "on", bmc_address=f"{start}10.9.9.9{end}")
+        assert "gpufleet_bmc_address" in caught.value.do
+
+
 def test_connections_are_kept(fake: Make) -> None:
     rig = fake("plain", lag=0.1)
     seen: set[Any] = set()

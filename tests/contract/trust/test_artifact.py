@@ -206,6 +206,15 @@ def test_what_cannot_be_fetched_is_inconclusive(image: Any, web: Any) -> None:
     assert dead["verdict"] == "inconclusive" and "hunter2" not in str(dead)
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("ca_path", "/nope.pem"), ("timeout", 0), ("timeout", -1), ("timeout", 10**12)]
+)
+def test_v2_an_option_that_cannot_be_used_is_named(image: Any, web: Any, option: str, value: Any) -> None:
+    result = verify(image.declared(base=web.url), **{option: value})
+    assert result["verdict"] == "inconclusive" and f"correct the option {option}" in result["msg"]
+    assert findings(result) == {"config"}
+
+
 @pytest.mark.parametrize("status", [203, 206, 301, 403, 500, 503])
 def test_t1_only_200_is_the_file(image: Any, web: Any, status: int) -> None:
     """The body is the right one: a server that is half there, or answers for another, has not given it."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -108,8 +109,12 @@ def base_url(address: str) -> str:
     :raises ConfigError: when it is none, or holds a login.
     """
     url = address if "://" in address else f"https://{address}"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+    try:
+        parts = urlsplit(url)
+        usable = not re.search(r"\s", url) and parts.port != 0
+    except ValueError:  # brackets without an end, a port that is no number or too large
+        parts, usable = urlsplit(""), False
+    if not usable or parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ConfigError(
             "the BMC's address cannot be used",
             wanted="https://host, host or host:port, and no login in it",

@@ -10,34 +10,11 @@ login.
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-
-_DIGITS = re.compile(r"[0-9a-f]{64}")
-
-
-def fingerprint(given: str, where: str) -> str:
-    """SHA-256 of a certificate in the one spelling that is compared; ``first`` and nothing stay as they are.
-
-    :raises ConfigError: for what is none.
-    """
-    bare = given.strip().lower()
-    if bare in ("", names.FIRST):
-        return bare
-    digits = bare.removeprefix("sha256:").removeprefix("sha256 fingerprint=").replace(":", "")
-    if _DIGITS.fullmatch(digits):
-        return digits
-    raise ConfigError(
-        "the fingerprint of the BMC's certificate cannot be used",
-        address=where,
-        wanted=f"the 64 hexadecimal digits of its SHA-256, or {names.FIRST}",
-        seen=given,
-        do="correct gpufleet_bmc_tls_fingerprint: openssl x509 -noout -fingerprint -sha256 -in FILE tells it",
-    )
 
 
 class Pin:
