@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fixed certificate by its one spelling, and what is said of another one, whoever finds it. PRIVATE to the collection."""
+"""A fixed certificate in its one spelling, and what is said of another one. PRIVATE to the collection."""
 
 from __future__ import annotations
 
