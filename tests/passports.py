@@ -52,7 +52,8 @@ def verdict(number: int, name: str, outcome: str = "pass", *, ago: float = 60.0,
     if name == "image_verify":
         checks.append(check("clock", [0.0, 0.1]))
         data = {"image": dict(IMAGE), "identity": {**MACHINE, "gpu_problem": ""}, "mode": "node", **data}
-    data = {"after_event": number - 1, "looked_at": at, **data}
+    remedy = "none" if outcome == "pass" else "reboot"
+    data = {"after_event": number - 1, "looked_at": at, "remedy": remedy, **data}
     return {
         "id": number,
         "name": name,

@@ -65,6 +65,11 @@ def worst_remedy(remedies: Iterable[str]) -> str:
     return max(known, key=_RANK.__getitem__) if known else "none"
 
 
+def heavier(remedy: str, than: str) -> bool:
+    """Does one remedy ask for more than another one?"""
+    return _RANK[remedy] > _RANK[than]
+
+
 def now_utc() -> str:
     """Now, as verdicts write it."""
     return iso(datetime.now(timezone.utc).timestamp())

@@ -32,7 +32,8 @@ options:
     description:
       - What kind of event. V(note) where neither this nor O(state) is given.
       - V(attempt) also counts against what may still be tried on this node.
-      - V(lift) takes the failures of the gate O(name) off the node, where a person knows that they say nothing of it.
+      - V(lift) takes the failures of the gate O(name) off the node, where a person knows that they say nothing of it,
+        or has done what they ask for.
         It needs O(reason) and O(lifted_by), both are recorded, and each passport that is issued afterwards names them.
         A gate whose failure was lifted still has to pass.
     type: str

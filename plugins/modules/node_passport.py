@@ -16,7 +16,8 @@ description:
     each gate that the policy requires has passed since then, BMC and node are known to be one machine, and the node's
     clock was compared with the controller's. Where a valid passport already says the same, it is kept.
   - A failure stands until the same question or a stronger one passes, or a person lifts it with
-    M(gpufleet.baremetal.ledger_event). A pass of a weaker look, or by another profile, carries no passport.
+    M(gpufleet.baremetal.ledger_event). A pass of a weaker look, or by another profile, carries no passport. A failure
+    of M(gpufleet.baremetal.kernel_log_gate) with a remedy heavier than V(power_cycle) ends by a lift alone.
   - With O(state=verified), the node's newest passport, or the one at O(path), must be signed by a known key, be for
     this machine, not be expired or from the future, and not be weaker than the policy in force. The ledger must not
     know of a later imaging, quarantine or failed gate.

@@ -126,7 +126,7 @@ def _open(rows: Sequence[Event], event: Event, policy: Mapping[str, Any]) -> lis
 
 def _stands(event: Event) -> str:
     asked = question.described(question.asked_of(event))
-    return (
-        f"gate {event['name']}: fail (event {event['id']}; {asked}), which stands until the same or a stronger question"
-        " passes, or a person lifts it"
-    )
+    ends = "the same or a stronger question passes, or a person lifts it"
+    if question.needs_hands(event):
+        ends = f"a person lifts it, its remedy applied ({event['data'].get('remedy')}): any restart quiets a log"
+    return f"gate {event['name']}: fail (event {event['id']}; {asked}), which stands until {ends}"

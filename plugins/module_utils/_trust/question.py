@@ -5,7 +5,7 @@
 
 A verdict answers a question: its level, its tests, the window that it looked at, the profile and the image that it was
 held against. The controller writes it down as ``asked``. A failure stands until the same or a stronger question passes,
-or a person lifts it; a weaker look proves nothing against it.
+or a person lifts it; a weaker look proves nothing against it. What a log told of broken hardware a person alone lifts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import seconds_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import heavier, seconds_of, worst_remedy
 
 Event = Mapping[str, Any]
 Asked = Mapping[str, Any]
@@ -23,6 +23,10 @@ Asked = Mapping[str, Any]
 IMAGING, BOOT = "imaging", "boot"
 #: The gates that judge what an image brings: to deploy one anew is a remedy, and what failed before it says no more.
 _OF_THE_IMAGE = frozenset({"image_verify", "image_artifact"})
+#: The gates that read what happened, of this boot only: a later pass of theirs says that it did not happen again. Where
+#: no restart is remedy enough, that a restart made it silent proves nothing.
+_OF_A_LOG = frozenset({"kernel_log_gate"})
+_HEAVIEST_RESTART = "power_cycle"
 
 
 def window_covers(new: Any, old: Any) -> bool:
@@ -112,11 +116,20 @@ def _failed(event: Event, imaged: int) -> bool:
 
 
 def _settled(failure: Event, later: Sequence[Event], in_force: str, least: Mapping[str, Any]) -> bool:
-    return any(
-        _lifts(event, failure) if event.get("kind") == "lift" else answers(event, failure, in_force, least)
-        for event in later
-        if event["name"] == failure["name"]
-    )
+    of_it = [event for event in later if event["name"] == failure["name"]]
+    if any(event.get("kind") == "lift" and _lifts(event, failure) for event in of_it):
+        return True
+    passes = [] if needs_hands(failure) else [event for event in of_it if event.get("kind") != "lift"]
+    return any(answers(event, failure, in_force, least) for event in passes)
+
+
+def needs_hands(failure: Event) -> bool:
+    """Does it take hands at the machine, and a person who says so? A remedy that nobody knows does."""
+    data = failure["data"]
+    rows = data.get("findings")
+    remedies = [row.get("remedy") for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    heaviest = worst_remedy([str(remedy) for remedy in [data.get("remedy"), *remedies]])
+    return failure["name"] in _OF_A_LOG and heavier(heaviest, _HEAVIEST_RESTART)
 
 
 def _lifts(lift: Event, failure: Event) -> bool:

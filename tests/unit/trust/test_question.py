@@ -30,9 +30,10 @@ def dcgm(number: int, outcome: str, digest: str = "sha256:p", **asked: Any) -> d
     return verdict(number, "dcgm_gate", outcome, asked=whole, profile={"sku": "h100", "digest": digest})
 
 
-def log(number: int, outcome: str, window: str = "imaging") -> dict[str, Any]:
+def log(number: int, outcome: str, window: str = "imaging", **data: Any) -> dict[str, Any]:
     asked = {**LOG, "window": window}
-    return verdict(number, "kernel_log_gate", outcome, asked=asked, profile={"sku": "h100", "digest": "sha256:p"})
+    profile = {"sku": "h100", "digest": "sha256:p"}
+    return verdict(number, "kernel_log_gate", outcome, asked=asked, profile=profile, **data)
 
 
 def lift(number: int, gate: str = "dcgm_gate", failures: Any = (20,)) -> dict[str, Any]:
@@ -77,6 +78,37 @@ def test_v1_the_same_or_a_stronger_question_answers_a_failure(key: str, events: 
     known = after(*events)
     newest = {event["name"]: event for event in known["verdicts"] if event["kind"] == "verdict"}
     assert issue(key, evidence={**known, "history": known["verdicts"], "verdicts": list(newest.values())})["changed"]
+
+
+XID64 = {"id": "xid:64", "entity": "GPU 0", "text": "GPU 0: row remap failure (Xid 64)", "remedy": "rma"}
+
+
+@pytest.mark.parametrize("remedy", ["fabric", "reseat", "field_diag", "rma", "unheard of", ["rma"], None])
+def test_v2_what_a_log_told_of_broken_hardware_ends_by_a_lift_alone(key: str, remedy: Any) -> None:
+    """Two boots: the first one's log has an Xid 64, the second one's nothing. It also outlives an imaging."""
+    for number in (5, 20):
+        known = evidence()
+        history = sorted(
+            [log(number, "fail", remedy=remedy), *known["verdicts"], log(22, "pass")], key=lambda event: event["id"]
+        )
+        known = {**known, "history": history, "last_event": 22}
+        told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=known)
+        assert f"gate kernel_log_gate: fail (event {number}; window imaging), which stands until a person lifts" in told
+        after_it = [*history[:-1], lift(21, "kernel_log_gate", (number,)), history[-1]]
+        assert issue(key, evidence={**known, "history": after_it})["changed"]
+
+
+def test_v2_a_finding_counts_whatever_remedy_stands_above_it(key: str) -> None:
+    shown = [log(20, "fail", remedy="none", findings=[XID64]), log(21, "pass")]
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(*shown))
+    assert "which stands until a person lifts it" in told
+
+
+@pytest.mark.parametrize("remedy", ["reset_gpu", "reboot", "power_cycle"])
+def test_v2_what_a_restart_mends_a_later_pass_answers(key: str, remedy: str) -> None:
+    assert issue(key, evidence=after(log(20, "fail", remedy=remedy), log(21, "pass")))["changed"]
+    measured = {**dcgm(20, "fail"), "data": {**dcgm(20, "fail")["data"], "remedy": "rma"}}
+    assert issue(key, evidence=after(measured, dcgm(21, "pass")))["changed"], "a test that measures again"
 
 
 def test_v1_what_a_person_lifted_still_has_to_pass_and_stands_in_the_passport(key: str) -> None:
