@@ -263,3 +263,8 @@ def test_the_module_alone_says_where_the_ledger_is() -> None:
     )  # fmt: skip
     result = json.loads(done.stdout)
     assert result["failed"] and result["error"]["kind"] == "unsupported" and "controller" in result["msg"], done.stderr
+
+
+def test_q6_a_number_of_days_that_is_none_is_refused_and_not_taken_for_none_due(fleet: Fleet) -> None:
+    fleet.book("gpufleet.baremetal.passports", "-e", "passports_days=60d", ok=False)
+    assert "expire_within" in fleet.output and "60d" in fleet.output
