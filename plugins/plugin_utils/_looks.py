@@ -111,7 +111,7 @@ class Looks:
 
     def _wrapped(self, connection: Any, command: str) -> str:
         """As the base class of all actions wraps a command."""
-        if connection.become is not None:
+        if _becomes_another(connection):
             command = connection.become.build_become_command(command, connection._shell)
         if connection.allow_executable:
             executable = connection._play_context.executable or connection._shell.executable or "/bin/sh"
@@ -201,6 +201,18 @@ def _asked(action: ActionBase, variables: Mapping[str, Any]) -> dict[str, str]:
         "become_pass": "" if any(name in own for name in (*names["become_pass"], *of_plugin)) else context.become_pass,
     }
     return {key: value for key, value in given.items() if value}
+
+
+def _becomes_another(connection: Any) -> bool:
+    """As for any task: who logged in as the wanted user runs no sudo, unless the site says so."""
+    if connection.become is None:
+        return False
+    try:
+        login = connection.get_option("remote_user")
+    except KeyError:  # a connection without that option
+        login = connection.default_user or connection._play_context.remote_user
+    wanted = connection.become.get_option("become_user", playcontext=connection._play_context)
+    return bool(C.BECOME_ALLOW_SAME_USER) or wanted != login or not (wanted or login)
 
 
 def _configure(plugin: Any, kind: str, known: _Variables, keys: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -146,3 +147,22 @@ def test_m1_a_shell_is_that_of_its_own_host(site: Site) -> None:
     passed(site.play(*ALL), "a", "b")
     used = (site.folder / "a" / "shell").read_text(encoding="utf-8")
     assert str(site.folder / "a" / "jobs") in used and str(site.folder / "b") not in used
+
+
+def test_m2_nobody_becomes_who_they_are(site: Site) -> None:
+    """Ansible runs no sudo then, so that a node without one is no worse."""
+    me = getpass.getuser()
+    site.host("a", ansible_become=True, ansible_become_user=me, ansible_become_exe="/nonexistent/sudo")
+    passed(site.play(*ALL), "a")
+
+
+@pytest.mark.usefixtures("sudo")
+def test_m2_who_says_so_becomes_who_they_are(site: Site) -> None:
+    two(site, ansible_become_user=getpass.getuser())
+    forgotten = {
+        "ansible.builtin.file": {"path": "{{ home }}/sudo", "state": "absent"},
+        "vars": {"ansible_become": False},
+    }
+    found = site.play(VALIDATING, START, forgotten, WAIT)
+    assert all(one["ok"] for one in found["a"][-1]["verdicts"].values()), found
+    assert all((site.folder / name / "sudo").exists() for name in ("a", "b"))
