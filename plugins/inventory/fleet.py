@@ -88,6 +88,16 @@ options:
           - Of V(csv), the template that reads a secret for a C(bmc_password_ref) without a kind. C(REF) in it stands
             for the reference.
         type: str
+      password_refs:
+        description:
+          - Of V(csv), the references that may stand in C(bmc_password_ref), such as V(env:BMC_*) and
+            V(file:/etc/gpufleet/bmc/*). C(*), C(?) and C([...]) mean what they mean to a shell, but C(*) matches a
+            slash too; C(..) in a reference is refused. An empty list permits none.
+          - Without it any place can be named. Whoever writes the list then chooses which of the controller's secrets
+            is sent to which address, so set it where the list is not your own.
+        type: list
+        elements: str
+        version_added: "0.1.0"
       url:
         description: Of V(ironic) and V(maas), the address of the API; for MAAS with its path, such as C(/MAAS).
         type: str

@@ -125,6 +125,13 @@ def _is_address(text: str) -> bool:
     return True
 
 
+def _path(text: str) -> str:
+    """Who reads the variable as a path puts the controller's environment in place of names in it, and tells it."""
+    if not text.startswith("/") or "$" in text or "~" in text:
+        raise ValueError("an absolute path without $ and ~ is wanted")
+    return text
+
+
 def _number(text: str) -> int:
     if not text.isdigit():
         raise ValueError("a whole number is wanted")
@@ -138,6 +145,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "system_uuid": _uuid,
     "node_id": _uuid,
     "bmc_ip": _bmc,
+    "bmc_ca_path": _path,
     "primary_ip": net.host,
     "gpu_count": _number,
 }

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_colu
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secrets import permitted
 
 _SHOWN = 20
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -69,10 +70,12 @@ def read_csv(
     delimiter: str = "",
     check_serials: bool = True,
     password_template: str = "",
+    password_refs: Optional[Sequence[str]] = None,
     fields: Optional[Fields] = None,
 ) -> list[Record]:
     """All rows.
 
+    :param password_refs: the places of secrets that the list may name; any without it.
     :param fields: what else the rows fill, by their columns' names.
 
     :raises ConfigError: with every mistake in the file.
@@ -89,6 +92,7 @@ def read_csv(
     cells = [row for row in table if row]
     for row in cells:
         _check(row, password_template, complaints)
+        _check_place(row, password_refs, complaints)
     _check_unique(cells, complaints)
     if check_serials:
         _check_lost_zeros(cells, complaints)
@@ -200,6 +204,12 @@ def _check(row: Mapping[str, _Cell], password_template: str, complaints: _Compla
     if not any(name in row for name in ("serial", "system_uuid", "boot_mac", "bmc_mac")):
         line = next(iter(row.values())).line
         complaints.add(line, 1, "nothing tells which machine this is: a serial, a system UUID or a MAC is needed")
+
+
+def _check_place(row: Mapping[str, _Cell], password_refs: Optional[Sequence[str]], complaints: _Complaints) -> None:
+    cell = row.get(cells_of.PASSWORD)
+    if cell is not None and not permitted(cell.text, password_refs):
+        complaints.add(cell.line, cell.column, f"{cell.name}: its content is no place that password_refs permits")
 
 
 def _check_unique(rows: Sequence[Mapping[str, _Cell]], complaints: _Complaints) -> None:

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import Lookup
 
@@ -17,6 +20,16 @@ PLACES: dict[str, tuple[str, str]] = {
 }
 #: For the site's own lookup.
 _OTHER = r"[A-Za-z0-9][A-Za-z0-9._/@:#+-]*"
+
+
+def permitted(ref: str, places: Optional[Sequence[str]]) -> bool:
+    """Whether a list may name this place. Who writes the list chooses the BMC that the secret is sent to, too.
+
+    :param places: patterns as of a shell, one of which must match; None for any place.
+    """
+    if places is None:
+        return True
+    return ".." not in re.split("[:/]", ref) and any(fnmatchcase(ref, place) for place in places)
 
 
 def password_lookup(ref: str, template: str = "") -> Lookup:

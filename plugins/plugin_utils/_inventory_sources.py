@@ -35,12 +35,16 @@ def _told(fields: Fields, records: list[Record]) -> list[Record]:
 def _csv(options: Mapping[str, Any], where: str) -> list[Record]:
     if not options.get("path"):
         raise ConfigError("a source of type csv needs a path", node=where)
+    refs = options.get("password_refs")
+    if "password_refs" in options and not (isinstance(refs, list) and all(isinstance(ref, str) for ref in refs)):
+        raise ConfigError("password_refs: a list of texts is wanted", node=where, do="write an empty one, [], for none")
     fields = Fields(options.get("fields"), where)
     records = read_csv(
         str(options["path"]),
         delimiter=str(options.get("delimiter") or ""),
         check_serials=bool(options.get("check_serials", True)),
         password_template=str(options.get("password_lookup") or ""),
+        password_refs=refs,
         fields=fields,
     )
     return _told(fields, records)
@@ -72,7 +76,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "csv": Kind(
         _csv,
-        frozenset({"path", "delimiter", "check_serials", "password_lookup"}),
+        frozenset({"path", "delimiter", "check_serials", "password_lookup", "password_refs"}),
         {},
         remote=False,
     ),

@@ -123,6 +123,13 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
         ("name,,serial\ng,,b\n", "servers.csv:1:2: '' is no name of a column"),
         ("serial,provisioner\nA1,foreman\n", "one of ironic, maas is wanted"),
         ("serial,gpu_count\nA1,eight\n", "a whole number is wanted"),
+        (
+            "serial,bmc_ca_path\nA1,/x/$AWS_SECRET_ACCESS_KEY\n",
+            "servers.csv:2:2: bmc_ca_path: '/x/$AWS_SECRET_ACCESS_KEY'",
+        ),
+        ("serial,BMC CA\nA1,/x/${HOME}.pem\n", "servers.csv:2:2: bmc_ca_path: '/x/${HOME}.pem': an absolute path"),
+        ("serial,bmc_ca_path\nA1,~root/ca.pem\n", "an absolute path without $ and ~ is wanted"),
+        ("serial,bmc_ca_path\nA1,ca.pem\n", "an absolute path without $ and ~ is wanted"),
         ('serial,note\nA1,"two\nlines"\n', "servers.csv:2:2: note: holds a control character or a line break"),
         ('serial,note\nA1,"open\n', "not CSV"),
         ("", "empty"),
@@ -205,6 +212,36 @@ def test_what_is_no_place_is_refused_unseen(tmp_path: Path, ref: str) -> None:
 
 def test_a_password_in_the_reference_is_not_repeated(tmp_path: Path) -> None:
     assert "hunter2" not in refused(tmp_path, "serial,bmc_password_ref\nA1,hunter2\n")
+
+
+@pytest.mark.parametrize(
+    ("ref", "places", "taken"),
+    [
+        ("env:BMC_PW", None, True),
+        ("file:/etc/shadow", None, True),
+        ("env:BMC_PW", ["file:/x", "env:BMC_*"], True),
+        ("env:bmc_pw", ["env:BMC_*"], False),
+        ("env:AWS_SECRET_ACCESS_KEY", ["env:BMC_*"], False),
+        ("var:BMC_PW", ["env:BMC_*"], False),
+        ("env:BMC_PW", [], False),
+        ("file:/etc/bmc/r1/u1", ["file:/etc/bmc/*"], True),
+        ("file:/etc/bmc/../shadow", ["file:/etc/bmc/*"], False),
+        ("file:/etc/bmc/..", ["file:/etc/bmc/*"], False),
+        ("bmc/rack1", ["bmc/*"], True),
+        ("bmc/rack1", ["env:*"], False),
+    ],
+)
+def test_v2_a_list_names_no_place_of_a_secret_but_those_that_the_source_permits(
+    tmp_path: Path, ref: str, places: list[str] | None, taken: bool
+) -> None:
+    content = f"serial,bmc_password_ref\nA1,{ref}\n"
+    options = {"password_template": "{{ lookup('site.own.vault', 'REF') }}", "password_refs": places}
+    if taken:
+        assert "lookup" in str(read(tmp_path, content, **options)[0].variables["gpufleet_bmc_password"])
+        return
+    said = refused(tmp_path, content, **options)
+    assert "servers.csv:2:2: bmc_password_ref: its content is no place that password_refs permits" in said
+    assert ref not in said
 
 
 def test_the_sites_own_lookup(tmp_path: Path) -> None:
