@@ -37,7 +37,9 @@ class ActionModule(VerbAction):
         params["public_keys"] = _list(params.get("public_keys") or self.host_var("gpufleet_passport_public_keys"))
         params["policy"], problem = policy_of(params)
         if params["state"] == "verified" and params.get("path"):
-            return params  # a document, looked at for itself; neither ledger nor node is asked
+            # A document, looked at for itself; neither ledger nor node is asked. Who names an SKU has it held to that.
+            params["evidence"] = {"profile_problem": problem if params.get("sku") else ""}
+            return params
         if params["state"] != "exported":
             params["identity"] = params.get("identity") or self._read_identity(params)
         params["evidence"] = {**self._evidence(params["state"]), "profile_problem": problem}

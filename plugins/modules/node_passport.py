@@ -118,7 +118,7 @@ options:
     type: path
   sku:
     description:
-      - The node's SKU, whose profile is in force.
+      - The node's SKU, whose profile is in force. One that has no profile is an error, or stands in RV(reasons).
       - Taken from the host variable C(gpufleet_sku).
     type: str
   profile_path:
@@ -235,6 +235,13 @@ path:
   sample: passports/gpu017.passport.json
 machine_checked:
   description: Was the passport compared with a machine, or only looked at as a document?
+  returned: with O(state=verified)
+  type: bool
+  sample: true
+profile_checked:
+  description:
+    - Were the gates held against a profile, of the policy or of O(sku)? V(false) where neither is known.
+    - Only a document at O(path) is valid without it.
   returned: with O(state=verified)
   type: bool
   sample: true

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import (
     Grounds,
     grounds,
@@ -78,7 +79,7 @@ def _summary(envelope: Mapping[str, Any], statement: Mapping[str, Any], key: str
 
 def _verify(params: Mapping[str, Any], ctx: Context) -> Result:
     require({"public_keys": params.get("public_keys") or None}, "public_keys", node=ctx.node)
-    evidence = params.get("evidence") or _NO_EVIDENCE
+    evidence = {**_NO_EVIDENCE, **(params.get("evidence") or {})}
     known = dsse.public_keys(params["public_keys"])
     envelope = _read(params["path"]) if params.get("path") else (evidence["stored"] or {}).get("envelope")
     machine = normal_identity(params["identity"]) if params.get("identity") else None
@@ -87,7 +88,9 @@ def _verify(params: Mapping[str, Any], ctx: Context) -> Result:
         reasons = ["missing: the ledger has no passport of this node"]
     else:
         summary, reasons = _examined(envelope, known, machine, params, evidence)
-    data = {"passport": summary, "valid": not reasons, "reasons": reasons, "machine_checked": machine is not None}
+    data: dict[str, Any] = {"passport": summary, "valid": not reasons, "reasons": reasons}
+    # A document may be looked at without a machine, and without a profile; then that was not looked at.
+    data.update(machine_checked=machine is not None, profile_checked=bool(params["policy"].get("profile_digest")))
     if reasons and params["fail"]:
         raise TrustError(
             "the passport is refused: " + "; ".join(reasons),
@@ -216,6 +219,7 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
             node=ctx.node,
             do="call node_passport as a task of the node's play, without delegation",
         )
+    policies.fit(params["policy"], params["lifetime"], evidence.get("profile_problem") or "", node=ctx.node)
     key = dsse.private_key(params["key_path"], params.get("key_passphrase") or "")
     machine = normal_identity(params.get("identity"))
     before = _state(evidence["stored"])
@@ -317,11 +321,8 @@ def _still_good(
 
 def _objections(params: Mapping[str, Any], machine: Mapping[str, Any], ground: Grounds) -> list[str]:
     """Everything that stands against a passport, not only the first."""
-    policy, seen = params["policy"], ground.of(_IMAGE_GATE)
-    reasons = _machine(params, machine, seen) + ground.reasons
-    if params["lifetime"] <= 0 or params["lifetime"] > policy["max_lifetime"]:
-        reasons.append(f"policy: a lifetime of {params['lifetime']} s, allowed are {policy['max_lifetime']} s")
-    return reasons + _image(params.get("image"), seen)
+    seen = ground.of(_IMAGE_GATE)
+    return _machine(params, machine, seen) + ground.reasons + _image(params.get("image"), seen)
 
 
 def _machine(params: Mapping[str, Any], machine: Mapping[str, Any], seen: Mapping[str, Any] | None) -> list[str]:
@@ -355,8 +356,8 @@ def _seen_by_image_verify(machine: Mapping[str, Any], event: Mapping[str, Any] |
 
 def _image(wanted: Mapping[str, Any] | None, event: Mapping[str, Any] | None) -> list[str]:
     found = (event or {}).get("data", {}).get("image") or {}
-    if event is None:
-        return [] if wanted is None else [f"image: no verdict of {_IMAGE_GATE} says what runs"]
+    if event is None:  # also where the policy asks for no such verdict: the passport names the image
+        return [f"image: no verdict of {_IMAGE_GATE} says what runs"]
     if not found.get("manifest_sha256"):
         return ["image: its verdict does not name the signed manifest"]
     reasons = []

@@ -67,6 +67,22 @@ def check(policy: Mapping[str, Any], schema: Path) -> None:
         raise ConfigError(f"the option policy is none: {_no_gate(name)}")
 
 
+def fit(policy: Mapping[str, Any], lifetime: int, problem: str, *, node: str) -> None:
+    """What the site has set must fit together before a node is judged by it: no machine is at fault there.
+
+    :param problem: why the profile in force is not known; empty where it is.
+    :raises ConfigError: where it does not.
+    """
+    if not 0 < lifetime <= policy["max_lifetime"]:
+        raise ConfigError(
+            f"policy: a lifetime of {lifetime} s, allowed are {policy['max_lifetime']} s",
+            node=node,
+            do="set lifetime (passport_lifetime in the roles), or max_lifetime in the policy",
+        )
+    if problem:
+        raise ConfigError(f"policy: {problem}", node=node)
+
+
 def _of_no_gate(policy: Mapping[str, Any]) -> list[str]:
     """Names under ``gates`` of which nothing would be asked: a typing error must not be a policy that asks less."""
     return sorted({*(policy.get("gates") or {})} - _BUILT_IN - {*(policy.get("required_gates") or ())})

@@ -100,7 +100,7 @@ def test_the_life_of_a_passport(site: Site, tmp_path: Path) -> None:
     assert verified["valid"] and verified["machine_checked"]
     assert ("passport", "issued") in site.events()
     alone = site.result(passport("verified", path=str(copy)), limit="gpu002")
-    assert alone["valid"] and alone["machine_checked"] is False
+    assert alone["valid"] and alone["machine_checked"] is False and alone["profile_checked"] is True
     out, none = tmp_path / "out", site.result(passport("exported", path=f"{tmp_path}/out/"), limit="gpu002")
     assert none["failed"] and "no passport of this node" in none["msg"] and not out.exists()
     exported = site.result(passport("exported", path=f"{out}/"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from passports import (
@@ -31,6 +32,8 @@ from passports import (
     stored,
     verdict,
 )
+
+ROLES = Path(__file__).resolve().parents[3] / "roles"
 
 # -- issue -------------------------------------------------------------------------------------------------------------
 
@@ -197,9 +200,30 @@ def test_without_gpus_only_where_the_policy_says_so(key: str, gpus: dict[str, An
 
 
 def test_no_lifetime_beyond_the_policy(key: str) -> None:
-    for lifetime in (0, -5, 8000000):
-        told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=evidence(), lifetime=lifetime)
-        assert "lifetime" in told
+    """What the site has set does not fit together: that is no node's fault, which would be quarantined for it."""
+    kinds = yaml.safe_load((ROLES / "quarantine/defaults/main.yml").read_text(encoding="utf-8"))["quarantine_kinds"]
+    good = stored(issue(key, lifetime=8640))
+    for lifetime in (0, -5, 7776001):
+        for found in (evidence(), evidence(stored=good), evidence(verdicts=[])):
+            with pytest.raises(ConfigError, match=f"a lifetime of {lifetime} s, allowed are 7776000 s") as caught:
+                issue(key, evidence=found, lifetime=lifetime)
+            assert caught.value.kind not in kinds and TrustError.kind in kinds
+    assert issue(key, lifetime=7776000)["changed"]
+
+
+def test_v9_a_profile_that_nobody_has_is_no_nodes_fault(key: str) -> None:
+    with pytest.raises(ConfigError, match="policy: which profile is in force is not known"):
+        issue(key, evidence=evidence(profile_problem="which profile is in force is not known"))
+
+
+def test_v9_a_passport_names_its_image_whatever_the_policy_asks(key: str) -> None:
+    """A policy without image_verify, and nobody has looked at the image."""
+    policy = {**POLICY, "required_gates": ["dcgm_gate", "kernel_log_gate"]}
+    none = evidence(verdicts=evidence()["verdicts"][1:])
+    for image in (None, {"name": "hpc"}):
+        told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=none, policy=policy, image=image)
+        assert told == "image: no verdict of image_verify says what runs"
+    assert issue(key, policy=policy)["changed"]
 
 
 def test_without_the_ledger_nothing_is_issued(key: str) -> None:

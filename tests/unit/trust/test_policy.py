@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,15 @@ import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, policy, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import POLICY_SCHEMA, policy_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import (
+    OWN_PROFILES,
+    POLICY_SCHEMA,
+    policy_of,
+    profile_of,
+)
 from passports import ASKED, BMC, KEY, POLICY, evidence, issue, reasons, stored, verdict
 
+ROOT = Path(__file__).resolve().parents[3]
 BY_SKU = {"sku": "h100", "digest": "sha256:p"}
 DIGEST = "sha256:" + "a" * 64
 WHOLE: dict[str, Any] = {
@@ -124,6 +132,44 @@ def test_v1_a_bad_policy_is_an_error_that_names_file_and_key(tmp_path: Path, con
     with pytest.raises(ConfigError, match="cannot be read"):
         policy_of({"policy_file": str(tmp_path / "none.yml")})
     assert POLICY_SCHEMA.is_file()
+
+
+def test_v9_the_pages_example_issues_a_passport_with_the_settings_beside_it(key: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs/reference/passport.md").read_text(encoding="utf-8")
+    example, beside = (block.partition("```")[0] for block in page.split("```yaml\n")[-2:])
+    settings = yaml.safe_load(beside)
+    shipped = {
+        **yaml.safe_load((ROOT / "roles/passport/defaults/main.yml").read_text(encoding="utf-8")),
+        **yaml.safe_load((ROOT / "roles/gate/defaults/main.yml").read_text(encoding="utf-8")),
+    }
+    assert {name for name in settings if name in shipped} == {*settings} - {"join_policy_file"}
+    for name in ("passport_lifetime", "gate_dcgm_level"):
+        assert f"{settings[name]} # as shipped {shipped[name]}" in beside
+    found, problem = policy_of({"policy_file": written(tmp_path, example), "sku": "h100-sxm-8"})
+    assert not problem and found["profile_digest"] == profile_of({"sku": "h100-sxm-8"}).digest
+
+    def given(level: int, lifetime: int) -> dict[str, Any]:
+        judged = {"sku": "h100-sxm-8", "digest": found["profile_digest"]}
+        asked = {**ASKED["dcgm_gate"], "level": level, "tests": ["memory", "memtest", "software"]}
+        looks = [
+            verdict(
+                13, "kernel_log_gate", asked={**ASKED["kernel_log_gate"], "profile": judged["digest"]}, profile=judged
+            ),
+            verdict(14, "dcgm_gate", asked={**asked, "profile": judged["digest"]}, profile=judged),
+        ]
+        return {"evidence": evidence(verdicts=[evidence()["verdicts"][0], *looks]), "lifetime": lifetime}
+
+    assert issue(key, policy=found, **given(settings["gate_dcgm_level"], settings["passport_lifetime"]))["changed"]
+    with pytest.raises(ConfigError, match="passport_lifetime"):
+        issue(key, policy=found, **given(settings["gate_dcgm_level"], shipped["passport_lifetime"]))
+
+
+def test_v9_the_page_tells_how_to_get_a_profiles_digest() -> None:
+    page = (ROOT / "docs/reference/passport.md").read_text(encoding="utf-8")
+    program = page.partition("$ python3 -c '")[2].partition("'")[0]
+    path = OWN_PROFILES / "h100-sxm-8.yaml"
+    told = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == profile_of({"sku": "h100-sxm-8"}).digest
 
 
 # -- the policy of a passport ------------------------------------------------------------------------------------------
