@@ -36,6 +36,11 @@ _NEXT = {
     "retired": None,
 }
 
+#: As the playbook passports says why it took a node, and the states in which it goes on with one.
+RENEWAL = "passport renewal"
+_RENEWED_FROM = frozenset({"draining", "drained", "validating"})
+_RENEW = f"{_AGAIN} -e passports_renew=true".replace("{playbook}", "passports")
+
 
 def status(
     ledger: Ledger, nodes: Mapping[str, str], run_id: str = "", expire_within: float = 0.0
@@ -60,7 +65,7 @@ def status(
         one["passport_expires"] = utc(ends[node_id]) if node_id in ends else ""
         one["passport_due"] = one["state"] == "admitted" and ends.get(node_id, 0.0) <= now + expire_within
         if one["passport_due"]:
-            one["next"] = f"{_AGAIN.format(playbook='passports', host=host)} -e passports_renew=true"
+            one["next"] = _RENEW.format(host=host)
         one["lease"] = _live(leases.get(node_id), now)
         one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
         if one["stopped"]:
@@ -108,12 +113,17 @@ def _one(
         "remedy": str(data.get("remedy") or ""),
         "admitted_before": admitted_before,
         "hold": str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else "",
-        "next": next_command(host, state, admitted_before),
+        "next": next_command(host, state, admitted_before, str(data.get("reason") or "")),
     }
 
 
-def next_command(host: str, state: str, admitted_before: bool) -> str:
-    """The command that takes the node on from here; empty where there is nothing to do."""
+def next_command(host: str, state: str, admitted_before: bool, reason: str = "") -> str:
+    """The command that takes the node on from here; empty where there is nothing to do.
+
+    A renewal images nothing, and goes on as one.
+    """
+    if state in _RENEWED_FROM and reason == RENEWAL:
+        return _RENEW.format(host=host)
     playbook = _NEXT.get(state, "day0_bringup")
     if playbook is None:
         return ""

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
+PLAYBOOK = Path(__file__).resolve().parents[3] / "playbooks" / "passports.yml"
 STOPPED = ("note", "stopped", {"reason": "the BMC is silent"})
 
 
@@ -49,3 +52,25 @@ def test_t1_a_stop_is_told_until_the_node_goes_on(ledger: Ledger) -> None:
 def test_t1_a_stop_of_a_node_in_service_is_told_to_its_own_run_alone(ledger: Ledger) -> None:
     assert told(ledger, ("state", "admitted", {}), STOPPED, asks="r2")["stopped"] == ""
     assert told(ledger, asks="r1")["stopped"] == "the BMC is silent"
+
+
+AGAIN = "ansible-playbook gpufleet.baremetal.{} -i INVENTORY --limit n1"
+RENEW = AGAIN.format("passports") + " -e passports_renew=true"
+
+
+def test_v9_a_renewal_that_stopped_goes_on_as_one(ledger: Ledger) -> None:
+    """Recycling would image the node. What others began with it is not the renewal's to end."""
+    renewal, other = {"reason": RENEWAL}, {"reason": "a new image"}
+    told(ledger, ("state", "imaging", {}), ("state", "admitted", {}))
+    for state in ("draining", "drained", "validating"):
+        assert told(ledger, ("state", state, renewal))["next"] == RENEW
+        stopped = told(ledger, STOPPED)
+        assert stopped["stopped"] and stopped["next"] == RENEW
+        assert told(ledger, ("state", state, other))["next"] == AGAIN.format("day2_recycle")
+    for state in ("imaging", "wiping", "quarantined"):
+        assert told(ledger, ("state", state, renewal))["next"] == AGAIN.format("day2_recycle")
+
+
+def test_v9_the_playbook_gives_the_reason_that_the_report_knows() -> None:
+    [play] = [one for one in yaml.safe_load(PLAYBOOK.read_text(encoding="utf-8")) if "passports_reason" in one["vars"]]
+    assert play["vars"]["passports_reason"] == RENEWAL
