@@ -14,7 +14,8 @@ description:
     GPU UUIDs, the image that runs, and each gate with what was measured and what was wanted.
   - With O(state=issued), the verdicts of the ledger since the node was last imaged are signed. It is refused unless
     each gate that the policy requires has passed since then, BMC and node are known to be one machine, and the node's
-    clock was compared with the controller's. Where a valid passport already says the same, it is kept.
+    clock was compared with the controller's. Where a valid passport already says the same, it is kept,
+    unless more than the age of its gates stands against a new one.
   - A failure stands until the same question or a stronger one passes, or a person lifts it with
     M(gpufleet.baremetal.ledger_event). A pass of a weaker look, or by another profile, carries no passport. A failure
     of M(gpufleet.baremetal.kernel_log_gate) with a remedy heavier than V(power_cycle) ends by a lift alone.

@@ -24,10 +24,12 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Grounds:
-    """verdicts: one of each gate, in the order of the ledger. reasons: why they carry no passport."""
+    """verdicts: one of each gate, in the order of the ledger. reasons: why they carry no passport. aged: nothing is
+    wrong with these but their age, which ends no passport that was issued in time."""
 
     verdicts: list[Event]
     reasons: list[str]
+    aged: list[str]
 
     def of(self, gate: str) -> Event | None:
         return next((event for event in self.verdicts if event["name"] == gate), None)
@@ -38,15 +40,17 @@ def grounds(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> Grounds:
     since = evidence["imaged"]["id"] if evidence["imaged"] else 0
     chosen: list[Event] = []
     reasons: list[str] = []
+    aged: list[str] = []
     for name in policy["required_gates"]:
         rows = [event for event in _verdicts(evidence["history"], name) if event["id"] > since]
-        event, told = _required(name, rows, policy, evidence["now"])
+        event, told = _required(name, rows, policy)
         chosen += [event] if event else []
         reasons += told
+        aged += _old(name, looked_at(event), evidence["now"], policy) if event and not told else []
     others = [event for event in evidence["verdicts"] if event["name"] not in policy["required_gates"]]
     chosen += [event for event in others if event["data"].get("verdict") != "fail"]
     reasons += [_stands(event) for event in standing(evidence, policy)]
-    return Grounds(sorted(chosen, key=lambda event: int(event["id"])), reasons)
+    return Grounds(sorted(chosen, key=lambda event: int(event["id"])), reasons, aged)
 
 
 def standing(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> list[Event]:
@@ -72,9 +76,7 @@ def _verdicts(history: Sequence[Event], name: str) -> list[Event]:
     return [event for event in history if event["name"] == name and event.get("kind", "verdict") == "verdict"]
 
 
-def _required(
-    name: str, rows: Sequence[Event], policy: Mapping[str, Any], now: float
-) -> tuple[Event | None, list[str]]:
+def _required(name: str, rows: Sequence[Event], policy: Mapping[str, Any]) -> tuple[Event | None, list[str]]:
     """The verdict of a required gate that counts, and what is wrong with it."""
     if not rows:
         return None, [f"gate {name}: no verdict since the node was imaged"]
@@ -87,14 +89,15 @@ def _required(
     event = fit[-1]
     left = _open(rows, event, policy)
     reasons = [f"gate {name}: {later['data'].get('verdict')} (event {later['id']})" for later in left]
-    return event, [*reasons, *_old(name, looked_at(event), now, policy)]
+    return event, reasons if looked_at(event) else [
+        *reasons,
+        f"gate {name}: nobody has said when the node was looked at",
+    ]
 
 
 def _old(name: str, looked: float, now: float, policy: Mapping[str, Any]) -> list[str]:
     """An age is that of the look: of a diagnosis that nobody came for, hours may lie between that and its verdict."""
     allowed = greatest_age(policy, name)
-    if not looked:
-        return [f"gate {name}: nobody has said when the node was looked at"]
     if now - looked > allowed:
         return [f"gate {name}: its pass is {now - looked:.0f} s old, allowed are {allowed:.0f} s"]
     return []

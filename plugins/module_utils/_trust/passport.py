@@ -224,10 +224,11 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     machine = normal_identity(params.get("identity"))
     before = _state(evidence["stored"])
     ground = grounds(evidence, params["policy"])
-    kept = _still_good(params, key, machine, evidence, ground)
+    reasons = _objections(params, machine, ground)
+    kept = None if reasons else _still_good(params, key, machine, evidence, ground)
     if kept is not None:
         return _answer(params, ctx, kept, key, before, new=False)
-    reasons = _objections(params, machine, ground)
+    reasons += ground.aged
     statement = {} if reasons else _statement(params, machine, evidence, ground)
     # What is signed is what a later look lets pass, by the same rules.
     reasons = reasons or _judged(statement, machine, params, evidence)
@@ -302,7 +303,8 @@ def _statement(
 def _still_good(
     params: Mapping[str, Any], key: Any, machine: Mapping[str, Any], evidence: Mapping[str, Any], ground: Grounds
 ) -> Mapping[str, Any] | None:
-    """The stored passport, where a new one would say nothing else."""
+    """The stored passport, where nothing stands against a new one but the age of its gates, and that would say nothing
+    else."""
     stored = evidence["stored"]
     if not stored:
         return None

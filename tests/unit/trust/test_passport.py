@@ -76,6 +76,30 @@ def test_a_kept_passport_outlives_its_gates_freshness(key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("bmc", "told"),
+    [
+        ({"serial": "GF0999", "uuid": "9ac00000-0000-4000-8000-000000000099"}, "serial: the BMC says GF0999"),
+        (None, "nothing proves that BMC and node are one machine"),
+    ],
+)
+def test_v2_a_passport_is_not_kept_where_the_bmc_is_not_this_machines(key: str, bmc: Any, told: str) -> None:
+    first = issue(key)
+    assert told in reasons(state="issued", key_path=key, evidence=evidence(stored=stored(first)), bmc_identity=bmc)
+
+
+def test_v2_a_passport_is_not_kept_where_a_later_look_settled_nothing(key: str) -> None:
+    """Neither of a required gate, nor where image_verify has since seen another machine, or no clock."""
+    found = evidence(stored=stored(issue(key)), last_event=20)
+    given = {"state": "issued", "key_path": key, "bmc_identity": BMC}
+    late = verdict(20, "dcgm_gate", "inconclusive", ago=5.0)
+    history = {"verdicts": [*found["verdicts"][:2], late], "history": [*found["verdicts"], late]}
+    assert "gate dcgm_gate: inconclusive (event 20)" in reasons(evidence={**found, **history}, **given)
+    other = verdict(20, "image_verify", ago=5.0, identity={**MACHINE, "serial": "GF0999"})
+    history = {"verdicts": [*found["verdicts"][1:], other], "history": [*found["verdicts"], other]}
+    assert "GF0999" in reasons(evidence={**found, **history}, **given)
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"identity": {**MACHINE, "gpu_uuids": MACHINE["gpu_uuids"][1:]}},
