@@ -77,6 +77,8 @@ class ActionModule(VerbAction):
         return False
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params["mode"] == "node":
+            self.on_its_own_node()
         if params.get("expect"):
             raise ConfigError(
                 "expect is not for a task to set",

@@ -29,7 +29,8 @@ attributes:
   diff_mode:
     support: none
 notes:
-  - Nothing is changed by this module. With O(mode=node) it runs on the node with Python's standard library alone.
+  - Nothing is changed by this module. With O(mode=node) it runs on the node with Python's standard library alone, and
+    such a task cannot be delegated.
   - The verdict is recorded in the ledger as C(image_artifact) or C(image_verify); only the second counts for a
     passport.
 requirements:

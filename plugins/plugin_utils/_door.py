@@ -242,6 +242,20 @@ class VerbAction(ActionBase):
         """Whose nodes a call that is shipped may change, each of which has its intent before it."""
         return (self._host,)
 
+    def on_its_own_node(self) -> None:
+        """What runs on a node tells of the machine that it runs on: delegated, of another one in this host's name.
+
+        :raises ConfigError: before anything is shipped.
+        """
+        if self._task.delegate_to:
+            raise ConfigError(
+                f"{self.NAME} judges the machine that it runs on, and cannot be delegated to another one",
+                node=self._host,
+                wanted="a task of the node's own",
+                seen=f"delegate_to {self._task.delegate_to}",
+                do="leave delegate_to out",
+            )
+
     def _where(self) -> str:
         return str(self._task.delegate_to or self._host)
 

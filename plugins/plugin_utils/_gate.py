@@ -64,6 +64,7 @@ class GateAction(VerbAction):
         return self.LOADS
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        self.on_its_own_node()
         self._started = now_utc()
         self._unfit = ""
         params = dict(params)

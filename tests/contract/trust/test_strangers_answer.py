@@ -113,3 +113,21 @@ def test_v2_a_jump_host_tells_of_the_artifact_alone(site: Site) -> None:
     told = site.play(*({**ARTIFACT, "delegate_to": "jump", **says(site, json.dumps(answer))} for answer in answers))
     assert [one["outcome"] for one in told] == ["failed"] * len(answers)
     assert site.events() == []
+
+
+def test_v2_no_machine_is_judged_in_the_name_of_another(site: Site) -> None:
+    """Through delegation the image of one machine, and the gates that ran there, were the other's."""
+    paths = {"args": "{{ hostvars['gpu002'].node_paths }}"}
+    shipped = site.folder / "shipped"
+    touch = interpreter(site, f"touch {shipped}")
+    gates = [{f"gpufleet.baremetal.{name}": {}} for name in ("dcgm_gate", "kernel_log_gate")]
+    tasks = [{**NODE, **paths}, *gates]
+    told = site.play(
+        *({**task, **touch, "delegate_to": to} for task in tasks for to in ("gpu002", "localhost")),
+        limit="gpu001,gpu002",
+    )
+    assert len(told) == 12
+    for one in told:
+        assert one["outcome"] == "failed" and "cannot be delegated" in one["result"]["msg"], one
+        assert one["result"]["error"]["kind"] == "config", one
+    assert not shipped.exists() and site.events() == []
