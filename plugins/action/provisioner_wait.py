@@ -32,7 +32,8 @@ class ActionModule(BatchAction):
         # Check mode records no verdicts, and a given reason is in the ledger with the intent: neither is judged.
         judged = [] if self._task.check_mode or params.get("force_reason") else params["nodes"]
         images = {str(node.get("host")): node.get("image") for node in judged}
-        shown = approved(self.ledger(), self.run_id, self.ids, images)
+        # Without a declared image there is nothing that a run could have verified.
+        shown = {**dict.fromkeys(images, False), **approved(self.ledger(), self.run_id, self.ids, images)}
         known = [{"known_runs": runs.get(node.get("host"), []), **node} for node in params["nodes"]]
         params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
         return params

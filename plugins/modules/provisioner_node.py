@@ -71,7 +71,8 @@ options:
       - What leads a node towards O(state=deployed) is begun only where M(gpufleet.baremetal.image_verify) with mode
         V(artifact) has passed in the same run, for this node, and for these very keys. A O(force_reason) stands in for
         it.
-      - On MAAS the image must have been uploaded as the custom image C(NAME-VERSION), and its SHA-256 is compared.
+      - On MAAS the image must have been uploaded as the custom image C(NAME-VERSION). What lies there under that name
+        is compared by its SHA-256, so that without C(sha256) nothing is begun but with O(force_reason).
     type: dict
   properties:
     description:
@@ -84,10 +85,13 @@ options:
       - Settings that only one provisioner knows. Either flat, or with the keys C(ironic) and C(maas), of which each
         provisioner takes its own.
       - For Ironic every C(*_interface), C(resource_class), C(conductor_group), C(automated_clean), C(driver),
-        C(driver_info), C(instance_info), and C(owners), a list of owners and lessees that are ours.
+        C(driver_info), C(instance_info), and C(owners), a list of owners and lessees that are ours. Keys of
+        C(instance_info) that say which bytes are deployed (C(kernel), C(ramdisk), C(boot_iso), C(stage2),
+        C(ks_template), and each C(image_*) but C(image_download_source) and C(image_request_authorization*)) are taken
+        only with O(force_reason), since no M(gpufleet.baremetal.image_verify) has seen them.
       - For MAAS C(distro_series), C(hwe_kernel), C(ephemeral_deploy), C(enable_ssh), C(skip_bmc_config),
         C(skip_networking), C(skip_storage), C(commissioning_scripts), C(testing_scripts), C(power_parameters), and
-        C(owners).
+        C(owners). C(distro_series), a stock image in place of O(image), is likewise taken only with O(force_reason).
     type: dict
     default: {}
   annotations:

@@ -25,6 +25,8 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * An effect is read, never believed: what was written is read back wherever an answer can lie.
 * Errors are those of ``_errors.py``: ``Unreachable`` and ``BadAnswer`` where nothing usable was heard (asked again by a
   wait), ``AuthFailed`` (told once, for all), ``Refused`` and ``ConfigError``. Never a secret in any of them.
+* What it deploys is what was declared: where a setting of its own (the option ``driver``) can put something else in
+  the image's place, or the image as it is declared cannot be compared, :meth:`other_bytes` says so.
 * Run again: a deployment is known by what was noted for it (:meth:`Image.identity`), noted before or with the write
   that begins it, so that a run that was killed anywhere neither repeats nor forgets it.
 """
@@ -247,6 +249,11 @@ class Driver(ABC):
         """The record after a write."""
         found = self.find(replace(wanted, provisioner_id=node.id))
         return found if found is not None else node.moved(ABSENT, ABSENT)
+
+    def other_bytes(self, wanted: Wanted) -> str:
+        """What of these settings may put other bytes on the node than those of the declared image, in words; empty
+        where nothing does. Asked of nobody, and before the first write: no verdict on the image covers it."""
+        return ""
 
     # -- writing -----------------------------------------------------------------------------------------------
 

@@ -141,12 +141,16 @@ def _same_serial(one: str, other: str) -> bool:
 # -- which image is it ---------------------------------------------------------------------------------------------
 
 
-def verified(wanted: Wanted, goal: str) -> None:
+def verified(driver: Driver, wanted: Wanted, goal: str) -> None:
     """Before anything is begun that ends with another image on the node.
 
-    :raises TrustError: where this run has not verified the image as it is declared.
+    :raises TrustError: where this run has not verified the image as it is declared, or the driver would deploy
+        something else than that.
     """
-    if goal != "deployed" or wanted.verified is not False:
+    if goal != "deployed" or wanted.verified is None:
+        return
+    if wanted.verified:
+        _very_bytes(driver, wanted)
         return
     raise TrustError(
         "no image_verify of this run has passed for this image",
@@ -156,6 +160,21 @@ def verified(wanted: Wanted, goal: str) -> None:
         do="run image_verify (mode artifact) for this node before it in the same run, with the same image"
         " (role gpufleet.baremetal.image), or give force_reason, which is recorded; nothing was changed",
     )
+
+
+def _very_bytes(driver: Driver, wanted: Wanted) -> None:
+    """A verdict on the declared image says nothing about what the driver's own settings would put in its place."""
+    other = driver.other_bytes(wanted)
+    if other:
+        raise TrustError(
+            f"what {driver.name} would deploy is not what image_verify has verified",
+            node=wanted.host,
+            address=driver.address,
+            wanted=f"the image {wanted.image.label}, and nothing in its place" if wanted.image else "an image",
+            seen=other,
+            do="correct gpufleet_image and the option driver, or give force_reason, which is recorded;"
+            " nothing was changed",
+        )
 
 
 # -- whose turn is it ----------------------------------------------------------------------------------------------

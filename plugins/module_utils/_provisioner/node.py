@@ -159,7 +159,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         if step in (DONE, BOOT) and node.id:
             right_machine(driver, node, wanted)
         return node, step
-    verified(wanted, goal)
+    verified(driver, wanted, goal)
     with writing(driver, node, wanted) as now:
         step = step if now is node else _next(driver, now, goal, wanted)
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn

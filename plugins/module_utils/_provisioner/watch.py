@@ -231,7 +231,7 @@ class _Batch:
             self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
             right_machine(self._driver, node, wanted)  # before the write
-            verified(wanted, self._goal)
+            verified(self._driver, wanted, self._goal)
             self._due.setdefault(step, []).append((node, wanted))
 
     def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> str:

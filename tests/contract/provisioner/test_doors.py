@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from other_bytes import OTHERS
 from suite import playbook
 
 pytestmark = pytest.mark.slow
@@ -148,6 +149,43 @@ def test_v9_without_an_image_verify_of_this_run_nothing_is_deployed(site: Any, c
     results = controller.play(DEPLOYED, wait("deployed"), ok=False, forced=False)
     assert {one["result"]["error"]["kind"] for one in results if "error" in one["result"]} == {"trust"}, "another run's"
     assert site.deployments() == 0 and site.faults.writes == []
+
+
+@pytest.mark.parametrize(("kind", "driver", "lacks"), OTHERS[:3])
+def test_v9_a_reason_stands_in_for_a_verdict_on_other_bytes(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, driver: Mapping[str, Any], lacks: tuple[str, ...]
+) -> None:
+    with request.getfixturevalue(kind).in_good_health() as site:
+        controller = Controller(site, tmp_path)
+        hosts = tmp_path / "hosts.yml"
+        inventory = yaml.safe_load(hosts.read_text(encoding="utf-8"))
+        for key in lacks:
+            del inventory["all"]["vars"]["gpufleet_image"][key]
+        hosts.write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        controller.play(READY, wait("ready"))
+        site.faults.forget()
+        controller._driver = {**site.extras, **driver}
+        results = controller.play(VERIFIED, DEPLOYED, ok=False, forced=False)
+        failed = [one["result"]["error"]["kind"] for one in results if "error" in one["result"]]
+        assert failed == ["trust"] * len(controller.nodes) and site.faults.writes == []
+        controller.play(DEPLOYED, wait("deployed"))
+        assert site.deployments() == len(controller.nodes)
+
+
+def test_v9_a_batch_without_a_declared_image_gets_no_stock_image(maas_site: Any, tmp_path: Path) -> None:
+    with maas_site.in_good_health() as site:
+        controller = Controller(site, tmp_path)
+        hosts = tmp_path / "hosts.yml"
+        inventory = yaml.safe_load(hosts.read_text(encoding="utf-8"))
+        del inventory["all"]["vars"]["gpufleet_image"]
+        hosts.write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        controller.play(READY, wait("ready"))
+        site.faults.forget()
+        controller._driver = {"distro_series": "noble"}
+        results = controller.play(wait("deployed"), forced=False)
+        verdicts = results[-1]["result"]["verdicts"]
+        assert all("no image_verify of this run has passed" in one["reason"] for one in verdicts.values())
+        assert site.faults.writes == []
 
 
 def test_proof_that_was_fresh_at_the_start_serves_the_whole_wait(site: Any, controller: Controller) -> None:

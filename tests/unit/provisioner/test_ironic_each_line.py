@@ -257,3 +257,21 @@ def test_t1_ironic_checks_what_it_writes_to_a_disk() -> None:
         record.instance_info(image, {}, "n1")
     whole = record.instance_info(wanted().image, {}, "n1")  # type: ignore[arg-type]
     assert (whole["image_os_hash_algo"], whole["image_os_hash_value"]) == ("sha256", "a" * 64)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["kernel", "ramdisk", "boot_iso", "stage2", "ks_template", "image_source", "image_checksum", "image_url"]
+    + ["image_os_hash_algo", "image_os_hash_value", "image_type", "image_disk_format", "image_of_a_later_release"],
+)
+def test_v9_an_image_key_of_the_driver_is_not_what_was_verified(key: str) -> None:
+    extras = {"instance_info": {"capabilities": "boot_mode:uefi", key: "http://elsewhere/x"}}
+    assert driver().other_bytes(wanted(extras=extras)).endswith(f": {key}")
+    pairs = {"instance_info": [[key, "http://elsewhere/x"]]}
+    assert key in driver().other_bytes(wanted(extras=pairs)), "as instance_info itself takes it"
+
+
+def test_v9_what_says_nothing_of_the_image_is_taken() -> None:
+    taken = ["capabilities", "configdrive", "image_download_source", "image_request_authorization_secret", "root_gb"]
+    assert driver().other_bytes(wanted(extras={"instance_info": dict.fromkeys(taken, "x")})) == ""
+    assert driver().other_bytes(wanted(extras={"instance_info": None})) == driver().other_bytes(wanted()) == ""

@@ -146,6 +146,10 @@ class IronicDriver(IronicReader):
             "same_deploy_interface": self._same_deploy_interface(node, wanted),
         }
 
+    def other_bytes(self, wanted: Wanted) -> str:
+        keys = record.own_image_keys(wanted.extras)
+        return f"driver.instance_info says by itself what is deployed: {', '.join(keys)}" if keys else ""
+
     @staticmethod
     def _image_current(node: NodeState, wanted: Wanted) -> bool:
         """Is the wanted image what this node was last deployed with, and was it deployed since that was written?"""
@@ -153,7 +157,8 @@ class IronicDriver(IronicReader):
         if image is None:
             return True
         info = node.raw.get("instance_info") or {}
-        if record.patch(info, record.instance_info(image, wanted.extras, wanted.host)):
+        needed = record.instance_info(image, wanted.extras, wanted.host)
+        if record.patch(info, {**dict.fromkeys(record.IN_PLACE_KEYS), **needed}):
             return False
         noted = (node.raw.get("extra") or {}).get(record.EXTRA_IMAGE)
         if not isinstance(noted, dict):

@@ -17,6 +17,10 @@ MASK = "********"
 #: Keys of extra that are ours.
 EXTRA_SERIAL, EXTRA_IMAGE = "gpufleet_serial", "gpufleet_image"
 
+#: Booted or installed in place of kernel and ramdisk, or of image_source. Sources: get_instance_image_info in
+#: ``ironic/common/pxe_utils.py`` and get_image_instance_info in ``ironic/drivers/modules/deploy_utils.py`` of Ironic
+#: 39.0, which ask for boot_iso first, and for the other two with the deploy interface anaconda.
+IN_PLACE_KEYS = ("boot_iso", "stage2", "ks_template")
 #: What an earlier image may have left in instance_info; image_type is Ironic's own finding about that image.
 IMAGE_KEYS = (
     "kernel",
@@ -26,7 +30,12 @@ IMAGE_KEYS = (
     "image_os_hash_algo",
     "image_os_hash_value",
     "image_type",
+    *IN_PLACE_KEYS,
 )
+#: Which bytes are deployed: these, and whatever else of instance_info is about the image (image_url, image_disk_format
+#: and more, by deploy_utils.py), but for those that only say by whom and with which login it is fetched.
+_IMAGE_PREFIX = "image_"
+_FETCHED_BY = frozenset({"image_download_source", "image_request_authorization", "image_request_authorization_secret"})
 
 #: Driver extras that are fields of the node. Those that end in _interface are known by that.
 _FIELDS = frozenset({"resource_class", "conductor_group", "automated_clean", "driver", "console_enabled"})
@@ -113,9 +122,23 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: MASK if is_secret(key) else value for key, value in values.items()}
 
 
+def own_info(extras: Mapping[str, Any]) -> dict[str, Any]:
+    """What the option ``driver`` puts into instance_info."""
+    return dict(extras.get("instance_info") or {})
+
+
+def own_image_keys(extras: Mapping[str, Any]) -> list[str]:
+    """Those of :func:`own_info` that say which bytes are deployed, whatever image is declared."""
+    return sorted(
+        key
+        for key in map(str, own_info(extras))
+        if key in IMAGE_KEYS or (key.startswith(_IMAGE_PREFIX) and key not in _FETCHED_BY)
+    )
+
+
 def instance_info(image: Image, extras: Mapping[str, Any], node: str) -> dict[str, Any]:
     """What Ironic's deploy interface reads."""
-    own = dict(extras.get("instance_info") or {})
+    own = own_info(extras)
     if image.format == "ramdisk":
         if not image.kernel_url:
             raise ConfigError(

@@ -159,6 +159,15 @@ class MaasDriver(MaasReader):
             current = wanted.image.is_noted(noted) if noted else not wanted.image.deploy_id
         return {"image_current": current and not wanted.redeploy}
 
+    def other_bytes(self, wanted: Wanted) -> str:
+        """A stock image is MAAS's own, and of a custom one nothing but its SHA-256 tells whether it is the verified."""
+        own = record.own_series(wanted.extras)
+        if own:
+            return f"driver.distro_series says by itself what is deployed: {own}"
+        if wanted.image is not None and not wanted.image.sha256:
+            return f"no sha256 in gpufleet_image: what lies at MAAS as custom/{wanted.image.label} may be any file"
+        return ""
+
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         fields = _FIELDS[step](self, wanted)
         if step == tables.DEPLOY and wanted.image is not None:
@@ -213,7 +222,7 @@ class MaasDriver(MaasReader):
         series = record.series(wanted.image, wanted.extras)
         if not series:
             require({"image": None}, "image", node=wanted.host)
-        if "distro_series" not in wanted.extras and wanted.image is not None:
+        if not record.own_series(wanted.extras) and wanted.image is not None:
             self._uploaded(wanted, wanted.image)
         return [("distro_series", series), *record.options(wanted.extras, tables.DEPLOY_OPTIONS)]
 

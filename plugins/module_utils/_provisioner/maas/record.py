@@ -118,10 +118,14 @@ def serial(raw: Mapping[str, Any]) -> str:
     return "" if found == "Unknown" else found
 
 
+def own_series(extras: Mapping[str, Any]) -> str:
+    """What the option ``driver`` has deployed in place of the image; empty where nothing is."""
+    return str(extras.get("distro_series") or "")
+
+
 def series(image: Image | None, extras: Mapping[str, Any]) -> str:
     """What is deployed, as MAAS calls it."""
-    own = str(extras.get("distro_series") or "")
-    return own or (f"custom/{image.label}" if image else "")
+    return own_series(extras) or (f"custom/{image.label}" if image else "")
 
 
 def running(raw: Mapping[str, Any]) -> str:
