@@ -148,6 +148,9 @@ def test_v9_without_an_image_verify_of_this_run_nothing_is_deployed(site: Any, c
     controller.play(VERIFIED)
     results = controller.play(DEPLOYED, wait("deployed"), ok=False, forced=False)
     assert {one["result"]["error"]["kind"] for one in results if "error" in one["result"]} == {"trust"}, "another run's"
+    [waited] = [one["result"] for one in controller.play(wait("deployed"), forced=False)]
+    told = {host: (one["ok"], "image_verify" in one["reason"]) for host, one in waited["verdicts"].items()}
+    assert told == dict.fromkeys(controller.nodes, (False, True)), "the batch's own way there"
     assert site.deployments() == 0 and site.faults.writes == []
 
 

@@ -241,6 +241,16 @@ def test_t1_signature_node_and_clock_are_one_verdict(controller: str, on_node: s
     assert bool(result.data.get("failed")) is (whole != "pass")
 
 
+def test_v1_the_question_of_the_whole_is_what_the_task_declared_and_every_cell() -> None:
+    """By it a later look is compared; what the node names as its question is its own word."""
+    declared = {"name": "hpc", "version": "1.4", "sha256": "d" * 64}
+    options = {**OPTIONS, "image": {**declared, "url": "http://127.0.0.1:9/hpc", "named": None}}
+    answer = node(asked={"tests": [], "image": {"name": "other"}})
+    [event] = combined(judged("pass"), EXPECT, answer, options, offset=(0.0, 0.1)).events
+    cells = sorted({"c0", "clock", *(name for name, _entity in MEASURED)})
+    assert event.data["asked"] == {"tests": cells, "image": declared}
+
+
 @pytest.mark.parametrize(
     ("measured", "wanted", "word"), [(1, 1, "pass"), (1, 2, "fail"), ("", "x", "fail"), ("x", "", "fail")]
 )
