@@ -13,7 +13,7 @@ description:
   - Watches, from one task, the gates that a task before it started with C(detached) on every node of the batch. A
     diagnostic of half an hour so holds one fork, and not one for each node.
   - Each look is one small shell command over each host's own connection, with the host's own connection and become
-    variables. Variables in the play's C(vars) are not seen; put those of the connection into the inventory.
+    variables.
   - Keywords such as C(remote_user) hold for all hosts as they are for the host that runs the task; what differs from
     host to host belongs into a variable such as C(ansible_user).
   - A password of C(-k) or C(-K) is handed on to the hosts that have none of their own, unless the host that runs the

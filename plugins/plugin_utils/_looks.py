@@ -169,13 +169,14 @@ class Looks:
 
 
 class _Variables:
-    """What a task of a host's own would see there, in its order, except the variables of the play."""
+    """What a task of a host's own would see there, in its order."""
 
     def __init__(self, action: ActionBase, hostvars: Any, name: str) -> None:
         host = hostvars._inventory.get_host(name)
         if host is None:
             raise ValueError(f"the inventory has no host {name!r}")
-        self._known = hostvars._variable_manager.get_vars(host=host, task=action._task)
+        task = action._task
+        self._known = hostvars._variable_manager.get_vars(play=task.get_play(), host=host, task=task)
         self.templar = action._templar.copy_with_new_env(available_variables=self._known)
 
     def get(self, name: str) -> Any:

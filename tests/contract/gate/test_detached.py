@@ -38,6 +38,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.hosts: dict[str, dict[str, Any]] = {}
+        self.of_play: dict[str, Any] = {}
 
     def host(self, name: str, body: str = "", output: str = HEALTHY, **variables: Any) -> Path:
         home = self.folder / name
@@ -70,12 +71,11 @@ class Site:
         """The files of a run; returns its environment."""
         (self.folder / "profiles").mkdir(exist_ok=True)
         (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
-        play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": list(tasks)}
+        play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": list(tasks), "vars": self.of_play}
         shared = {"gpufleet_ledger_url": f"sqlite:///{self.folder / 'ledger.sqlite'}"}
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
-        (self.folder / "hosts.yml").write_text(
-            yaml.safe_dump({"all": {"hosts": self.hosts, "vars": shared}}), encoding="utf-8"
-        )
+        inventory = {"all": {"hosts": self.hosts, "vars": shared}}
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
         environment = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(made.CHECKOUT / "build" / "collections"),

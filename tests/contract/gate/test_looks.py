@@ -166,3 +166,13 @@ def test_m2_who_says_so_becomes_who_they_are(site: Site) -> None:
     found = site.play(VALIDATING, START, forgotten, WAIT)
     assert all(one["ok"] for one in found["a"][-1]["verdicts"].values()), found
     assert all((site.folder / name / "sudo").exists() for name in ("a", "b"))
+
+
+@pytest.mark.usefixtures("sudo")
+def test_m1_a_password_of_the_play_is_each_hosts_and_made_of_its_own_variables(site: Site) -> None:
+    two(site)
+    for name in ("a", "b"):
+        site.hosts[name]["vault_of_it"] = f"OF-{name}"
+    site.of_play = {"ansible_become_password": "{{ vault_of_it }}"}
+    passed(site.play(*ALL), "a", "b")
+    assert (heard(site, "a"), heard(site, "b")) == ({"OF-a"}, {"OF-b"})
