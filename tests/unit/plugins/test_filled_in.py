@@ -104,7 +104,7 @@ def test_v1_no_passport_is_issued_where_nobody_knows_the_profile_in_force(tmp_pa
     """Without it any profile would do: one in which the node asks itself for nothing."""
     passing(tmp_path)
     found = issue(tmp_path, "h100-sxm-9000")
-    assert found["failed"] and found["error"]["kind"] == "trust", found
+    assert found["failed"] and found["error"]["kind"] == "config", found
     assert "which profile is in force is not known" in found["msg"] and "h100-sxm-9000" in found["msg"]
     found = issue(tmp_path, SKU)
     assert not found.get("failed") and found["valid"] and found["changed"], found
