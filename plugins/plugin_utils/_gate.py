@@ -40,9 +40,13 @@ _STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path")
 _REIMAGED = ("imaging",)
 _DEPLOYING = ("deploying", "deployed")
 
+#: What each gate says itself: no default is right for the next one. Without a question any pass answers any failure.
+_OWED = {"asked": "what it was asked", "lacking": "what a claimed pass lacks"}
+
 
 class GateAction(VerbAction):
-    """Base of the gates' actions: what each tells of is its own verdict, and each says whether it loads the GPUs."""
+    """Base of the gates' actions: what each tells of is its own verdict, and each says whether it loads the GPUs, what
+    its question is, and what a claimed pass lacks."""
 
     NODE_SIDE = True
     #: Does a run load the GPUs? Then it takes the lease, needs the permit of a destructive write, and is announced.
@@ -55,6 +59,9 @@ class GateAction(VerbAction):
         super().__init_subclass__(**more)
         if not isinstance(getattr(cls, "LOADS", None), bool):
             raise TypeError(f"the action of {cls.NAME} does not say whether a run LOADS the GPUs: True or False")
+        for method, what in _OWED.items():
+            if getattr(cls, method) is getattr(GateAction, method):
+                raise TypeError(f"the action of {cls.NAME} does not say {what}: {method}")
         cls.TELLS = {"verdict": (cls.NAME,)}
 
     def writes(self, params: Mapping[str, Any]) -> bool:
@@ -141,7 +148,7 @@ class GateAction(VerbAction):
 
         verdict: what was answered. A pass must not say that it was asked what it has not answered.
         """
-        return {}
+        raise NotImplementedError
 
     def _question(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         """The question as verdict and passport carry it. What a node says that it was asked is its own word."""
@@ -150,7 +157,7 @@ class GateAction(VerbAction):
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         """What a claimed pass lacks of the cells that this task asked for; empty where it lacks nothing."""
-        return ""
+        raise NotImplementedError
 
     def _crashed(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """The module said something else than a verdict: it was killed, or could not even start."""

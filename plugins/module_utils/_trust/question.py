@@ -10,6 +10,7 @@ or a person lifts it; a weaker look proves nothing against it. What a log told o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
@@ -40,12 +41,15 @@ def window_covers(new: Any, old: Any) -> bool:
     return None not in begins and begins[0] <= begins[1]  # type: ignore[operator]
 
 
+#: Of a part of a question that is not here, only the same one is no weaker.
 _COVERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "level": lambda new, old: (new or 0) >= (old or 0),
     "tests": lambda new, old: set(old or ()) <= set(new or ()),
     "window": window_covers,
-    "image": lambda new, old: new == old,
+    "image": operator.eq,
 }
+#: What stands beside the parts of a question: the profile has a rule of its own, and an age is none of the question.
+_BESIDE = frozenset({"profile", "max_age"})
 
 
 def asked_of(event: Event) -> Optional[Asked]:
@@ -61,22 +65,26 @@ def covers(new: Asked, old: Asked, *, in_force: str = "") -> bool:
     """
     if new.get("profile") not in {old.get("profile"), in_force or old.get("profile")}:
         return False
-    return all(_covered(fits, new.get(key), old.get(key)) for key, fits in _COVERS.items())
+    return all(_covered(key, new, old) for key in {*_COVERS, *new, *old} - _BESIDE)
 
 
-def _covered(fits: Callable[[Any, Any], bool], new: Any, old: Any) -> bool:
+def _covered(key: str, new: Asked, old: Asked) -> bool:
     try:
-        return fits(new, old)
+        return _COVERS.get(key, operator.eq)(new.get(key), old.get(key))
     except TypeError:  # what is not what such a question consists of is no stronger one
         return False
+
+
+def _parts(asked: Asked) -> list[str]:
+    """The parts that a question has, those first that are known."""
+    return [key for key in (*_COVERS, *sorted(set(asked) - set(_COVERS) - _BESIDE, key=str)) if key in asked]
 
 
 def weaker(asked: Any, least: Mapping[str, Any]) -> str:
     """In what a question falls short of the least one; empty where it does not."""
     if not isinstance(asked, Mapping):
         return "it does not say what was asked" if least else ""
-    known = {key: fits for key, fits in _COVERS.items() if key in least}
-    short = [key for key, fits in known.items() if not _covered(fits, asked.get(key), least[key])]
+    short = [key for key in _parts(least) if not _covered(key, asked, least)]
     return ", ".join(f"{key} {words(asked.get(key))}, wanted {words(least[key])}" for key in short)
 
 
@@ -89,7 +97,7 @@ def words(value: Any) -> str:
 
 def described(asked: Any) -> str:
     """A question, for a person."""
-    parts = [f"{key} {words(asked[key])}" for key in _COVERS if asked.get(key)] if isinstance(asked, Mapping) else []
+    parts = [f"{key} {words(asked[key])}" for key in _parts(asked) if asked[key]] if isinstance(asked, Mapping) else []
     return ", ".join(parts) or "it does not say what was asked"
 
 

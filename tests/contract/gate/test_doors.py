@@ -141,6 +141,14 @@ def test_a_gate_that_does_not_say_whether_it_loads_the_gpus_has_no_action(said: 
         type("ActionModule", (GateAction,), {"NAME": "acme_gate", "SPEC": {}, **said})
 
 
+@pytest.mark.parametrize(("gone", "word"), [("asked", "what it was asked"), ("lacking", "what a claimed pass lacks")])
+def test_v2_a_gate_without_a_question_or_without_its_cells_has_no_action(gone: str, word: str) -> None:
+    own = {"asked": lambda self, params, verdict: {}, "lacking": lambda self, params, verdict: ""}
+    said = {"NAME": "acme_gate", "SPEC": {}, "LOADS": False, **{key: own[key] for key in own if key != gone}}
+    with pytest.raises(TypeError, match=f"acme_gate does not say {word}: {gone}"):
+        type("ActionModule", (GateAction,), said)
+
+
 LOOK = {"gpufleet.baremetal.dcgm_gate": {"dcgmi": "{{ dcgmi }}", "level": 1}}
 
 

@@ -252,6 +252,15 @@ WRITTEN = {
         if word != "good":
             sheet.find("acme", gpu, f"{gpu} is {word}", "field_diag")"""
     ),
+    'raise NotImplementedError("the question: the tests, and each option by which a run looks at more or less")': (
+        'return {"tests": ["acme"]}'
+    ),
+    'raise NotImplementedError("the cells that a pass must have, by params and profile, that are not in it")': (
+        """passed = {row["entity"] for row in verdict["checks"] if (row["id"], row["verdict"]) == ("acme", PASS)}
+    gone = {f"GPU {number}" for number in range(wanted_of(params["profile"]).gpu_count)} - passed
+    return f"required cells are not in it: {', '.join(sorted(gone))}" if gone else \"\""""
+    ),
+    "wanted import Wanted\n": "wanted import Wanted, wanted_of\n",
     "    Sheet,\n": "    FAIL,\n    PASS,\n    Check,\n    Sheet,\n",
 }
 CASE = """from __future__ import annotations

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,6 +19,12 @@ class Controller(GateAction):
 
     NAME = "kernel_log_gate"
     LOADS = False
+
+    def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
+        return ""
 
     def __init__(self, ledger: Ledger) -> None:
         self._opened = ledger

@@ -205,6 +205,16 @@ def test_v1_windows_are_compared_by_what_they_hold(new: Any, old: Any, stronger:
     assert question.covers({"window": new}, {"window": old}) is stronger
 
 
+@pytest.mark.parametrize("asked", [{"size": "1M"}, {"size": None}, {}, {"size": "64G", "other": 1}])
+def test_v2_a_part_of_a_question_that_nobody_has_a_rule_for_must_be_the_same(asked: dict[str, Any]) -> None:
+    old = {"size": "64G", "profile": "sha256:p"}
+    assert not question.covers({**asked, "profile": "sha256:p"}, old, in_force="sha256:p")
+    assert question.covers(dict(old), old) and not question.weaker(old, {"size": "64G", "max_age": 60})
+    if asked.get("size") != "64G":
+        assert question.weaker(asked, {"size": "64G"}).startswith("size ")
+    assert question.described({"level": 3, **old}) == "level 3, size 64G"
+
+
 def test_v1_another_profile_answers_only_where_it_is_in_force() -> None:
     old, new = {**DCGM, "profile": "sha256:task"}, {**DCGM, "profile": "sha256:p"}
     assert not question.covers(new, old) and question.covers(new, old, in_force="sha256:p")
