@@ -194,15 +194,19 @@ def _decoded(text: Any) -> bytes:
         raise _bad("malformed", "the envelope is not well-formed base64") from None
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose keys come once, for ``json.loads``.
+
+    :raises ValueError: where one comes twice.
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
 def _statement(payload: bytes) -> dict[str, Any]:
     """JSON in which no key comes twice: two readers must never see two statements."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key comes twice")
-        return found
-
     try:
         statement = json.loads(payload.decode("utf-8"), object_pairs_hook=once)
     except (ValueError, RecursionError) as exc:

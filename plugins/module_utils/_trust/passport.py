@@ -164,11 +164,11 @@ def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any], policy: Ma
 
 def _read(path: str) -> Any:
     try:
-        return json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        return json.loads(Path(path).expanduser().read_text(encoding="utf-8"), object_pairs_hook=dsse.once)
     except OSError as exc:
         raise ConfigError(f"the passport cannot be read: {exc.strerror}", seen=path) from exc
     except ValueError as exc:
-        raise BadAnswer("the passport is not JSON", seen=path) from exc
+        raise BadAnswer("the passport is not JSON, or a key stands twice in it", seen=path) from exc
 
 
 # -- export ----------------------------------------------------------------------------------------------------------

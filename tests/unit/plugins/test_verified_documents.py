@@ -69,3 +69,13 @@ def test_v9_a_document_that_no_sku_was_named_for_tells_that_no_profile_was_asked
     assert told["valid"] and told["profile_checked"] is False
     by_digest = verified(tmp_path, str(tmp_path / "p.json"), args={"policy": {"profile_digest": "sha256:" + "a" * 64}})
     assert not by_digest["valid"] and by_digest["profile_checked"]
+
+
+def test_v9_a_file_with_two_payloads_is_no_passport(tmp_path: Path) -> None:
+    """Two readers of one file must not see two statements, as in the recipes that need no collection."""
+    path = Path(document(tmp_path, "sha256:any"))
+    text = path.read_text(encoding="utf-8")
+    assert verified(tmp_path, str(path), args={})["valid"]
+    path.write_text('{"payload": "e30=", ' + text[1:], encoding="utf-8")
+    told = verified(tmp_path, str(path), args={})
+    assert told["failed"] and "a key stands twice in it" in told["msg"]
