@@ -61,8 +61,10 @@ options:
   bmc_auth:
     description:
       - How to log in over Redfish. V(basic) sends the login with each request. V(session) logs in once a task and logs
-        out at its end, also where the task fails; of a process that is killed the BMC itself ends the session. It takes
-        one of the few sessions that a BMC has, and is for those that refuse the other way.
+        out at its end, also where the task fails or is ended by Ctrl-C or TERM. A session that may be left there, since
+        the BMC did not take the logout, is told as a warning. That one the BMC itself ends, and that of a process which
+        is killed, or ended while it logs in. It takes one of the few sessions that a BMC has, and is for those that
+        refuse the other way.
       - Taken from the host variable C(gpufleet_bmc_auth), else V(basic).
     type: str
     choices: [basic, session]

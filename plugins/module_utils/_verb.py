@@ -101,6 +101,8 @@ class Result:
             result["evidence"] = ctx.evidence
         if ctx.diff:
             result["diff"] = {"before": self.before, "after": self.after}
+        if ctx.warnings:
+            result["warnings"] = list(ctx.warnings)
         result.update(self.data)
         return result
 
@@ -132,6 +134,8 @@ class Context:
         #: node does not answer; absent (None) where this door has no way to the node.
         self.boot_probe = boot_probe
         self.asked: list[str] = []
+        #: What a person should know beside the result.
+        self.warnings: list[str] = []
         self.evidence: str | None = None
 
     def may_write(self, what: str, *, destructive: bool = False, nodes: tuple[str, ...] = ()) -> bool:

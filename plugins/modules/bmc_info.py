@@ -131,7 +131,7 @@ def main() -> None:
     try:
         result = info(module.params, ctx)
     except FleetError as exc:
-        module.fail_json(**exc.as_result())
+        module.fail_json(**exc.as_result(), warnings=ctx.warnings)
     module.exit_json(**result.as_dict(ctx))
 
 

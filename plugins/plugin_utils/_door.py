@@ -163,6 +163,8 @@ class VerbAction(ActionBase):
         try:
             return type(self).verb(params, ctx).as_dict(ctx)
         except FleetError as exc:
+            for line in ctx.warnings:
+                display.warning(shown(f"{self._host}: {line}", self._secrets))
             if ctx.asked:
                 failed = {"asked": ctx.asked, "error": str(exc.located(node=self._host)), "kind": exc.kind}
                 self._told_if_there([Event("outcome", self.NAME, failed)])

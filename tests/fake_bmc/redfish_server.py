@@ -32,7 +32,7 @@ class FakeBmc:
     same, by message ids with arguments alone), forgets_login_at (a path that is answered with 401), says (power states
     that are shown after a write, one a look), basic_off (only sessions are taken), sessions (so many may be open),
     session_ends (after so many requests a session is unknown), drop_login (so many logins are taken and not answered),
-    no_token.
+    no_token, logouts (the statuses by which logouts are answered that are not done; 0: not at all).
     """
 
     def __init__(
@@ -305,6 +305,8 @@ class _Handler(BaseHTTPRequestHandler):
         by_token = not given and not public
         known = in_session(self.bmc, self.headers.get("X-Auth-Token") or "") if by_token else given == f"Basic {login}"
         if known and not given and method == "DELETE" and "/Sessions/" in self.path:
+            if faults.get("logouts"):
+                raise Answer(faults["logouts"].pop(0))
             self.bmc.sessions.pop(self.path.rpartition("/")[2], None)
             raise Answer(204)
         if not public and (not known or (given and faults.get("basic_off"))):

@@ -61,21 +61,33 @@ class Play:
 
     def ansible(self, tasks: list[Any], flags: tuple[str, ...] = (), **variables: Any) -> Any:
         """A play of these tasks, as it ended."""
+        done = playbook.run([*self.files(tasks, variables), *flags], cwd=self.folder, env=self.environment())
+        self.output = done.stdout + done.stderr
+        return done
+
+    def started(self, tasks: list[Any], **variables: Any) -> subprocess.Popen[bytes]:
+        """The program itself, with a play of these tasks, for a test that ends it."""
+        argv = [str(playbook.PROGRAM), *self.files(tasks, variables)]
+        output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(argv, cwd=self.folder, env=self.environment(), start_new_session=True, **output)
+
+    def files(self, tasks: list[Any], variables: dict[str, Any]) -> list[str]:
+        """Inventory and playbook, as arguments."""
         book = [{"hosts": "node1", "gather_facts": False, "tasks": tasks}]
         hosts = {"node1": {**self.host, **variables}, **self.others}
         (self.folder / "book.yml").write_text(yaml.safe_dump(book))
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
-        environment = {
+        return ["-i", "hosts.yml", "book.yml"]
+
+    def environment(self) -> dict[str, str]:
+        (self.folder / "nothing.pem").touch()
+        return {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "ANSIBLE_HOST_KEY_CHECKING": "false",
             "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8",
             "REQUESTS_CA_BUNDLE": str(self.folder / "nothing.pem"), "HTTPS_PROXY": "http://127.0.0.1:9",
         }  # fmt: skip
-        (self.folder / "nothing.pem").touch()
-        done = playbook.run(["-i", "hosts.yml", "book.yml", *flags], cwd=self.folder, env=environment)
-        self.output = done.stdout + done.stderr
-        return done
 
     def events(self) -> list[tuple[str, str]]:
         with sqlite3.connect(self.ledger) as ledger:

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from fake_bmc.redfish_server import PASSWORD
 
 from .conftest import Ctx
+from .test_playbook import Play
 from .test_redfish import Make, boot, change
 
 
@@ -72,7 +77,92 @@ def test_b6_no_session_left_is_told_as_that(fake: Make) -> None:
     rig.bmc.faults["sessions"] = 0
     with pytest.raises(FleetError, match="maximum number of user sessions"):
         session(rig, timeout=1.0)
-    assert rig.bmc.logins == 1
+    # Asked again while it may be that one becomes free: nothing was begun, and no login was refused.
+    assert rig.bmc.logins > 1 and (rig.bmc.failed_logins, rig.bmc.sessions) == (0, {})
+
+
+def test_v2_a_login_is_tried_again_while_the_bmc_is_busy(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["sessions"] = 0
+    free = threading.Timer(1.0, rig.bmc.faults.pop, ["sessions"])
+    free.start()
+    assert session(rig)["changed"] and rig.power() == "On"
+    free.join()
+    assert rig.bmc.logins > 1 and (rig.bmc.failed_logins, rig.bmc.sessions) == (0, {})
+
+
+def test_v2_one_resource_that_refuses_the_session_leaves_none_behind(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["forgets_login_at"] = "/redfish/v1/Systems/1"
+    with pytest.raises(AuthFailed):
+        session(rig)
+    assert (rig.bmc.logins, rig.bmc.sessions) == (2, {})
+
+
+@pytest.mark.parametrize("first", [503, 500, 0])
+def test_v2_a_logout_that_fails_is_asked_for_once_more(fake: Make, first: int) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["logouts"] = [first]
+    result = session(rig)
+    assert result["changed"] and "warnings" not in result
+    assert (rig.bmc.requests["DELETE"], rig.bmc.sessions) == (2, {})
+
+
+def test_v2_a_session_that_is_left_is_told(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["logouts"] = [503, 503]
+    result = session(rig)
+    assert result["changed"] and rig.bmc.requests["DELETE"] == 2
+    assert "session" in result["warnings"][0] and rig.bmc.url in result["warnings"][0]
+    assert "token" not in str(result)
+
+
+@pytest.mark.slow
+def test_v2_a_session_that_is_left_is_told_by_both_ends_of_a_task(fake: Make, tmp_path: Path) -> None:
+    rig = fake("plain")
+    play = Play(tmp_path, rig)
+    for state, code in (("on", 0), ("off", 2)):
+        rig.bmc.faults.update(logouts=[503, 503], liar=state == "off")
+        asked = {"gpufleet.baremetal.redfish_power": {"state": state, "timeout": 2, "force_reason": "a test"}}
+        assert play.ansible([asked], gpufleet_bmc_auth="session").returncode == code, play.output
+        assert play.output.count("a session of this task may be left") == 1, play.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_v2_a_run_that_is_ended_in_the_middle_logs_out(fake: Make, tmp_path: Path, sent: signal.Signals) -> None:
+    rig = fake("plain")
+    asked, ended = threading.Event(), threading.Event()
+
+    def slow(status: int, headers: dict[str, str], data: bytes) -> Any:
+        if rig.bmc.sessions and rig.bmc.paths[-1].startswith("GET"):
+            asked.set()
+            ended.wait(20)
+        return status, headers, data
+
+    rig.bmc.mangle = slow
+    play = Play(tmp_path, rig)
+    with play.started([{"gpufleet.baremetal.bmc_info": {}}], gpufleet_bmc_auth="session") as run:
+        try:
+            assert asked.wait(60), rig.bmc.paths
+            run.send_signal(sent)
+            assert run.wait(30) != 0
+            until = time.monotonic() + 20
+            while rig.bmc.sessions and time.monotonic() < until:
+                time.sleep(0.05)
+        finally:
+            ended.set()
+    assert (rig.bmc.logins, rig.bmc.sessions) == (1, {})
+    assert rig.bmc.paths[-1].startswith("DELETE")
+
+
+def test_v2_the_handlers_of_a_process_stand_again_after_the_session(fake: Make) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    rig, seen = fake("plain"), []
+    rig.bmc.mangle = lambda *answer: seen.append(signal.getsignal(signal.SIGTERM)) or answer  # type: ignore[func-returns-value]
+    session(rig)
+    assert any(handler is not before[0] for handler in seen)
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 def test_b6_a_session_that_ran_out_is_begun_anew(fake: Make) -> None:

@@ -189,9 +189,11 @@ class Link:
     def set_http_basic_auth(self, username: str, password: str) -> None:
         """As :meth:`set_auth`."""
 
-    def close(self) -> None:
-        self._login.end(self._ask_briefly)
+    def close(self) -> str:
+        """What may be left behind at the BMC, in words; empty where nothing is."""
+        left = self._login.end(self._ask_briefly)
         self._pool.close()
+        return left
 
     def _ask(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Answer:
         """One request without a login, for what is about logins."""
@@ -200,11 +202,15 @@ class Link:
         return self._request(method, self._here(path), body, {**more, **headers})
 
     def _ask_briefly(self, method: str, path: str, data: Any, headers: dict[str, str]) -> Answer:
-        """The same at the end, where nobody waits for the answer any more."""
+        """The same for a session's end, for whose answer nobody waits long."""
+        before = self._pool.timeout, self._silence
         self._pool.timeout = urllib3.Timeout(connect=LOGOUT_SECONDS, read=LOGOUT_SECONDS)
         self._silence = LOGOUT_SECONDS
         self._fresh_connection()
-        return self._ask(method, path, data, headers)
+        try:
+            return self._ask(method, path, data, headers)
+        finally:
+            self._pool.timeout, self._silence = before
 
     @property
     def url(self) -> str:
@@ -276,6 +282,8 @@ class Link:
             return _unreachable(exc, where)
         except Endless as exc:
             raise exc.located(address=where) from exc.__cause__
+        except NotNow as exc:  # the login with a session, before anything was begun
+            return exc
         problem = answers.refusal(answer, "GET", where)
         if isinstance(problem, NotNow):
             return problem
@@ -301,7 +309,7 @@ class Link:
     def _logged_in(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         """The request with our login; once more where a session has run out: what answers 401 has done nothing."""
         answer = self._request(method, target, body, {**self._login.headers(self._ask), **headers})
-        if answer.status_code == 401 and self._login.renewed():
+        if answer.status_code == 401 and self._login.renewed(self._ask_briefly):
             answer = self._request(method, target, body, {**self._login.headers(self._ask), **headers})
         if answer.status_code != 401:
             self._login.accepted()

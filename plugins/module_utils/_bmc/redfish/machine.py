@@ -231,4 +231,6 @@ class Machine:
             raise problems[-1] from exc
 
     def close(self) -> None:
-        self.link.close()
+        left = self.link.close()
+        if left:
+            self._ctx.warnings.append(left)

@@ -4,8 +4,8 @@
 """How a link logs in: by name and password with each request, or once, with a session. PRIVATE to the collection.
 
 A BMC has few sessions (iDRAC 8), and keeps one that nobody ended until its own timeout. So there is one for a task,
-which begins at the first request and ends with the link, however the task ends; only a process that is killed leaves it
-behind.
+which begins at the first request and ends with the link, however the task ends, also by Ctrl-C or TERM; only a process
+that is killed, or that is ended while its login is under way, leaves it behind.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.broken_off import BrokenOff
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -31,6 +32,9 @@ _ROOT = "/redfish/v1/"
 #: Where sessions are made if the service root does not say; as on all recorded BMCs.
 _SESSIONS = "/redfish/v1/SessionService/Sessions"
 _TOKEN = "X-Auth-Token"
+#: How often a logout is asked for; statuses by which a BMC says that there is no such session any more.
+_LOGOUTS = 2
+_GONE = frozenset({401, 404, 410})
 
 
 class Login(ABC):
@@ -40,7 +44,7 @@ class Login(ABC):
     def headers(self, ask: Ask) -> dict[str, str]:
         """The headers that prove who asks."""
 
-    def renewed(self) -> bool:
+    def renewed(self, ask: Ask) -> bool:
         """After a 401: whether it makes sense to ask once more."""
         return False
 
@@ -48,9 +52,9 @@ class Login(ABC):
         """A request with these headers was not refused."""
         return
 
-    def end(self, ask: Ask) -> None:
-        """Give back what the BMC holds for us. Never raises."""
-        return
+    def end(self, ask: Ask) -> str:
+        """Give back what the BMC holds for us. Never raises; what may be left there is told in words."""
+        return ""
 
 
 class Basic(Login):
@@ -73,6 +77,8 @@ class Session(Login):
         self._token = ""
         self._place = ""
         self._good = False
+        self._left = ""
+        self._broken_off = BrokenOff()
 
     def headers(self, ask: Ask) -> dict[str, str]:
         if not self._token:
@@ -82,10 +88,14 @@ class Session(Login):
     def accepted(self) -> None:
         self._good = self._good or bool(self._token)
 
-    def renewed(self) -> bool:
-        """A session that has worked has run out at the BMC; one that never did is a login that is refused."""
+    def renewed(self, ask: Ask) -> bool:
+        """A session that has worked has run out at the BMC; one that never did is a login that is refused.
+
+        It may also be open, and one resource refuse it: then it would stay.
+        """
         again, self._good = self._good, False
-        self._token = "" if again else self._token
+        if again:
+            self._left = self._given_back(ask) or self._left
         return again
 
     def _begin(self, ask: Ask) -> None:
@@ -127,15 +137,32 @@ class Session(Login):
                 do="set gpufleet_bmc_auth to basic",
             )
         keep_secret(self._token)
+        self._broken_off.hold()
 
-    def end(self, ask: Ask) -> None:
-        token, self._token = self._token, ""
-        if not token or not self._place:
-            return
+    def end(self, ask: Ask) -> str:
+        self._broken_off.leaving()
         try:
-            ask("DELETE", self._place, None, {_TOKEN: token})
-        except Exception:  # the session ends by the BMC's own timeout; nothing of ours depends on it
-            return
+            self._left = self._given_back(ask) or self._left
+        finally:
+            self._broken_off.release()
+        return self._left
+
+    def _given_back(self, ask: Ask) -> str:
+        """The logout. A BMC that is busy, or drops the connection, is asked once more."""
+        token, self._token = self._token, ""
+        if not token:
+            return ""
+        seen = "" if self._place else "the BMC did not tell its place"
+        for _turn in range(_LOGOUTS if self._place else 0):
+            try:
+                answer = ask("DELETE", self._place, None, {_TOKEN: token})
+            except Exception as exc:  # nothing of the task depends on it
+                seen = type(exc).__name__
+                continue
+            if answer.status_code in _GONE or answers.refusal(answer, "DELETE", self._where) is None:
+                return ""
+            seen = answers.said(answer)
+        return f"{self._where}: a session of this task may be left there until the BMC's own timeout ends it ({seen})"
 
 
 def _path(location: str) -> str:
