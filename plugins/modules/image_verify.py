@@ -106,6 +106,12 @@ options:
   not_boot_id:
     description: The boot id from before the deploy; the node must have another one.
     type: str
+  bmc_identity:
+    description:
+      - Who the node is as its BMC says, as M(gpufleet.baremetal.bmc_info) returns it. With O(mode=node), the machine
+        that answers must then be that one (the check C(machine)), so that nothing is run on another one.
+      - Without it nothing proves here that the machine that answers is the one in the inventory.
+    type: dict
   max_clock_skew:
     description: Seconds by which the node's clock may differ from the controller's.
     type: float

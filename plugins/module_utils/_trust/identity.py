@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 _GPU = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{36}")
 #: What vendors write where nobody has set a serial; such a value tells no machine from another.
@@ -22,6 +24,9 @@ _NO_SERIAL = re.compile(
     r"none|n/?a|unknown|not (specified|available)|default string|system serial number|to be filled.*|0123456789|(.)\2*",
     re.I,
 )
+
+#: What BMC and node both tell of a machine.
+_NAMES = ("serial", "system_uuid")
 
 GPU_QUERY = ("--query-gpu=uuid", "--format=csv,noheader")
 
@@ -97,6 +102,24 @@ def same_uuid(one: str, other: str) -> bool:
         return False
     orders = (told, told[::-1])
     return any(wanted in (order, uuid.UUID(bytes=order).bytes_le) for order in orders)
+
+
+def judge_machine(judgement: Judgement, bmc: Mapping[str, Any], node: Mapping[str, Any]) -> None:
+    """Add the check ``machine``: is what answers the machine that the BMC says? Both in their one shape."""
+    judgement.require(("machine", "node"))
+    told = disagreements(bmc, node)
+    # Nothing in common proves neither the one nor the other.
+    unknown = not any(bmc[key] and node[key] for key in _NAMES)
+    judgement.check(
+        "machine",
+        entity="node",
+        measured=[node[key] for key in _NAMES],
+        wanted=[bmc[key] for key in _NAMES],
+        source="the BMC",
+        verdict=(INCONCLUSIVE if unknown else FAIL) if told else PASS,
+        finding="machine_unknown" if unknown else "other_machine",
+        text=f"the machine that answers is not known to be the one of the BMC: {'; '.join(told)}",
+    )
 
 
 def disagreements(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:

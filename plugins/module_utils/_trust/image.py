@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import d
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import judge_machine, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import Cells, judge_node, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -98,7 +98,10 @@ def _combined(
     whole.argv += believed.get("argv") or []
     whole.evidence = {"controller": controller.evidence, "node": believed.get("evidence_digest"), "offset": offset}
     check_clock(whole, offset, params["max_clock_skew"])
-    more = {"mode": "node", "image": facts(expect), "identity": normal_identity(believed.get("identity"))}
+    machine = normal_identity(believed.get("identity"))
+    if params.get("bmc_identity"):
+        judge_machine(whole, normal_identity(params["bmc_identity"]), machine)
+    more = {"mode": "node", "image": facts(expect), "identity": machine}
     return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
 
 

@@ -45,6 +45,7 @@ IMAGE_VERIFY = spec(
     dmi_path={"type": "path", "default": "/sys/class/dmi/id"},
     booted_after={"type": "str"},
     not_boot_id={"type": "str"},
+    bmc_identity={"type": "dict"},
     max_clock_skew={"type": "float", "default": 2.0},
     expect={"type": "dict"},
 )

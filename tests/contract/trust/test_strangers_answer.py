@@ -131,3 +131,13 @@ def test_v2_no_machine_is_judged_in_the_name_of_another(site: Site) -> None:
         assert one["outcome"] == "failed" and "cannot be delegated" in one["result"]["msg"], one
         assert one["result"]["error"]["kind"] == "config", one
     assert not shipped.exists() and site.events() == []
+
+
+def test_v2_the_machine_that_answers_is_held_against_the_bmc(site: Site) -> None:
+    paths = "{{ node_paths | combine({'bmc_identity': hostvars[of].bmc}) }}"
+    asked = [{**NODE, "args": paths, "vars": {"of": of}} for of in ("gpu001", "gpu002")]
+    own, other = site.play(*asked)
+    assert own["result"]["verdict"] == "pass", own
+    assert (
+        other["outcome"] == "failed" and "serial: the BMC says GF0002, the node says GF0001" in other["result"]["msg"]
+    )

@@ -259,3 +259,26 @@ def test_t1_only_what_is_equal_is_the_same(measured: Any, wanted: Any, word: str
     judgement.require(("c", "node"))
     assert judgement.same("c", entity="node", measured=measured, wanted=wanted, source="s") == word
     assert judgement.verdict == word and bool(judgement.sheet.findings) is (word != "pass")
+
+
+THIS = {"serial": "GF0001", "uuid": "5AC00000-0000-4000-8000-000000000001"}
+
+
+@pytest.mark.parametrize(
+    ("bmc", "identity", "word"),
+    [
+        (THIS, {"serial": "GF0001"}, "pass"),
+        (THIS, {"serial": "GF0002"}, "fail"),
+        (THIS, {"serial": "GF0001", "system_uuid": "9ac00000-0000-4000-8000-000000000099"}, "fail"),
+        (THIS, {}, "inconclusive"),
+        (THIS, {"serial": ["GF0001"]}, "inconclusive"),
+        ({"serial": ""}, {"serial": "GF0001"}, "inconclusive"),
+        ({}, {"serial": "GF0002"}, "pass"),
+        (None, {"serial": "GF0002"}, "pass"),
+    ],
+)
+def test_v2_the_machine_that_answers_is_the_one_of_the_bmc(bmc: Any, identity: dict[str, Any], word: str) -> None:
+    options = {**OPTIONS, "bmc_identity": bmc}
+    result = combined(judged("pass"), EXPECT, node(identity=identity), options, offset=(0.0, 0.1))
+    assert result.data["verdict"] == word
+    assert ("machine" in result.events[0].data["asked"]["tests"]) is bool(bmc)
