@@ -30,15 +30,19 @@ class ActionModule(GateAction):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         prepared = super().prepare(params)
-        self._window = self._asked_for(str(prepared.get("since") or ""))
-        if not prepared.get("since"):
-            prepared["since"] = seconds_ago(self.remediated())
+        since = str(prepared.get("since") or "")
+        if not since:
+            age = self.remediated()
+            # Of a node that was imaged elsewhere nobody knows when: what is read is its boot, and no more is claimed.
+            self._window = BOOT if age is None else IMAGING
+            return {**prepared, "since": seconds_ago(age)}
+        self._window = self._asked_for(since)
         return prepared
 
     def _asked_for(self, since: str) -> str:
         """The window as it is compared with others: by name, or by its start on the ledger's clock."""
-        if since in ("", BOOT):
-            return since or IMAGING
+        if since == BOOT:
+            return BOOT
         try:
             return iso(self.ledger().now() - float(since))
         except (ValueError, OverflowError):

@@ -43,7 +43,7 @@ options:
     description:
       - The start of the window - V(boot), a time in ISO 8601, or a number of seconds before now.
       - The action on the controller sets it to the last imaging of the node in the ledger, as seconds before now, which
-        holds whatever the node's clock says; without one, to V(boot).
+        holds whatever the node's clock says; without one, to V(boot), and the verdict claims no more than that.
       - A start before this boot means the whole of this boot.
     type: str
   timeout:

@@ -22,6 +22,7 @@ Asked = Mapping[str, Any]
 #: Windows that are no point in time: since the node was last imaged (and the records of crashes of earlier boots), and
 #: this boot.
 IMAGING, BOOT = "imaging", "boot"
+_NO_IMAGING = " (where the ledger knows of no imaging, image the node, or let the policy ask for the window boot)"
 #: The gates that judge what an image brings: to deploy one anew is a remedy, and what failed before it says no more.
 _OF_THE_IMAGE = frozenset({"image_verify", "image_artifact"})
 #: The gates that read what happened, of this boot only: a later pass of theirs says that it did not happen again. Where
@@ -85,7 +86,8 @@ def weaker(asked: Any, least: Mapping[str, Any]) -> str:
     if not isinstance(asked, Mapping):
         return "it does not say what was asked" if least else ""
     short = [key for key in _parts(least) if not _covered(key, asked, least)]
-    return ", ".join(f"{key} {words(asked.get(key))}, wanted {words(least[key])}" for key in short)
+    told = ", ".join(f"{key} {words(asked.get(key))}, wanted {words(least[key])}" for key in short)
+    return told + (_NO_IMAGING if "window" in short and asked.get("window") == BOOT else "")
 
 
 def words(value: Any) -> str:

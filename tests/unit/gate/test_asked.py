@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -18,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.test
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import covers, weaker
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     PASS,
     Check,
@@ -46,6 +48,11 @@ class KernelLog(kernel_log_gate.ActionModule):
     def __init__(self, ledger: Ledger) -> None:
         self._unfit = ""
         self._opened = ledger
+        self._task = SimpleNamespace(delegate_to=None)
+        self.node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
+
+    def node_id(self, host: str = "", *, create: bool = True) -> str:
+        return self.node
 
     def ledger(self) -> Ledger:
         return self._opened
@@ -138,11 +145,18 @@ def test_v1_the_question_is_of_what_was_sent() -> None:
     assert "profile" not in unfit._question({**OPTIONS, "profile": None}, NOTHING)
 
 
-@pytest.mark.parametrize(
-    ("since", "told"), [("", "imaging"), ("boot", "boot"), ("2026-11-22T08:00:00+01:00", "2026-11-22T07:00:00Z")]
-)
+@pytest.mark.parametrize(("since", "told"), [("boot", "boot"), ("2026-11-22T08:00:00+01:00", "2026-11-22T07:00:00Z")])
 def test_v1_a_log_says_its_window(ledger: Ledger, since: str, told: str) -> None:
     assert KernelLog(ledger)._asked_for(since) == told
+
+
+@pytest.mark.parametrize(("name", "window"), [("imaging", "imaging"), ("validating", "boot")])
+def test_v2_a_log_claims_the_time_since_an_imaging_where_one_is_known(ledger: Ledger, name: str, window: str) -> None:
+    action = KernelLog(ledger)
+    ledger.append("run", [(action.node, Event("state", name, {}))])
+    sent = action.prepare({"profile": made.profile()})
+    assert action.asked(sent, NOTHING) == {"window": window}
+    assert (sent["since"] == "boot") is (window == "boot")
 
 
 def test_v1_a_window_of_seconds_begins_on_the_ledgers_clock(ledger: Ledger) -> None:

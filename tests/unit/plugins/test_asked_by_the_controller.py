@@ -143,6 +143,7 @@ def log_gate(site: Site, *cells: str, **args: Any) -> dict[str, Any]:
 
 def test_v1_a_look_at_the_last_seconds_takes_no_failure_back(site: Site) -> None:
     whole = {"window": "imaging", "profile": reference(PROFILE)["digest"]}
+    site.tell("state", "imaging")
     site.tell("verdict", "kernel_log_gate", **judged(FAIL, *CELLS), asked=whole)
     begun = time.time()
     found = log_gate(site, *CELLS, since="10")

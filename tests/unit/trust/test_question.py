@@ -157,6 +157,16 @@ def test_v1_a_weak_pass_carries_no_passport_and_hides_no_strong_one(key: str) ->
     assert result["changed"]
 
 
+def test_v2_a_node_whose_imaging_nobody_knows_needs_a_policy_that_says_so(key: str) -> None:
+    known = after()
+    known["verdicts"] = [known["verdicts"][0], log(13, "pass", "boot"), known["verdicts"][2]]
+    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=known)
+    assert (
+        "window boot, wanted imaging (where the ledger knows of no imaging, image the node, or let the policy" in told
+    )
+    assert issue(key, evidence=known, policy={**POLICY, "gates": {"kernel_log_gate": {"window": "boot"}}})["changed"]
+
+
 def test_v1_an_unsettled_look_after_a_pass_is_settled_first(key: str) -> None:
     told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(dcgm(20, "inconclusive")))
     assert "gate dcgm_gate: inconclusive (event 20)" in told
