@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -154,6 +155,26 @@ def test_v2_a_run_that_is_ended_in_the_middle_logs_out(fake: Make, tmp_path: Pat
             ended.set()
     assert (rig.bmc.logins, rig.bmc.sessions) == (1, {})
     assert rig.bmc.paths[-1].startswith("DELETE")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_v2_a_signal_leads_through_the_logout_to_whom_it_was_for(fake: Make, sent: signal.Signals) -> None:
+    rig = fake("plain")
+    heard: list[tuple[int, int]] = []
+
+    def end(status: int, headers: dict[str, str], data: bytes) -> Any:
+        if rig.bmc.sessions and rig.bmc.paths[-1].startswith("GET"):
+            os.kill(os.getpid(), sent)
+        return status, headers, data
+
+    before = signal.signal(sent, lambda number, frame: heard.append((number, len(rig.bmc.sessions))))
+    try:
+        rig.bmc.mangle = end
+        with pytest.raises(SystemExit):
+            session(rig)
+    finally:
+        signal.signal(sent, before)
+    assert heard == [(sent, 0)] and rig.bmc.logins == 1
 
 
 def test_v2_the_handlers_of_a_process_stand_again_after_the_session(fake: Make) -> None:
