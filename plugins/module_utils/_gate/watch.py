@@ -257,7 +257,7 @@ def _parsed(text: str) -> dict[str, Any]:
     """A node's file; empty where it is none. However it was made, it closes its own host and no other."""
     try:
         known = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return known if isinstance(known, dict) else {}
 
