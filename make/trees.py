@@ -115,8 +115,8 @@ def _told(exc: FleetError) -> dict[str, Any]:
 def look(name: str, tree: Tree | str, system: str = "") -> dict[str, Any]:
     """All that is to be said of a tree; ``wrong``, ``unreadable`` and ``traceback`` are what must not be."""
     report: dict[str, Any] = {"tree": name, "asked": system, "wrong": []}
-    if not isinstance(tree, str) and _ROOT not in tree:
-        tree = f"there is no {_ROOT}/index.json: the layout is NAME{_ROOT}/**/index.json"
+    if not isinstance(tree, str) and any(uri.startswith(_ROOT + _ROOT) for uri in tree):
+        tree = f"it lies a folder too deep: the layout is NAME{_ROOT}/**/index.json"
     if isinstance(tree, str):
         report["unreadable"] = tree
     else:

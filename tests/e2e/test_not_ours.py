@@ -66,6 +66,7 @@ def test_check_mode_of_every_playbook_sends_no_write(playbook: str) -> None:
 
 
 def test_check_mode_of_every_verb_sends_no_write() -> None:
+    bmc = lab.verbs("gpu001", [("bmc_info", {})])[0]["identity"]
     before = world()
     calls = [
         ("dcgm_gate", {"level": 3, "detached": True}),
@@ -84,7 +85,8 @@ def test_check_mode_of_every_verb_sends_no_write() -> None:
         *(("dcgm_gate", {"level": level}) for level in (1, 3)),
         ("kernel_log_gate", {}),
         *(("image_verify", {"mode": mode, "image": lab.image("2026.11.1")}) for mode in ("artifact", "node")),
-        *(("node_passport", {"state": state, "image": lab.image("2026.11.1")}) for state in ("issued", "verified")),
+        ("node_passport", {"state": "issued", "image": lab.image("2026.11.1"), "bmc_identity": bmc}),
+        ("node_passport", {"state": "verified", "image": lab.image("2026.11.1")}),
         ("ledger_event", {"name": "a note"}),
         ("ledger_event", {"state": "quarantined", "reason": "a test"}),
         ("node_wait", {}),

@@ -63,7 +63,6 @@ def test_t4_no_lock_and_no_silent_host_is_waited_for_as_long_as_a_lease_lives(po
 def test_t4_a_server_that_is_frozen_while_its_kernel_acknowledges_is_given_up(
     postgresql: Server, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "ANSWER_SECONDS", 1.0)
     with Ledger(postgresql.url("public")) as ledger:
         node = ledger.identify("n1", aliases=[("serial", "S1")])
         server = int(ledger._rows("SELECT pg_backend_pid() AS pid")[0]["pid"])
@@ -80,12 +79,14 @@ def test_t4_a_server_that_is_frozen_while_its_kernel_acknowledges_is_given_up(
 
         thaws = threading.Timer(15.0, os.kill, (server, signal.SIGCONT))  # whoever waits for it gets an answer then
         thaws.start()
+        monkeypatch.setattr(silence, "ANSWER_SECONDS", 3.0)
         try:
             with pytest.raises(Unreachable, match="does not answer"):
                 ask()
         finally:
             thaws.cancel()
             os.kill(server, signal.SIGCONT)
+            monkeypatch.undo()
         assert ledger.append("run", [(node, NOTE)]), "on a new connection"
         assert len(ledger.history(node)) in ((before + 1, before + 2) if asked == "commit" else (before + 1,))
 
