@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.evidence import save
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet
 
 PLUGINS = Path(private.__file__).resolve().parents[1]
 
@@ -33,8 +33,17 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+class Refused(Exception):
+    """The finding that takes a pass away."""
+
+
 def evidence(path: Path) -> str:
-    return save({"evidence_path": str(path)}, Context(), lambda: {"raw": "text"})
+    sheet = Sheet()
+    kept = save(sheet, {"evidence_path": str(path)}, Context(), lambda: {"raw": "text"})
+    if sheet.findings:
+        assert not kept and sheet.verdict == "inconclusive"
+        raise Refused(sheet.findings[0].text)
+    return kept
 
 
 @pytest.fixture
@@ -60,31 +69,31 @@ def test_s3_evidence_follows_no_link(own: Path, tmp_path: Path, lay: object) -> 
     victim = tmp_path / "victim"
     victim.write_text("precious")
     lay(own / "evidence.json", victim)  # type: ignore[operator]
-    with pytest.raises(ConfigError, match="through a link") as told:
+    with pytest.raises(Refused, match="through a link") as told:
         evidence(own / "evidence.json")
-    assert victim.read_text() == "precious" and "remove it" in told.value.do
+    assert victim.read_text() == "precious" and "remove it" in str(told.value)
 
 
 def test_s3_evidence_is_written_into_no_device_and_no_folder(own: Path) -> None:
     os.mkfifo(own / "pipe")
     (own / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(ConfigError, match="is no file"):
+        with pytest.raises(Refused, match="is no file"):
             evidence(own / name)
 
 
 @pytest.mark.parametrize("open_to", [0o770, 0o707, 0o1777])
 def test_s3_evidence_lies_in_no_folder_where_others_may_write(own: Path, open_to: int) -> None:
     own.chmod(open_to)
-    with pytest.raises(ConfigError, match="others may write") as told:
+    with pytest.raises(Refused, match="others may write") as told:
         evidence(own / "evidence.json")
-    assert str(own) in told.value.seen and "0700" in told.value.do and not list(own.iterdir())
+    assert str(own) in str(told.value) and "0700" in str(told.value) and not list(own.iterdir())
 
 
 def test_s3_nor_below_one_unless_nobody_can_rename_what_is_anothers(own: Path, tmp_path: Path) -> None:
     (own / "deep").mkdir(mode=0o700)
     own.chmod(0o777)
-    with pytest.raises(ConfigError, match="others may write"):
+    with pytest.raises(Refused, match="others may write"):
         evidence(own / "deep" / "evidence.json")
     own.chmod(0o1777)
     assert evidence(own / "deep" / "evidence.json")
@@ -95,7 +104,7 @@ def test_s3_nor_below_one_unless_nobody_can_rename_what_is_anothers(own: Path, t
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_s3_evidence_lies_in_no_folder_of_somebody_else(own: Path) -> None:
     os.chown(own, 12345, 12345)
-    with pytest.raises(ConfigError, match="others may write"):
+    with pytest.raises(Refused, match="others may write"):
         evidence(own / "evidence.json")
 
 
