@@ -7,9 +7,9 @@ A look costs 5 ms of CPU a host here, and 36 as a task of that host's own, which
 connection, a command of three lines); a soak of a day is looked at thousands of times.
 
 A connection gets the options that a task of its own would give it: from the host's variables, from variables of the
-task, its block and its role, each made for that host, and from the task's and the play's keywords. Variables in the
-play's own ``vars`` are the exception: they belong to no host. Nothing of the host that runs the task goes to another,
-but for what a keyword makes of its variables: Ansible has filled that in before an action begins.
+task, its block, its role and the play, each made for that host, and from the task's and the play's keywords. Nothing of
+the host that runs the task goes to another, but for what a keyword makes of its variables: Ansible has filled that in
+before an action begins.
 """
 
 from __future__ import annotations

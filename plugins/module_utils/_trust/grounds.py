@@ -89,10 +89,9 @@ def _required(name: str, rows: Sequence[Event], policy: Mapping[str, Any]) -> tu
     event = fit[-1]
     left = _open(rows, event, policy)
     reasons = [f"gate {name}: {later['data'].get('verdict')} (event {later['id']})" for later in left]
-    return event, reasons if looked_at(event) else [
-        *reasons,
-        f"gate {name}: nobody has said when the node was looked at",
-    ]
+    if not looked_at(event):
+        reasons.append(f"gate {name}: nobody has said when the node was looked at")
+    return event, reasons
 
 
 def _old(name: str, looked: float, now: float, policy: Mapping[str, Any]) -> list[str]:
