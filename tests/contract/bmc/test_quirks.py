@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each row of the table of quirks earns its place: there is a BMC with which a verb goes wrong without it."""
+"""Each row of the tables of quirks earns its place: there is a BMC with which a verb goes wrong without it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import quirks
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import quirks as ipmi_quirks
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import quirks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from fake_bmc import ipmi_server
 
 from .conftest import IpmiRig, Rig
 from .test_redfish import Make, boot, change
+
+PLACE = Path(__file__).resolve().parents[3] / "plugins" / "module_utils" / "_bmc"
+#: Each driver has a table of its own, or none.
+TABLES = {"ipmi": ipmi_quirks, "redfish": quirks}
 
 
 @dataclass(frozen=True)
@@ -81,11 +86,11 @@ CASES_IPMI: dict[str, Callable[[Any], Any]] = {"openipmi-sim-boot-flags": _incon
 
 @pytest.fixture
 def with_rows(monkeypatch: pytest.MonkeyPatch) -> Callable[[Optional[str]], None]:
-    """The table without one row: its data, not its code, is what is changed."""
-    whole = quirks.QUIRKS
+    """The tables without one row: their data, not their code, is what is changed."""
 
     def keep(without: Optional[str]) -> None:
-        monkeypatch.setattr(quirks, "QUIRKS", tuple(row for row in whole if row.name != without))
+        for table in TABLES.values():
+            monkeypatch.setattr(table, "QUIRKS", tuple(row for row in table.QUIRKS if row.name != without))
 
     return keep
 
@@ -100,7 +105,8 @@ def outcome(act: Callable[[Rig], Any], rig: Rig) -> Any:
 
 
 def test_t1_every_row_has_a_case() -> None:
-    assert {row.name for row in quirks.QUIRKS} == set(CASES) | set(CASES_IPMI)
+    assert {path.parent.name for path in PLACE.glob("*/quirks.py")} == set(TABLES)
+    assert {row.name for table in TABLES.values() for row in table.QUIRKS} == set(CASES) | set(CASES_IPMI)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import QUIRKS, Quirk, matching
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import quirks as ipmi_quirks
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, quirks, select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.driver import RedfishBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.link import Answer, Link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -122,24 +123,26 @@ def test_retry_after(given: str, seconds: float) -> None:
 
 def test_rows_match_on_all_they_name() -> None:
     rows = (
-        Quirk("one", "redfish", {"vendor": ("HPE",), "model": ("A", "B")}, "power_never", ("X",), "test"),
-        Quirk("two", "ipmi", {"vendor": ("HPE",)}, "power_never", ("Y",), "test"),
+        Quirk("one", {"vendor": ("HPE",), "model": ("A", "B")}, "power_never", ("X",), "test"),
+        Quirk("two", {"vendor": ("HPE",)}, "power_omit", ("Y",), "test"),
     )
-    assert matching("redfish", {"vendor": "HPE", "model": "A"}, rows)["power_never"].name == "one"
-    assert matching("redfish", {"vendor": "HPE", "model": "A "}, rows) == {}
-    assert matching("redfish", {"vendor": "hpe", "model": "A"}, rows) == {}
-    assert matching("redfish", {"model": "A"}, rows) == {}
+    both = matching(rows, {"vendor": "HPE", "model": "A"})
+    assert {key: row.name for key, row in both.items()} == {"power_never": "one", "power_omit": "two"}
+    assert list(matching(rows, {"vendor": "HPE", "model": "A "})) == ["power_omit"]
+    assert matching(rows, {"vendor": "hpe", "model": "A"}) == {}
+    assert matching(rows, {"model": "A"}) == {}
 
 
 def test_every_row_is_whole() -> None:
     known = {"boot_readback", "boot_request", "boot_omit", "boot_target_alias", "boot_target_unlisted", "boot_settings",
              "power_also", "power_names", "power_never", "power_on_again", "restart_counter",
              "start_stage"}  # fmt: skip
-    assert len({row.name for row in QUIRKS}) == len(QUIRKS)
-    for row in QUIRKS:
-        assert row.behaviour in known and row.match and row.source and row.protocol in ("redfish", "ipmi")
+    rows = (*quirks.QUIRKS, *ipmi_quirks.QUIRKS)
+    assert len({row.name for row in rows}) == len(rows)
+    for row in rows:
+        assert row.behaviour in known and row.match and row.source
         assert all(isinstance(values, tuple) and all(values) for values in row.match.values()), row.name
-    assert {row.value for row in QUIRKS if row.behaviour == "boot_readback"} == {"blind"}
+    assert {row.value for row in rows if row.behaviour == "boot_readback"} == {"blind"}
 
 
 def system(name: str, **more: Any) -> dict[str, Any]:

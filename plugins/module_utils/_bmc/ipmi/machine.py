@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import quirks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.link import IpmiLink
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, DeadlineExceeded, FleetError
@@ -80,7 +81,7 @@ class Machine:
     def rows(self) -> dict[str, Quirk]:
         """The rows of quirks.py that fit this BMC, by behaviour."""
         if self._quirks is None:
-            self._quirks = matching("ipmi", self.device())
+            self._quirks = matching(quirks.QUIRKS, self.device())
         return self._quirks
 
     def quirk(self, behaviour: str) -> Any:

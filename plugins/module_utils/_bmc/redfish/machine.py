@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching, names_fact
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, quirks, select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as links
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as tasks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin
@@ -156,9 +156,9 @@ class Machine:
                 "service": root.get("Name"),
                 "service_uuid": root.get("UUID"),
             }
-            if names_fact("redfish", "firmware"):
+            if names_fact(quirks.QUIRKS, "firmware"):
                 facts["firmware"] = self.bmc_firmware()
-            self._quirks = matching("redfish", {key: str(value or "") for key, value in facts.items()})
+            self._quirks = matching(quirks.QUIRKS, {key: str(value or "") for key, value in facts.items()})
         return self._quirks
 
     def quirk(self, behaviour: str) -> Any:
