@@ -25,6 +25,8 @@ PASS = "pass"
 FAIL = "fail"
 INCONCLUSIVE = "inconclusive"
 SCHEMA = 1
+#: The entity of what is of the machine as a whole.
+NODE = "node"
 
 #: From the best to the worst. A failure is never outvoted by what could not be measured.
 _ORDER = {PASS: 0, INCONCLUSIVE: 1, FAIL: 2}
@@ -251,7 +253,7 @@ def _open_cells(sheet: Sheet) -> Finding:
     """A verdict that is no pass says why, even where nothing but an empty cell speaks against the node."""
     cells = [f"{row.id} of {row.entity}" for row in sheet.rows() if row.verdict != PASS]
     shown = ", ".join(cells[:4]) + (f" and {len(cells) - 4} more" if len(cells) > 4 else "")
-    return Finding("incomplete", "node", f"not measured, or not passed: {shown or 'everything'}", sheet.remedy)
+    return Finding("incomplete", NODE, f"not measured, or not passed: {shown or 'everything'}", sheet.remedy)
 
 
 def inconclusive(
@@ -265,7 +267,7 @@ def inconclusive(
 ) -> dict[str, Any]:
     """A verdict of a gate that could not run."""
     sheet = Sheet()
-    sheet.unsettled(id, "node", text, remedy)
+    sheet.unsettled(id, NODE, text, remedy)
     return as_verdict(
         gate,
         sheet,

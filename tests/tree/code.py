@@ -199,3 +199,31 @@ def cut_by_hand(root: Path) -> list[str]:
                 if any(isinstance(end, ast.Constant) and int(str(end.value)) >= _LONG for end in bare):
                     complaints.append(f"{name}:{node.lineno}: a text is cut here, and not in _excerpt.py")
     return complaints
+
+
+#: The home of the words that every verdict is made of.
+VERDICT = "plugins/module_utils/_verdict.py"
+
+
+def words(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """The words that a file gives a name: line, name, word."""
+    for node in (node for node in tree.body if isinstance(node, ast.Assign)):
+        for target in node.targets:
+            several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            pairs = zip(target.elts, node.value.elts) if several else [(target, node.value)]
+            for name, value in pairs:
+                if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield node.lineno, name.id, value.value
+
+
+def words_of_the_verdict_again(root: Path) -> list[str]:
+    """Two that are spelled alike today differ tomorrow, and a cell that is named otherwise stays open."""
+    trees = dict(parsed(root, "plugins"))
+    home = {(name, word) for _line, name, word in words(trees[VERDICT])} if VERDICT in trees else set()
+    return [
+        f"{path}:{line}: {name} is a word of {VERDICT}"
+        for path, tree in trees.items()
+        if path != VERDICT
+        for line, name, word in words(tree)
+        if (name, word) in home
+    ]

@@ -106,6 +106,12 @@ CASES = (
         {"plugins/action/a.py": "seen = tail(text, 300)\n"},
     ),
     (
+        code.words_of_the_verdict_again,
+        {code.VERDICT: "NODE = 'node'\n", "plugins/module_utils/_gate/a.py": "ENDED, NODE = 'ended', 'node'\n"},
+        "a.py:1: NODE",
+        {code.VERDICT: "NODE = 'node'\n", "plugins/a.py": "NODE = spec()\nWHERE = 'node'\n"},
+    ),
+    (
         code.not_for_old_python,
         {"plugins/module_utils/a.py": "match x:\n    case 1:\n        pass\n"},
         "a.py:3",

@@ -32,6 +32,7 @@ RULES = (
     code.not_for_old_python,
     code.ports_that_meet,
     code.cut_by_hand,
+    code.words_of_the_verdict_again,
     layout.flat_drivers,
     layout.arrows_up,
     layout.drivers_that_meet,

@@ -14,9 +14,9 @@ import os
 from collections.abc import Collection, Mapping
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS, Check, Sheet
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE, PASS, Check, Sheet
 
-ENDED, NODE = "ended", "node"
+ENDED = "ended"
 _SOURCE = "own rule: an unknown end is none"
 #: Ends that are none of the tool's own: what is said, and what helps.
 _CUT_OFF: Mapping[str, tuple[str, str]] = {

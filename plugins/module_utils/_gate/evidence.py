@@ -15,9 +15,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import write_kept_apart
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet
-
-NODE = "node"
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE, Sheet
 
 
 def save(sheet: Sheet, params: Mapping[str, Any], ctx: Context, content: Callable[[], Mapping[str, Any]]) -> str:

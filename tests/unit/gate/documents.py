@@ -18,6 +18,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    FAIL,
+    NODE,
     PASS,
     Check,
     Sheet,
@@ -136,6 +138,18 @@ def claimed(word: str = "pass", *, profile: Mapping[str, str], started: str = ""
     return as_verdict(
         "dcgm_gate", sheet, tool=tool, started=started or now_utc(), evidence=digest(b"raw"), profile=profile
     )
+
+
+def logged(word: str, *cells: str, profile: Mapping[str, str]) -> dict[str, Any]:
+    """A verdict of kernel_log_gate over these cells; what is no pass stands at the Xids."""
+    sheet = Sheet()
+    for name in cells:
+        sheet.require(name, NODE)
+        sheet.record(Check(name, NODE, word if name == "xid" else PASS, 0, 0))
+    if word == FAIL:
+        sheet.find("xid:79", NODE, "the GPU has fallen off the bus", "reboot")
+    tool = Tool("kmsg", "", ["/dev/kmsg"])
+    return as_verdict("kernel_log_gate", sheet, tool=tool, started=now_utc(), evidence=digest(b"raw"), profile=profile)
 
 
 def asked(level: int = 2) -> dict[str, Any]:

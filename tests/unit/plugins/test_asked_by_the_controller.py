@@ -15,22 +15,12 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import dcgm_gate, kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import limit_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import CELLS, NODE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import CELLS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
-    FAIL,
-    PASS,
-    Check,
-    Sheet,
-    Tool,
-    as_verdict,
-    digest,
-    now_utc,
-    seconds_of,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS, seconds_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, reference
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
@@ -124,17 +114,7 @@ def test_v8_a_job_that_was_found_again_is_as_old_as_its_announcement(site: Site)
 
 
 def judged(word: str, *cells: str) -> dict[str, Any]:
-    """What the kernel log gate of a node answers, or what the ledger has of it."""
-    sheet = Sheet()
-    for name in cells:
-        sheet.require(name, NODE)
-        sheet.record(Check(name, NODE, word if name == "xid" else PASS, 0, 0))
-    if word == FAIL:
-        sheet.find("xid:79", NODE, "the GPU has fallen off the bus", "reboot")
-    tool = Tool("kmsg", "", ["/dev/kmsg"])
-    return as_verdict(
-        "kernel_log_gate", sheet, tool=tool, started=now_utc(), evidence=digest(b"raw"), profile=reference(PROFILE)
-    )
+    return made.logged(word, *cells, profile=reference(PROFILE))
 
 
 def log_gate(site: Site, *cells: str, **args: Any) -> dict[str, Any]:

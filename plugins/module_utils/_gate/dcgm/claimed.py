@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import Version, parse_version
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, NODE, PASS
 
 #: Of a test's row in the profile, what the grid depends on.
 _OF_A_TEST = ("name", "level", "scope", "since", "until")
@@ -121,7 +121,7 @@ def lacking(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         return f"it names {len(numbers)} GPUs{other}, and the profile {wanted.sku} counts {wanted.gpu_count}"
     if not tests:
         return "it was asked for no test"
-    if passed.get(("gpu_count", "node")) != wanted.gpu_count or passed.get(("exit_status", "node")) != 0:
+    if passed.get(("gpu_count", NODE)) != wanted.gpu_count or passed.get(("exit_status", NODE)) != 0:
         return "the number of GPUs or the end of the tool is not what it must be"
     # Where the version is not known every test is wanted.
     least = _gap(wanted, tests, numbers, _shapes(version), passed)

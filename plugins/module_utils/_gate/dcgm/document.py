@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE
 
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
-NODE = "node"
 #: How many errors one response of DCGM can carry, all tests together; the rest is dropped without a word.
 ERROR_LIMIT = 32
 #: Places in noise where a document might begin; more is no output of dcgmi.

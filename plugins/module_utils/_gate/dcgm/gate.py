@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
+    NODE,
     PASS,
     Sheet,
     Tool,
@@ -198,9 +199,7 @@ class _Session:
         second = judge(merged, again, self._wanted, self._tests(), found=self._found)
         if second.verdict != PASS:
             return sheet
-        second.find(
-            "dcgm.nvbandwidth.alone", "node", "nvbandwidth failed in the row and passed alone (DCGM#272)", "none"
-        )
+        second.find("dcgm.nvbandwidth.alone", NODE, "nvbandwidth failed in the row and passed alone (DCGM#272)", "none")
         return second
 
     def _localise(self, sheet: Sheet) -> None:
@@ -236,7 +235,7 @@ class _Session:
         }
         sheet.findings = [row for row in sheet.findings if not (row.entity in clear and row.id in ours)]
         shown = ", ".join(map(str, guilty))
-        sheet.find(f"localised.{test}", "node", f"{test} failed for all GPUs; asked alone, GPU {shown} fails", "none")
+        sheet.find(f"localised.{test}", NODE, f"{test} failed for all GPUs; asked alone, GPU {shown} fails", "none")
 
     def save(self, sheet: Sheet, ctx: Context) -> str:
         def content() -> dict[str, Any]:

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import NODE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import DEPLOYMENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE
 
 
 class Required(NamedTuple):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import NODE, Cell, Diagnosis, Fault
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Cell, Diagnosis, Fault
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import (
     is_hardware,
     isolates,
@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
+    NODE,
     PASS,
     Check,
     Sheet,

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
+    NODE,
     PASS,
     Check,
     Sheet,
@@ -39,7 +40,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 )
 
 GATE = "kernel_log_gate"
-NODE = "node"
 #: What each pass has looked at.
 CELLS = ("window", "xid", "sxid", "kernel")
 _SAME_SECONDS = 2.0

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
+    NODE,
     PASS,
     Check,
     Sheet,
@@ -28,7 +29,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     worst_remedy,
 )
 
-NODE = "node"
 #: What a remedy says of the node that needs it.
 _VERDICTS = {"none": PASS, "retest": INCONCLUSIVE}
 
