@@ -36,9 +36,9 @@ _HERE = Path(__file__).resolve().parent
 _OURS = (str(_HERE), str(_HERE.parent / "tests" / "mutants"))
 sys.path.insert(0, _OURS[1])
 
-from kept import Mutation, Stale, load, stale  # noqa: E402
+from kept import Mutation, Stale, load, never_asked, stale  # noqa: E402
+from page import PAGE, written  # noqa: E402
 
-PAGE = Path("docs/reference/mutants.md")
 FAST = "not rack and not slow"
 ANY = "not rack"
 #: Seconds after which the tests of one broken line hang: far more than they take, also on a busy machine.
@@ -96,21 +96,16 @@ class Copy:
         }
 
 
-def _marked(names: Sequence[str]) -> str:
-    """The fast ones; and a slow one that is named outright, with its parameter."""
-    return ANY if any("[" in name for name in names) else FAST
-
-
 class Tests:
     """pytest over some tests of a copy, in a process that is forked from this one.
 
     What they all need is imported before, once; nothing of the collection is.
     """
 
-    def __init__(self, tree: Copy, names: Sequence[str], limit: float, *more: str) -> None:
+    def __init__(self, tree: Copy, names: Sequence[str], limit: float, *more: str, slow: bool = False) -> None:
         self._output = tree.root / "output"
         self._end = time.monotonic() + limit
-        arguments = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", _marked(names), *more, *names]
+        arguments = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", ANY if slow else FAST, *more, *names]
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
@@ -176,29 +171,46 @@ def judged(status: int | None, output: str) -> tuple[str, str]:
     if status is None:
         return HANGS, f"still running after {LIMIT:.0f} s"
     # A broken line that lets no test be collected says nothing of the tests.
-    return UNCLEAR, "no fast test among those named" if status == NOTHING_RAN else f"pytest ended with {status}"
+    return UNCLEAR, "none of its tests ran" if status == NOTHING_RAN else f"pytest ended with {status}"
+
+
+def named(mutations: Sequence[Mutation], *, slow: bool) -> list[str]:
+    """The tests of the entries that say slow, or of those that do not."""
+    names = sorted({test for one in mutations for test in one.tests if one.slow == slow})
+    # A folder or file, and a test in it, are both named; once is enough.
+    return [name for name in names if not any(re.match(f"{re.escape(other)}(/|::)", name) for other in names)]
 
 
 def base_problem(tree: Copy, mutations: Sequence[Mutation], jobs: int) -> str:
     """The same tests over the whole tree: one that fails anyway notices nothing."""
-    names = sorted({test for one in mutations for test in one.tests})
-    # A folder or file, and a test in it, are both named; once is enough.
-    names = [name for name in names if not any(re.match(f"{re.escape(other)}(/|::)", name) for other in names)]
-    ran = Tests(tree, names, BASE_LIMIT, "-n", str(jobs), "--dist", "loadgroup")
-    try:
-        status, output = _awaited(ran)
-    except BaseException:
-        ran.kill()
-        raise
-    return "" if status == PASSED else f"the tests do not pass without any mutation:\n{output[-4000:]}"
+    for slow in (False, True):
+        names = named(mutations, slow=slow)
+        ran = Tests(tree, names, BASE_LIMIT, "-n", str(jobs), "--dist", "loadgroup", slow=slow)
+        status, output = _awaited(ran) if names else (PASSED, "")
+        if status != PASSED:
+            return f"the tests do not pass without any mutation:\n{output[-4000:]}"
+    return ""
+
+
+def fast_tests(tree: Copy, mutations: Sequence[Mutation]) -> list[str]:
+    """Those of the entries' tests that run where nobody says slow."""
+    names = named(mutations, slow=False)
+    status, output = _awaited(Tests(tree, names, BASE_LIMIT, "--collect-only")) if names else (NOTHING_RAN, "")
+    if status not in (PASSED, NOTHING_RAN):
+        raise RuntimeError(f"the tests cannot be listed:\n{output[-4000:]}")
+    return [line for line in output.splitlines() if "::" in line]
 
 
 def _awaited(ran: Tests) -> tuple[int | None, str]:
-    while True:
-        found = ran.ended()
-        if found is not None:
-            return found
-        time.sleep(TICK)
+    try:
+        while True:
+            found = ran.ended()
+            if found is not None:
+                return found
+            time.sleep(TICK)
+    except BaseException:
+        ran.kill()
+        raise
 
 
 class Broken:
@@ -213,7 +225,7 @@ class Broken:
         self._path.write_text(mutation.mutated(tree.tree), encoding="utf-8")
         # Python knows a compiled file by its source's size and time: each broken one has a time of its own.
         os.utime(self._path, (self._times.st_atime, self._times.st_mtime + 1000 + number))
-        self.tests = Tests(tree, mutation.tests, LIMIT, "-x")
+        self.tests = Tests(tree, mutation.tests, LIMIT, "-x", slow=mutation.slow)
 
     def outcome(self) -> Outcome | None:
         ended = self.tests.ended()
@@ -251,38 +263,6 @@ def run(mutations: Sequence[Mutation], trees: Sequence[Copy], notes: Notes) -> l
     return outcomes
 
 
-def page(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
-    """The last result, for docs/."""
-    survivors = [outcome for outcome in outcomes if outcome.result != NOTICED]
-    parts = sorted({outcome.mutation.part for outcome in outcomes})
-    rows = []
-    for part in parts:
-        ours = [outcome for outcome in outcomes if outcome.mutation.part == part]
-        noticed = sum(outcome.result == NOTICED for outcome in ours)
-        rows.append(f"| {part} | {len(ours)} | {noticed} | {len(ours) - noticed} |")
-    total = len(outcomes)
-    lines = [
-        "# Broken lines, and whether a test notices",
-        "",
-        "Written by `make mutants WRITE=1`. [`tests/mutants/`](../../tests/mutants) keeps a list of one-line",
-        "mutations, the safety code first: a check left out, a comparison turned, a limit off by one, another host's",
-        "value. Each is made in a private copy of the tree, and the fast tests that are named for it must fail.",
-        "",
-        f"Last run: {_run_in_words(outcomes, seconds, jobs)}.",
-        f"{total - len(survivors)} noticed, {len(survivors)} not.",
-        "",
-        "| part | mutations | noticed | not noticed |",
-        "|---|---|---|---|",
-        *rows,
-        f"| all | {total} | {total - len(survivors)} | {len(survivors)} |",
-        "",
-    ]
-    if survivors:
-        lines += ["Not noticed:", ""]
-        lines += [f"- {one.mutation.name}: {one.result}" for one in survivors] + [""]
-    return "\n".join(lines)
-
-
 def _run_in_words(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str:
     """What was asked in this run, and what in an earlier one."""
     days = sorted(outcome.day for outcome in outcomes if outcome.day)
@@ -311,6 +291,7 @@ def tried(mutations: Sequence[Mutation], jobs: int, *, anew: bool = False) -> li
     """All outcomes, those of earlier runs that still hold among them.
 
     :raises RuntimeError: where the tests fail without any mutation.
+    :raises Stale: for an entry that no test would be asked about.
     """
     place = Path(tempfile.mkdtemp(prefix="gpufleet-mutants-"))
     try:
@@ -334,6 +315,9 @@ def _known(mutation: Mutation, notes: Notes) -> Outcome | None:
 
 def _asked(mutations: Sequence[Mutation], trees: Sequence[Copy], notes: Notes) -> list[Outcome]:
     preload()
+    complaints = never_asked(mutations, fast_tests(trees[0], mutations))
+    if complaints:
+        raise Stale("\n".join(complaints))
     problem = base_problem(trees[0], mutations, len(trees))
     if problem:
         raise RuntimeError(problem)
@@ -364,8 +348,10 @@ def main() -> int:
     for outcome in survivors:
         print(f"  {outcome.result}: {outcome.mutation.name}\n      {outcome.note}")
     if options.write:
-        PAGE.write_text(page(outcomes, seconds, options.jobs), encoding="utf-8")
-    return 1 if survivors else 0
+        results = [(outcome.mutation, outcome.result) for outcome in outcomes]
+        told = written(results, NOTICED, _run_in_words(outcomes, seconds, options.jobs))
+        Path(PAGE).write_text(told, encoding="utf-8")
+    return 1 if any(not outcome.mutation.survives for outcome in survivors) else 0
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ class Notes:
     def learn(self, mutations: Iterable[Mutation]) -> None:
         """Makes the keys, before anything in the tree is broken."""
         for one in mutations:
-            entry = (_EDITION, sys.version, one.path, one.old, one.new, *one.tests)
+            slow = ("slow",) if one.slow else ()
+            entry = (_EDITION, sys.version, one.path, one.old, one.new, *one.tests, *slow)
             self._keys[one.name] = _digest([*entry, *self._reach.of(one.path, one.tests)])
 
 

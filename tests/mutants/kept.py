@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The kept list of one-line mutations: what is broken in which file, and which fast tests must notice.
+"""The kept list of one-line mutations: what is broken in which file, and which tests must notice.
 
 One YAML file a part of the collection. A mutation replaces a text that stands in its file exactly once; where the code
-has moved on and the text is gone, that is an error that names the mutation, so that the list stays true.
+has moved on and the text is gone, that is an error that names the mutation, so that the list stays true. Its tests are
+fast ones: an entry that has none but slow ones says so with `slow: true`, and is then asked with them.
 """
 
 from __future__ import annotations
@@ -19,13 +20,25 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).resolve().parent
-KEYS = {"why", "old", "new", "tests"}
-#: A safe one, and ten times as quick where PyYAML was built with it.
-QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+NEEDED = {"why", "old", "new"}
+#: What an entry may have of its own, or of its group.
+SHARED = {"tests", "slow"}
+#: Where no test can notice it, why; the page of results says so.
+KEYS = NEEDED | SHARED | {"survives"}
+GROUP_KEYS = SHARED | {"path", "mutations"}
+#: Where an entry begins in its file.
+_LINE = "line of the list"
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """A safe one, ten times as quick where PyYAML was built with it, that notes where each entry begins."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        return {**super().construct_mapping(node, deep=deep), _LINE: node.start_mark.line + 1}
 
 
 class Stale(Exception):
-    """A mutation that can no longer be applied."""
+    """A mutation that can no longer be applied, or that no test is asked about."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +51,18 @@ class Mutation:
     old: str
     new: str
     tests: tuple[str, ...]
+    #: Its slow tests are asked too.
+    slow: bool = False
+    survives: str = ""
+    line: int = 0
 
     @property
     def name(self) -> str:
         return f"{self.part}: {self.why} ({self.path})"
+
+    @property
+    def place(self) -> str:
+        return f"tests/mutants/{self.part}.yml:{self.line}"
 
     def mutated(self, root: Path) -> str:
         """The file's text with the line broken.
@@ -51,10 +72,10 @@ class Mutation:
         try:
             text = (root / self.path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise Stale(f"{self.name}: there is no such file") from None
+            raise Stale(f"{self.place}: {self.name}: there is no such file") from None
         found = text.count(self.old)
         if found != 1:
-            raise Stale(f"{self.name}: its old text is found {found} times: {self.old!r}")
+            raise Stale(f"{self.place}: {self.name}: its old text is found {found} times: {self.old!r}")
         return text.replace(self.old, self.new)
 
 
@@ -68,17 +89,24 @@ def read(path: Path) -> Iterator[Mutation]:
 
     :raises Stale: for an entry that is not of the form that CONTRIBUTING.md describes.
     """
-    for group in yaml.load(path.read_text(encoding="utf-8"), QUICK):
+    for group in yaml.load(path.read_text(encoding="utf-8"), _Loader):
+        _shaped(path, group, {"path", "mutations"}, GROUP_KEYS)
         for entry in group["mutations"]:
-            if not {"why", "old", "new"} <= set(entry) <= KEYS:
-                raise Stale(f"{path.name}: {entry}: the keys are {', '.join(sorted(KEYS))}")
+            _shaped(path, entry, NEEDED, KEYS)
             yield Mutation(
-                path.stem, group["path"], entry["why"], entry["old"], entry["new"], _tests(entry.get("tests"), group)
-            )
+                path.stem, group["path"], entry["why"], entry["old"], entry["new"],
+                tuple(entry.get("tests") or group["tests"]), entry.get("slow", group.get("slow", False)),
+                entry.get("survives", ""), entry[_LINE],
+            )  # fmt: skip
 
 
-def _tests(own: Any, group: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(own or group["tests"])
+def _shaped(path: Path, entry: dict[str, Any], needed: set[str], keys: set[str]) -> None:
+    place = f"{path.name}:{entry[_LINE]}"
+    if not needed <= set(entry) - {_LINE} <= keys:
+        shown = {key: value for key, value in entry.items() if key not in (_LINE, "mutations")}
+        raise Stale(f"{place}: {shown}: the keys are {', '.join(sorted(keys))}")
+    if entry.get("slow", True) is not True:
+        raise Stale(f"{place}: slow is true, or is not there: {entry['slow']!r}")
 
 
 def _exists(test: str, root: Path) -> bool:
@@ -94,14 +122,33 @@ def stale(mutations: Iterable[Mutation], root: Path) -> list[str]:
     """What is wrong with the list, a line each; nothing where every mutation still applies."""
     complaints, seen = [], set()
     for one in mutations:
+        said = f"{one.place}: {one.name}"
         if one.why in seen:
-            complaints.append(f"{one.name}: another mutation says the same")
+            complaints.append(f"{said}: another mutation says the same")
         seen.add(one.why)
-        complaints += [f"{one.name}: no test {test}" for test in one.tests if not _exists(test, root)]
+        complaints += [f"{said}: no test {test}" for test in one.tests if not _exists(test, root)]
         try:
             compile(one.mutated(root), one.path, "exec", dont_inherit=True)
         except Stale as exc:
             complaints.append(str(exc))
         except SyntaxError as exc:
-            complaints.append(f"{one.name}: what it makes is no Python: {exc}")
+            complaints.append(f"{said}: what it makes is no Python: {exc}")
     return complaints
+
+
+def places(test: str) -> Iterator[str]:
+    """A test by all names that it has in a list: its own, its function, class and file, and each folder above."""
+    function = test.partition("[")[0]
+    file, *inside = function.split("::")
+    yield from (test, file, *("::".join([file, *inside[:count]]) for count in range(1, len(inside) + 1)))
+    yield from (folder.as_posix() for folder in Path(file).parents)
+
+
+def never_asked(mutations: Iterable[Mutation], fast: Iterable[str]) -> list[str]:
+    """Entries that no test would be asked about, a line each. fast: the tests that run where nobody says slow."""
+    known = {place for test in fast for place in places(test)}
+    return [
+        f"{one.place}: {one.name}: all its tests are slow: say `slow: true`, or name a fast one"
+        for one in mutations
+        if not one.slow and known.isdisjoint(one.tests)
+    ]

@@ -17,6 +17,10 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+PROGRAM = (
+    *("make/mutants.py", "make/mutants_noticed.py", "make/tree.py"),
+    *("tests/mutants/kept.py", "tests/mutants/page.py"),
+)
 CODE = "def allowed(age):\n    return 0 <= age < 60\n"
 TESTS = """
 from ansible_collections.gpufleet.baremetal.plugins.one import allowed
@@ -36,7 +40,7 @@ def tree(tmp_path: Path) -> Path:
     root = tmp_path / "checkout"
     for folder in ("make", "tests/mutants", "plugins", "docs/reference", "build/venv"):
         (root / folder).mkdir(parents=True)
-    for name in ("make/mutants.py", "make/mutants_noticed.py", "make/tree.py", "tests/mutants/kept.py"):
+    for name in PROGRAM:
         shutil.copy(CHECKOUT / name, root / name)
     (root / "plugins/one.py").write_text(CODE, encoding="utf-8")
     (root / "tests/test_one.py").write_text(TESTS, encoding="utf-8")
@@ -68,7 +72,9 @@ def test_t1_survivors_are_named_and_the_checkout_stays_as_it_is(tree: Path) -> N
     assert "unclear: one: a name that is not there" in done.stdout, "no test was collected, so none has noticed"
     assert (tree / "plugins/one.py").read_text(encoding="utf-8") == CODE
     page = (tree / "docs/reference/mutants.md").read_text(encoding="utf-8")
-    assert "| one | 3 | 1 | 2 |" in page and "- one: a check left out (plugins/one.py): survived" in page
+    assert (
+        "| one | 3 | 1 | 2 |" in page and "- one: a check left out (plugins/one.py): survived: nobody says why" in page
+    )
 
 
 @pytest.fixture
@@ -149,3 +155,30 @@ def test_t1_a_mutation_of_code_that_is_gone_is_an_error(tree: Path) -> None:
     (tree / "plugins/one.py").write_text(CODE.replace("60", "90"), encoding="utf-8")
     done = mutants(tree)
     assert done.returncode == 2 and "a limit off by one" in done.stderr and "found 0 times" in done.stderr
+
+
+def test_t1_an_entry_that_has_none_but_slow_tests_says_so_or_is_told_with_its_line(tree: Path) -> None:
+    with open(tree / "tests/test_one.py", "a", encoding="utf-8") as file:
+        file.write("\nimport pytest\npytestmark = pytest.mark.slow\n")
+    done = mutants(tree, "--only", "off by one")
+    place = "tests/mutants/one.yml:5: one: a limit off by one (plugins/one.py): all its tests are slow"
+    assert done.returncode == 2 and place in done.stderr and "noticed" not in done.stdout, done.stdout + done.stderr
+    kept = tree / "tests/mutants/one.yml"
+    text = kept.read_text(encoding="utf-8")
+    kept.write_text(text.replace("    - why: a limit", "    - slow: true\n      why: a limit"), encoding="utf-8")
+    done = mutants(tree, "--only", "off by one")
+    assert done.returncode == 0 and "1 mutations" in done.stdout and "1 noticed" in done.stdout, done.stdout
+
+
+def test_t1_an_entry_that_no_test_can_notice_says_why_on_the_page(tree: Path) -> None:
+    kept = tree / "tests/mutants/one.yml"
+    text = kept.read_text(encoding="utf-8")
+    kept.write_text(
+        text.replace("    - why: a check left", "    - survives: nobody asks below 0\n      why: a check left"),
+        encoding="utf-8",
+    )
+    assert mutants(tree, "--only", "a check left out").returncode == 0
+    assert mutants(tree, "--write").returncode == 1, "the other one is not explained"
+    page = (tree / "docs/reference/mutants.md").read_text(encoding="utf-8")
+    assert "- one: a check left out (plugins/one.py): survived: nobody asks below 0" in page
+    assert "): unclear: nobody says why" in page
