@@ -91,6 +91,8 @@ RETURN = r"""
 verdicts:
   description:
     - One for each host. C(step) is V(boot) where the machine must now be booted from the network, and empty otherwise.
+    - C(kind) is that of the error that ended the wait for this host, such as V(config) or V(not_ours), and empty where
+      the verdict is the node's own.
   returned: success
   type: dict
   sample:
@@ -102,6 +104,7 @@ verdicts:
       seconds: 412.7
       reason: ""
       step: ""
+      kind: ""
 polls:
   description: How many times the batch was looked at.
   returned: success

@@ -23,7 +23,12 @@ from ansible import constants as C
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    Fenced,
+    FleetError,
+    NotOurs,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch_hosts import Hosts
@@ -196,7 +201,8 @@ class BatchAction(VerbAction):
             if host in verdicts:
                 # Each value is emptied: later steps read the verdict or the step alone.
                 emptied = {key: type(value)() for key, value in verdicts[host].items()}
-                verdicts[host] = {**emptied, "ok": False, "reason": reason}
+                kind = {"kind": NotOurs.kind} if "kind" in emptied else {}
+                verdicts[host] = {**emptied, "ok": False, "reason": reason, **kind}
         if lost:
             events = answer.get("events") or []
             answer["events"] = [event for event in events if (event.get("node") or self._host) not in lost]

@@ -15,8 +15,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
+    ConfigError,
+    EvidenceMissing,
     NotOurs,
-    TrustError,
     Unsupported,
     WrongMachine,
 )
@@ -142,17 +143,17 @@ def _same_serial(one: str, other: str) -> bool:
 
 
 def verified(driver: Driver, wanted: Wanted, goal: str) -> None:
-    """Before anything is begun that ends with another image on the node.
+    """Before anything is begun that ends with another image on the node. What is wrong here is no fault of the node's.
 
-    :raises TrustError: where this run has not verified the image as it is declared, or the driver would deploy
-        something else than that.
+    :raises EvidenceMissing: where this run has not verified the image as it is declared.
+    :raises ConfigError: where the driver would deploy something else than that.
     """
     if goal != "deployed" or wanted.verified is None:
         return
     if wanted.verified:
         _very_bytes(driver, wanted)
         return
-    raise TrustError(
+    raise EvidenceMissing(
         "no image_verify of this run has passed for this image",
         node=wanted.host,
         wanted="name, version, address, digest, kernel and format verified as they are declared now",
@@ -166,7 +167,7 @@ def _very_bytes(driver: Driver, wanted: Wanted) -> None:
     """A verdict on the declared image says nothing about what the driver's own settings would put in its place."""
     other = driver.other_bytes(wanted)
     if other:
-        raise TrustError(
+        raise ConfigError(
             f"what {driver.name} would deploy is not what image_verify has verified",
             node=wanted.host,
             address=driver.address,

@@ -91,7 +91,9 @@ def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
     return ""
 
 
-def _verdict(ok: bool, seconds: float, node: NodeState | None, reason: str, step: str = "") -> dict[str, Any]:
+def _verdict(
+    ok: bool, seconds: float, node: NodeState | None, reason: str, step: str = "", kind: str = ""
+) -> dict[str, Any]:
     return {
         "ok": ok,
         "state": node.state if node else ABSENT,
@@ -100,6 +102,7 @@ def _verdict(ok: bool, seconds: float, node: NodeState | None, reason: str, step
         "seconds": round(seconds, 1),
         "reason": reason,
         "step": step,
+        "kind": kind,
     }
 
 
@@ -140,7 +143,8 @@ class _Batch:
             host = wants.host_of(item)
             elsewhere = str(item.get("refused") or "") or _elsewhere(item, params)
             if elsewhere:
-                self.verdicts[host] = _verdict(False, 0.0, None, elsewhere)
+                kind = NotOurs.kind if item.get("refused") else ConfigError.kind
+                self.verdicts[host] = _verdict(False, 0.0, None, elsewhere, kind=kind)
             else:
                 self._open[host] = wants.of_batch(item, params, self._driver.name, self._driver.image_needs)
         if not self._open and not self.verdicts:
@@ -172,7 +176,7 @@ class _Batch:
         """A host that another run has taken has no verdict but that, whatever was found before."""
         for host, reason in lost.items():
             if host in self.steps:
-                self._close(host, False, reason)
+                self._close(host, False, reason, kind=NotOurs.kind)
 
     def _seen(self, nodes: Sequence[Wanted]) -> dict[str, NodeState] | None:
         """These nodes by their ids; None in an outage, which may pass."""
@@ -196,7 +200,8 @@ class _Batch:
         for node, same in hosts.items():
             for host in same if len(same) > 1 else []:
                 others = ", ".join(one for one in same if one != host)
-                self._close(host, False, f"its node {node} is also that of {others}: correct one")
+                told = f"its node {node} is also that of {others}: correct one"
+                self._close(host, False, told, kind=ConfigError.kind)
 
     def _on_its_own(self, host: str, do: Any, *args: Any) -> bool:
         """Did it go well? What goes wrong with one node is that node's verdict, unless it concerns all."""
@@ -213,7 +218,7 @@ class _Batch:
         if isinstance(exc, _OUTAGE):
             self._unsent[host] = str(exc)  # asked again at the next poll
         else:
-            self._close(host, False, str(exc.located(node=host)))
+            self._close(host, False, str(exc.located(node=host)), kind=exc.kind)
 
     def _look(self, wanted: Wanted, node: NodeState | None) -> None:
         if node is None:
@@ -226,7 +231,8 @@ class _Batch:
             right_machine(self._driver, node, wanted)  # who believes this verdict boots the machine, or hands it on
         reason = "" if step == DONE else self._no_way_on(wanted, node, step)
         if step == DONE or reason:
-            self._close(wanted.host, step == DONE, reason)
+            foreign = reason and not_ours(node, wanted)
+            self._close(wanted.host, step == DONE, reason, kind=NotOurs.kind if foreign else "")
         elif step == BOOT and not self._booted:
             self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
@@ -334,9 +340,9 @@ class _Batch:
 
     # -- verdicts ----------------------------------------------------------------------------------------------
 
-    def _close(self, host: str, ok: bool, reason: str, step: str = "") -> None:
+    def _close(self, host: str, ok: bool, reason: str, step: str = "", kind: str = "") -> None:
         node = self._last.get(host)
-        self.verdicts[host] = _verdict(ok, time.monotonic() - self._began, node, reason, step)
+        self.verdicts[host] = _verdict(ok, time.monotonic() - self._began, node, reason, step, kind)
         self._open.pop(host, None)
 
     def line(self) -> str:

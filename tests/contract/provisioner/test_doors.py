@@ -143,11 +143,12 @@ def test_v9_without_an_image_verify_of_this_run_nothing_is_deployed(site: Any, c
     for looks in ([], [VERIFIED, other], [VERIFIED, refused]):
         results = controller.play(*looks, DEPLOYED, ok=False, forced=False)
         failed = [one["result"] for one in results if "error" in one["result"]]
-        assert len(failed) == len(controller.nodes) and {one["error"]["kind"] for one in failed} == {"trust"}, failed
+        assert [one["error"]["kind"] for one in failed] == ["evidence_missing"] * len(controller.nodes), failed
         assert all("image_verify" in one["msg"] for one in failed)
     controller.play(VERIFIED)
     results = controller.play(DEPLOYED, wait("deployed"), ok=False, forced=False)
-    assert {one["result"]["error"]["kind"] for one in results if "error" in one["result"]} == {"trust"}, "another run's"
+    kinds = {one["result"]["error"]["kind"] for one in results if "error" in one["result"]}
+    assert kinds == {"evidence_missing"}, "another run's"
     [waited] = [one["result"] for one in controller.play(wait("deployed"), forced=False)]
     told = {host: (one["ok"], "image_verify" in one["reason"]) for host, one in waited["verdicts"].items()}
     assert told == dict.fromkeys(controller.nodes, (False, True)), "the batch's own way there"
@@ -170,7 +171,7 @@ def test_v9_a_reason_stands_in_for_a_verdict_on_other_bytes(
         controller._driver = {**site.extras, **driver}
         results = controller.play(VERIFIED, DEPLOYED, ok=False, forced=False)
         failed = [one["result"]["error"]["kind"] for one in results if "error" in one["result"]]
-        assert failed == ["trust"] * len(controller.nodes) and site.faults.writes == []
+        assert failed == ["config"] * len(controller.nodes) and site.faults.writes == []
         controller.play(DEPLOYED, wait("deployed"))
         assert site.deployments() == len(controller.nodes)
 

@@ -20,7 +20,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     NotProven,
     Refused,
-    TrustError,
     Unreachable,
     WrongMachine,
 )
@@ -152,7 +151,7 @@ def test_the_image_must_be_there_and_the_very_one(maas: Any) -> None:
     options = ready(maas)
     with pytest.raises(Refused, match="no image gold-9"):
         lead(options, "deployed", image={**maas.image(), "version": "9"})
-    with pytest.raises(TrustError, match="not the file that the inventory names"):
+    with pytest.raises(ConfigError, match="not the file that the inventory names"):
         lead(options, "deployed", image={**maas.image(), "sha256": "f" * 64})
     assert maas.proxy.writes == []
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from calls import await_all, lead, ready
 from other_bytes import ELSEWHERE, OTHERS
 
@@ -21,7 +21,7 @@ def test_v9_a_verified_image_lets_nothing_else_be_deployed(
     site = request.getfixturevalue(kind)
     image = {key: value for key, value in site.image().items() if key not in lacks}
     options = {**ready(site), "image": image, "driver": {**site.extras, **driver}}
-    with pytest.raises(TrustError, match="is not what image_verify has verified") as caught:
+    with pytest.raises(ConfigError, match="is not what image_verify has verified") as caught:
         lead(options, "deployed", image_verified=True)
     assert str(next(iter(driver.get("instance_info", driver)), "sha256")) in caught.value.seen
     batch = {"host": options["name"], "image_verified": True, "image": image, "boot_mac": options["boot_mac"]}
@@ -36,7 +36,7 @@ def test_v9_a_verified_image_lets_nothing_else_be_deployed(
 def test_v9_an_empty_series_compares_nothing_less(maas_site: Any, empty: Any) -> None:
     image = {**maas_site.image(), "sha256": "f" * 64}
     options = {**ready(maas_site), "image": image, "driver": {"distro_series": empty}, "image_verified": True}
-    with pytest.raises(TrustError, match="not the file that the inventory names"):
+    with pytest.raises(ConfigError, match="not the file that the inventory names"):
         lead(options, "deployed")
     assert maas_site.faults.writes == []
     lead({**options, "image": maas_site.image()}, "deployed")

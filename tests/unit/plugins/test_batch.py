@@ -178,14 +178,14 @@ def test_t1_a_node_of_another_run_is_refused_alone(batch: Batch) -> None:
 
 
 def test_t1_a_node_whose_lease_was_lost_has_no_verdict_no_step_and_no_event(batch: Batch) -> None:
-    batch.told = {"verdict": "pass", "step": "boot", "findings": ["x"], "seconds": 2.5, "reason": ""}
+    batch.told = {"verdict": "pass", "step": "boot", "findings": ["x"], "seconds": 2.5, "reason": "", "kind": ""}
     batch.stolen = ["gpu002"]
     with Ledger(f"sqlite:///{batch.folder}/ledger.sqlite") as ledger:  # a machine that it does not know has no lease
         nodes = [ledger.identify(host, aliases=[("serial", f"S-{host}")]) for host in HOSTS]
     found = batch.run()
     lost = found["verdicts"]["gpu002"]
     assert "another run works on it" in lost.pop("reason")
-    assert lost == {"ok": False, "verdict": "", "step": "", "findings": [], "seconds": 0.0}
+    assert lost == {"ok": False, "verdict": "", "step": "", "findings": [], "seconds": 0.0, "kind": "not_ours"}
     assert found["verdicts"]["gpu001"] == {"ok": True, **batch.told}
     assert [event["node"] for event in found["events"]] == ["gpu001", "gpu003"]
     with Ledger(f"sqlite:///{batch.folder}/ledger.sqlite") as ledger:

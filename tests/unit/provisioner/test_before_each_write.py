@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, TrustError, WrongMachine
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, NotOurs, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard, registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import node as one
@@ -131,11 +133,39 @@ def test_v9_a_batch_sends_no_node_on_whose_image_this_run_has_not_verified() -> 
     verdicts = verb.watch({**params, "nodes": nodes}, Context()).data["verdicts"]
     assert Records.sent == ["n2"] and not verdicts["n1"]["ok"]
     assert "no image_verify of this run" in verdicts["n1"]["reason"]
+    assert (verdicts["n1"]["kind"], verdicts["n2"]["kind"]) == ("evidence_missing", ""), "the second one is only late"
+
+
+def test_v9_the_wait_says_whether_its_verdict_is_one_on_the_node() -> None:
+    """By it the roles leave a node as it is, and quarantine none for what others hold, or for what the site has set."""
+    Records.by_id["y"] = replace(at("new"), id="y", name="n2")
+    Records.by_id["z"] = replace(at("new"), id="z", name="n3", foreign="locked by alice")
+    Records.by_id["w"] = replace(at("bad"), id="w", name="n4")
+    Records.inspected = {"y": "S9"}
+    told = {"n2": {}, "n3": {}, "n4": {}, "n5": {"provisioner_url": "http://elsewhere"}, "n6": {"refused": "theirs"}}
+    nodes = [{"host": host, "serial": "S1", **more} for host, more in told.items()]
+    params = {"provisioner": "records", "until": "deployed", "timeout": 0.1, "interval": 0.01, "run_id": "r2"}
+    verdicts = verb.watch({**params, "nodes": nodes}, Context()).data["verdicts"]
+    kinds = {host: verdict["kind"] for host, verdict in verdicts.items()}
+    assert kinds == {"n2": "wrong_machine", "n3": "not_ours", "n4": "", "n5": "config", "n6": "not_ours"}, verdicts
+
+
+@pytest.mark.parametrize("role", ["deploy", "enroll"])
+def test_v9_the_roles_stop_where_a_verdict_is_not_the_nodes_own(role: str) -> None:
+    roles = Path(__file__).resolve().parents[3] / "roles"
+    kinds = yaml.safe_load((roles / "quarantine/defaults/main.yml").read_text(encoding="utf-8"))["quarantine_kinds"]
+    tasks = yaml.safe_load((roles / role / "tasks/main.yml").read_text(encoding="utf-8"))
+    tasks += [inner for task in tasks for inner in task.get("block", [])]
+    [at] = [number for number, task in enumerate(tasks) if task["name"].startswith("Stop here where")]
+    condition = tasks[at]["when"].partition(" not in ")[2]
+    assert set(json.loads(condition)) == {"", *kinds} - {"verdict"}
+    assert "ansible.builtin.assert" in tasks[at + 1], "what asserts nothing quarantines nothing"
+    assert "ansible.builtin.fail" in tasks[at]
 
 
 def test_v9_one_node_whose_image_this_run_has_not_verified_is_not_begun_and_one_that_has_it_is_done() -> None:
     asked = {"provisioner": "records", "state": "deployed", "name": "n1", "serial": "S1", "image": GOLD, "run_id": "r2"}
-    with pytest.raises(TrustError, match="no image_verify of this run has passed"):
+    with pytest.raises(EvidenceMissing, match="no image_verify of this run has passed"):
         one.node({**asked, "image_verified": False}, Context(node="n1"))
     assert Records.sent == []
     Records.by_id["x"] = replace(at("active"), id="x", name="n1")

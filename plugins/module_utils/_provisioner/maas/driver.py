@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotProven, Refused, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotProven, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
@@ -243,7 +243,7 @@ class MaasDriver(MaasReader):
         newest = max((held.get("sets") or {"": {}}).items())[1]
         digests = {str(file.get("sha256")) for file in (newest.get("files") or {}).values()}
         if image.sha256 not in digests:
-            raise TrustError(
+            raise ConfigError(
                 f"MAAS's image {image.label} is not the file that the inventory names",
                 node=wanted.host,
                 address=self.api.address,
