@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, POLICY_OPTIONS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -102,10 +102,16 @@ def stored(result: dict[str, Any]) -> dict[str, Any]:
     return {"envelope": result["envelope"], "digest": result["passport"]["digest"], "issued": 0.0, "expires": 0.0}
 
 
-def reasons(**params: Any) -> str:
-    with pytest.raises(TrustError) as caught:
+def reasons(kind: type[FleetError] = TrustError, **params: Any) -> str:
+    """What speaks against the node's passport."""
+    with pytest.raises(kind) as caught:
         run(**params)
     assert caught.value.details["valid"] is False
     for reason in caught.value.details["reasons"]:
         assert reason in str(caught.value)
     return "; ".join(caught.value.details["reasons"])
+
+
+def settings(**params: Any) -> str:
+    """What lies with the site's settings alone: for it no node is quarantined."""
+    return reasons(ConfigError, **params)

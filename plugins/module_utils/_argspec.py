@@ -34,9 +34,10 @@ PROVISIONER: Spec = {provisioner.OPTION: {"type": "str", "choices": list(provisi
 
 SCHEDULER: Spec = {scheduler.OPTION: {"type": "str", "choices": list(scheduler.DRIVERS)}, **scheduler.OPTIONS}
 
-#: Which verdicts fail the host, and the gates that a passport asks for by itself.
+#: Which verdicts fail the host, the gates that a passport asks for by itself, and all that there are.
 FAIL_ON: Spec = {"fail_on": {"type": "str", "choices": list(gate.FAIL_ON), "default": "inconclusive"}}
 GATES = gate.REQUIRED
+ALL_GATES = tuple(gate.DRIVERS.values())
 
 #: Shared by the verbs that watch a whole batch from one task.
 BATCH: Spec = {

@@ -25,6 +25,8 @@ description:
   - With O(state=exported), the node's newest passport is written to O(path), to be handed to whoever asks for it. It
     must be signed by a known key. Whether it still admits the node is told in RV(valid), and one that has expired is
     written too. The node is not asked.
+  - What lies with the site's settings alone, as a policy that asks for more than the gates were asked, is told with
+    C(error.kind) V(config), and says nothing of the node. What a node lacks is told with V(trust).
   - A passport at O(path) is verified for itself, with nothing but the public key. See the how-to for the same without
     this collection.
 extends_documentation_fragment:
@@ -50,7 +52,8 @@ options:
     default: verified
   key_path:
     description:
-      - The private Ed25519 key in PEM that signs; must not be readable by others.
+      - The private Ed25519 key in PEM that signs; must not be readable by others, and must be the key of one of
+        O(public_keys) where these are given.
       - Taken from the host variable C(gpufleet_passport_key_path).
     type: path
   key_passphrase:
@@ -80,7 +83,7 @@ options:
     type: dict
     suboptions:
       required_gates:
-        description: The gates that must have passed.
+        description: The gates that must have passed. A name that is no gate of a node is refused.
         type: list
         elements: str
         default: [image_verify, dcgm_gate, kernel_log_gate]
@@ -110,7 +113,7 @@ options:
             C(max_age), its own greatest age in seconds.
           - What is not named of a gate is the default, which is level 3 for C(dcgm_gate), and for
             C(kernel_log_gate) the whole log since the imaging.
-          - A name that is neither a gate of the collection nor in O(policy.required_gates) is refused.
+          - A name that is no gate of the collection is refused.
         type: dict
   policy_file:
     description:

@@ -109,6 +109,21 @@ def public_keys(given: Iterable[str]) -> dict[str, Any]:
     return known
 
 
+def check_known(key: Any, given: Iterable[str], path: str) -> None:
+    """Before anything is signed: where the public keys are given, the signing key's own must be one of them.
+
+    :raises ConfigError: where no look would let pass what it signs.
+    """
+    known = public_keys(given)
+    if known and keyid(key.public_key()) not in known:
+        raise ConfigError(
+            "the passport key is not among the public keys, and what it signs would be refused wherever it is shown",
+            wanted=f"one of the keys of public_keys (gpufleet_passport_public_keys): {', '.join(sorted(known))}",
+            seen=f"{path} (key_path, gpufleet_passport_key_path): {keyid(key.public_key())}",
+            do=f"openssl pkey -in {path} -pubout -out FILE, and name FILE among the public keys, everywhere",
+        )
+
+
 def _read(path: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import question
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import greatest_age, least
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import BY_MANIFEST
 
 Event = Mapping[str, Any]
@@ -82,10 +82,7 @@ def _required(name: str, rows: Sequence[Event], policy: Mapping[str, Any]) -> tu
         return None, [f"gate {name}: no verdict since the node was imaged"]
     fit = [event for event in rows if event["data"].get("verdict") == "pass" and not _short(name, event, policy)]
     if not fit:
-        newest = rows[-1]
-        word = newest["data"].get("verdict")
-        too_little = f", which proves too little: {_short(name, newest, policy)}" if word == "pass" else ""
-        return newest, [f"gate {name}: {word}{too_little}"]
+        return rows[-1], [_unfit(name, rows[-1], policy)]
     event = fit[-1]
     left = _open(rows, event, policy)
     reasons = [f"gate {name}: {later['data'].get('verdict')} (event {later['id']})" for later in left]
@@ -94,23 +91,38 @@ def _required(name: str, rows: Sequence[Event], policy: Mapping[str, Any]) -> tu
     return event, reasons
 
 
+def _unfit(name: str, event: Event, policy: Mapping[str, Any]) -> str:
+    """Why this verdict does not count. One that passed what it was asked says nothing against its node."""
+    word = event["data"].get("verdict")
+    if word != "pass":
+        return f"gate {name}: {word}"
+    told = f"gate {name}: pass, which proves too little: {_short(name, event, policy)}"
+    says = question.asked_of(event) is not None and (name in BY_MANIFEST or _profile(event))
+    return Setting(told) if says else told
+
+
 def _old(name: str, looked: float, now: float, policy: Mapping[str, Any]) -> list[str]:
     """An age is that of the look: of a diagnosis that nobody came for, hours may lie between that and its verdict."""
     allowed = greatest_age(policy, name)
     if now - looked > allowed:
-        return [f"gate {name}: its pass is {now - looked:.0f} s old, allowed are {allowed:.0f} s"]
+        return [Setting(f"gate {name}: its pass is {now - looked:.0f} s old, allowed are {allowed:.0f} s")]
     return []
 
 
 def _short(name: str, event: Event, policy: Mapping[str, Any]) -> str:
     """In what a pass falls short of what the policy asks of its gate."""
     short = question.weaker(question.asked_of(event), least(policy).get(name, {}))
+    short = f"{short} (gates.{name} of the policy)" if short else ""
     wanted = policy.get("profile_digest")
-    digest = (event["data"].get("profile") or {}).get("digest")
-    if wanted and name not in BY_MANIFEST and digest != wanted:
+    if wanted and name not in BY_MANIFEST and _profile(event) != wanted:
         short = f"{short}, " if short else ""
-        short += f"judged by another profile: {digest or 'none'}"
+        short += f"judged by another profile: {_profile(event) or 'none'}"
     return short
+
+
+def _profile(event: Event) -> str:
+    """The digest of the profile that it was judged by; empty where it names none."""
+    return str((event["data"].get("profile") or {}).get("digest") or "")
 
 
 def _open(rows: Sequence[Event], event: Event, policy: Mapping[str, Any]) -> list[Event]:

@@ -27,7 +27,12 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    TrustError,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import (
@@ -88,18 +93,27 @@ def _verify(params: Mapping[str, Any], ctx: Context) -> Result:
         reasons = ["missing: the ledger has no passport of this node"]
     else:
         summary, reasons = _examined(envelope, known, machine, params, evidence)
-    data: dict[str, Any] = {"passport": summary, "valid": not reasons, "reasons": reasons}
+    data: dict[str, Any] = {"passport": summary, "valid": not reasons, "reasons": [*map(str, reasons)]}
     # A document may be looked at without a machine, and without a profile; then that was not looked at.
     data.update(machine_checked=machine is not None, profile_checked=bool(params["policy"].get("profile_digest")))
     if reasons and params["fail"]:
-        raise TrustError(
-            "the passport is refused: " + "; ".join(reasons),
-            node=ctx.node,
-            wanted="a valid passport of this machine, not weaker than the policy",
-            do="validate the node again (playbook revalidate), which issues a new one",
-            details={"reasons": reasons, "valid": False},
-        )
+        wanted = "a valid passport of this machine, not weaker than the policy"
+        do = "validate the node again (playbook revalidate), which issues a new one"
+        raise _refusal("the passport is refused", reasons, ctx, wanted, do)
     return Result(changed=False, data=data)
+
+
+def _refusal(what: str, reasons: Sequence[str], ctx: Context, wanted: str, do: str) -> FleetError:
+    """One that names every reason. Where all of them lie with what the site has set, the node is not called untrusted,
+    for which it would be quarantined."""
+    of_the_site = all(isinstance(reason, policies.Setting) for reason in reasons)
+    return (ConfigError if of_the_site else TrustError)(
+        f"{what}: {'; '.join(reasons)}",
+        node=ctx.node,
+        wanted=wanted,
+        do=f"{policies.DO} ({do})" if of_the_site else do,
+        details={"reasons": [*map(str, reasons)], "valid": False},
+    )
 
 
 def _examined(
@@ -135,7 +149,7 @@ def _judged(
 ) -> list[str]:
     """Why the statement admits nothing, by this task's policy; before it is signed as after."""
     problem = evidence.get("profile_problem")
-    return [f"policy: {problem}"] * bool(problem) + judge(
+    return [policies.Setting(f"policy: {problem}")] * bool(problem) + judge(
         statement,
         now=_now(evidence),
         policy=params["policy"],
@@ -192,7 +206,7 @@ def _export(params: Mapping[str, Any], ctx: Context) -> Result:
     # Whether it would admit the node now is told, and hinders nothing: also what has expired is to be looked at.
     summary, reasons = _examined(envelope, known, None, params, evidence)
     written = _write(path, envelope, ctx)
-    data = {"passport": summary, "valid": not reasons, "reasons": reasons, "path": path}
+    data = {"passport": summary, "valid": not reasons, "reasons": [*map(str, reasons)], "path": path}
     before = {} if written else {"digest": digest_of(envelope)}
     return Result(before=before, after={"digest": digest_of(envelope)}, changed=written, data=data)
 
@@ -221,6 +235,7 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
         )
     policies.fit(params["policy"], params["lifetime"], evidence.get("profile_problem") or "", node=ctx.node)
     key = dsse.private_key(params["key_path"], params.get("key_passphrase") or "")
+    dsse.check_known(key, params.get("public_keys") or (), params["key_path"])
     machine = normal_identity(params.get("identity"))
     before = _state(evidence["stored"])
     ground = grounds(evidence, params["policy"])
@@ -233,13 +248,8 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     # What is signed is what a later look lets pass, by the same rules.
     reasons = reasons or _judged(statement, machine, params, evidence)
     if reasons:
-        raise TrustError(
-            "no passport is issued: " + "; ".join(reasons),
-            node=ctx.node,
-            wanted=f"a pass of {', '.join(params['policy']['required_gates'])} since the node was imaged",
-            do="run what is named, then issue again",
-            details={"reasons": reasons, "valid": False},
-        )
+        wanted = f"a pass of {', '.join(params['policy']['required_gates'])} since the node was imaged"
+        raise _refusal("no passport is issued", reasons, ctx, wanted, "run what is named, then issue again")
     if not ctx.may_write("issue a passport"):
         after = {"issued": statement["predicate"]["issued"], "expires": statement["predicate"]["expires"]}
         data = {"passport": {**after, "subject": [item["name"] for item in statement["subject"]]}}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import GATES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES, GATES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file import (
     in_words,
     line_of,
@@ -38,8 +38,24 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "dcgm_gate": {"level": 3},
     "kernel_log_gate": {"window": IMAGING},
 }
-#: Gates of the collection that a policy may ask something of without requiring them.
-_BUILT_IN = frozenset({*DEFAULTS["required_gates"], "image_artifact"})
+#: Gates that may be required: all that look at a node. Of what is looked at before it is imaged no passport can have a
+#: pass, and a policy may ask something of it all the same.
+_OF_NODES = frozenset({*DEFAULTS["required_gates"], *ALL_GATES})
+_KNOWN = _OF_NODES | {"image_artifact"}
+
+
+class Setting(str):
+    """Why there is no passport, or why one admits nothing, where that lies with what the site has set: no node is at
+    fault, and none is admitted."""
+
+    __slots__ = ()
+
+
+#: What helps where settings are the reason.
+DO = (
+    "let each gate be asked what the policy asks under gates (the role gate: gate_dcgm_level), or let the policy ask no"
+    " more than that, the same where passports are issued and where they are verified, then run again"
+)
 
 
 def read(path: str, schema: Path) -> dict[str, Any]:
@@ -49,8 +65,8 @@ def read(path: str, schema: Path) -> dict[str, Any]:
     """
     place = Path(path).expanduser()
     data = read_checked(place, schema, what=_WHAT, page="docs/reference/passport.md")
-    for name in _of_no_gate(data):
-        raise ConfigError(f"{place}:{line_of(place, ('gates', name))}: {_no_gate(name)}")
+    for where, told in _of_no_gate(data):
+        raise ConfigError(f"{place}:{line_of(place, where)}: {told}")
     return {**DEFAULTS, **{key: value for key, value in data.items() if key != "schema"}}
 
 
@@ -63,8 +79,8 @@ def check(policy: Mapping[str, Any], schema: Path) -> None:
     errors = problems(given, schema, _WHAT)
     if errors:
         raise ConfigError("the option policy is none: " + "; ".join(in_words(error, _WHAT) for error in errors[:5]))
-    for name in _of_no_gate(given):
-        raise ConfigError(f"the option policy is none: {_no_gate(name)}")
+    for _where, told in _of_no_gate(given):
+        raise ConfigError(f"the option policy is none: {told}")
 
 
 def fit(policy: Mapping[str, Any], lifetime: int, problem: str, *, node: str) -> None:
@@ -83,13 +99,17 @@ def fit(policy: Mapping[str, Any], lifetime: int, problem: str, *, node: str) ->
         raise ConfigError(f"policy: {problem}", node=node)
 
 
-def _of_no_gate(policy: Mapping[str, Any]) -> list[str]:
-    """Names under ``gates`` of which nothing would be asked: a typing error must not be a policy that asks less."""
-    return sorted({*(policy.get("gates") or {})} - _BUILT_IN - {*(policy.get("required_gates") or ())})
+def _of_no_gate(policy: Mapping[str, Any]) -> list[tuple[tuple[str, ...], str]]:
+    """Names that are no gate's, with their place: a typing error must be no policy that asks less, nor one that no node
+    can meet."""
+    asked = sorted({*(policy.get("gates") or {})} - _KNOWN)
+    required = sorted({*(policy.get("required_gates") or ())} - _OF_NODES)
+    wrong = [(("gates", name), f"gates.{name}: {_not_among(_KNOWN)}") for name in asked]
+    return wrong + [(("required_gates",), f"required_gates: {name}: {_not_among(_OF_NODES)}") for name in required]
 
 
-def _no_gate(name: str) -> str:
-    return f"gates.{name}: neither a gate of the collection ({', '.join(sorted(_BUILT_IN))}) nor in required_gates"
+def _not_among(gates: frozenset[str]) -> str:
+    return f"not a gate of the collection ({', '.join(sorted(gates))})"
 
 
 def least(policy: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import greatest_age, least
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
 
@@ -154,7 +154,7 @@ def _in_time(
     if issued > now + skew:
         reasons.append(f"future: it was issued at {utc(issued)}, which is {issued - now:.0f} s from now")
     if expires - issued > policy["max_lifetime"]:
-        reasons.append(f"policy: it lives {expires - issued:.0f} s, allowed are {policy['max_lifetime']} s")
+        reasons.append(Setting(f"policy: it lives {expires - issued:.0f} s, allowed are {policy['max_lifetime']} s"))
     return reasons
 
 
@@ -189,18 +189,23 @@ def _required(
         return [*reasons, f"gate {name}: its time cannot be read"]
     allowed = greatest_age(policy, name)
     if age > allowed:
-        reasons.append(f"policy: the gate {name} was {age:.0f} s old, allowed are {allowed:.0f} s")
+        reasons.append(Setting(f"policy: the gate {name} was {age:.0f} s old, allowed are {allowed:.0f} s"))
     if age < -skew:
         reasons.append(f"gate {name}: it was judged {-age:.0f} s after the passport was issued")
     short = weaker(gate.get("asked"), least(policy).get(name, {}))
     if short:
-        reasons.append(f"policy: the gate {name} answers too little: {short}")
+        reasons.append(_asked(gate.get("asked"), f"policy: the gate {name} answers too little: {short}"))
     wanted = policy.get("profile_digest")
     profile = gate.get("profile")
     digest = profile.get("digest") if isinstance(profile, Mapping) else None
     if wanted and name not in BY_MANIFEST and digest != wanted:
-        reasons.append(f"policy: the gate {name} was judged by another profile: {digest or 'none'}")
+        reasons.append(_asked(digest, f"policy: the gate {name} was judged by another profile: {digest or 'none'}"))
     return reasons
+
+
+def _asked(said: Any, reason: str) -> str:
+    """A reason that lies with policy and question, where the gate says what it was asked."""
+    return Setting(reason) if said else reason
 
 
 def _image(found: Any, wanted: Mapping[str, Any] | None) -> list[str]:

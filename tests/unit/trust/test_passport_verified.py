@@ -29,6 +29,7 @@ from passports import (
     issue,
     reasons,
     run,
+    settings,
     stored,
     verdict,
 )
@@ -84,7 +85,8 @@ def times(issued: float, expires: float) -> Any:
     ],
 )
 def test_out_of_its_time(good: dict[str, Any], issued: float, expires: float, told: str) -> None:
-    assert told in reasons(evidence=resigned(good, times(issued, expires)))
+    refused = settings if told.startswith("policy") else reasons
+    assert told in refused(evidence=resigned(good, times(issued, expires)))
 
 
 def test_it_must_still_live_as_long_as_is_asked_for(good: dict[str, Any]) -> None:
@@ -115,10 +117,10 @@ def test_a_weaker_policy(good: dict[str, Any]) -> None:
     found = evidence(stored=stored(good))
     more = {**POLICY, "required_gates": [*POLICY["required_gates"], "nvbandwidth"]}
     assert "the gate nvbandwidth is required" in reasons(evidence=found, policy=more)
-    assert "s old" in reasons(evidence=found, policy={**POLICY, "max_gate_age": 5})
-    assert "another profile" in reasons(evidence=found, policy={**POLICY, "profile_digest": "sha256:q"})
+    assert "s old" in settings(evidence=found, policy={**POLICY, "max_gate_age": 5})
+    assert "another profile" in settings(evidence=found, policy={**POLICY, "profile_digest": "sha256:q"})
     assert run(evidence=found, policy={**POLICY, "profile_digest": "sha256:p"})["valid"]
-    assert "it lives" in reasons(evidence=found, policy={**POLICY, "max_lifetime": 60})
+    assert "it lives" in settings(evidence=found, policy={**POLICY, "max_lifetime": 60})
     assert "wanted 1.5" in reasons(evidence=found, image={"name": "hpc", "version": "1.5"})
     assert "for name hpc, wanted other" in reasons(evidence=found, image={"name": "other"})
     assert "for sha256" in reasons(evidence=found, image={"name": "hpc", "sha256": "sha256:" + "d" * 64})

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force impor
     policy_of,
     profile_of,
 )
-from passports import ASKED, BMC, KEY, POLICY, evidence, issue, reasons, stored, verdict
+from passports import ASKED, BMC, KEY, POLICY, evidence, issue, settings, stored, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 BY_SKU = {"sku": "h100", "digest": "sha256:p"}
@@ -84,7 +84,7 @@ def test_v9_a_policy_that_tightens_one_key_keeps_the_rest_of_the_gates_question(
     for found in (in_file, in_task):
         assert found["gates"][gate] == {**policy.LEAST[gate], **(asked or {})}
         mine = {**found, "profile_digest": "sha256:p"}
-        told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=known, policy=mine)
+        told = settings(state="issued", key_path=key, bmc_identity=BMC, evidence=known, policy=mine)
         assert f"gate {gate}: pass, which proves too little" in told
         assert issue(key, policy=mine)["changed"]
 
@@ -99,12 +99,27 @@ def test_v9_what_a_policy_says_of_a_gate_itself_counts() -> None:
 
 def test_v9_a_littleof_no_gate_is_an_error_that_names_its_place(tmp_path: Path) -> None:
     content = "schema: 1\ngates:\n  dcgm_gate: {level: 4}\n  dcgm: {level: 4}\n"
-    with pytest.raises(ConfigError, match=r"policy\.yml:4: gates\.dcgm: neither a gate of the collection \(dcgm_gate"):
+    with pytest.raises(ConfigError, match=r"policy\.yml:4: gates\.dcgm: not a gate of the collection \(dcgm_gate"):
         policy_of({"policy_file": written(tmp_path, content), "sku": "h100-sxm-8"})
-    with pytest.raises(ConfigError, match=r"the option policy is none: gates\.kernel_log: neither"):
+    with pytest.raises(ConfigError, match=r"the option policy is none: gates\.kernel_log: not"):
         policy_of({"policy": {"gates": {"kernel_log": {"window": "boot"}}}, "sku": "h100-sxm-8"})
-    own = {"required_gates": ["image_verify", "own_gate"], "gates": {"own_gate": {"level": 1}, "image_artifact": {}}}
-    assert policy_of({"policy": own, "sku": "h100-sxm-8"})[0]["gates"]["own_gate"] == {"level": 1}
+    some = {"required_gates": ["image_verify"], "gates": {"dcgm_gate": {"level": 1}, "image_artifact": {}}}
+    assert policy_of({"policy": some, "sku": "h100-sxm-8"})[0]["gates"]["dcgm_gate"] == {"level": 1}
+
+
+@pytest.mark.parametrize("name", ["dcgm", "kernel_log", "nvbandwidth", "image_artifact"])
+def test_v9_a_required_gate_that_no_node_can_pass_is_an_error_that_names_its_place(tmp_path: Path, name: str) -> None:
+    """Mistyped it would quarantine node after node; what looks at no node passes for none."""
+    told = f"required_gates: {name}: not a gate of the collection (dcgm_gate, image_verify, kernel_log_gate)"
+    content = f"schema: 1\nrequired_gates:\n  - image_verify\n  - {name}\n"
+    for given in (
+        {"policy_file": written(tmp_path, content)},
+        {"policy": {"required_gates": ["image_verify", name], "gates": {"dcgm_gate": {}}}},
+    ):
+        with pytest.raises(ConfigError) as caught:
+            policy_of({**given, "sku": "h100-sxm-8"})
+        assert told in str(caught.value)
+        assert "policy.yml:2: " in str(caught.value) or "the option policy" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
-from passports import ASKED, BMC, KEY, POLICY, SCHEMAS, evidence, issue, reasons, run, stored, verdict
+from passports import ASKED, BMC, KEY, POLICY, SCHEMAS, evidence, issue, reasons, run, settings, stored, verdict
 
 DCGM = ASKED["dcgm_gate"]
 LOG = ASKED["kernel_log_gate"]
@@ -150,7 +150,7 @@ def test_v9_a_lift_takes_away_the_failures_that_it_names(failures: Any, standing
 def test_v1_a_weak_pass_carries_no_passport_and_hides_no_strong_one(key: str) -> None:
     weak = after()
     weak["verdicts"] = [*weak["verdicts"][:2], dcgm(14, "pass", level=1, tests=["software"])]
-    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=weak)
+    told = settings(state="issued", key_path=key, bmc_identity=BMC, evidence=weak)
     assert "dcgm_gate: pass, which proves too little: level 1, wanted 3" in told
     both = after(dcgm(20, "pass", level=1, tests=["software"]))
     result = issue(key, evidence={**both, "history": both["verdicts"], "verdicts": [both["verdicts"][-1]]})
@@ -160,7 +160,7 @@ def test_v1_a_weak_pass_carries_no_passport_and_hides_no_strong_one(key: str) ->
 def test_v2_a_node_whose_imaging_nobody_knows_needs_a_policy_that_says_so(key: str) -> None:
     known = after()
     known["verdicts"] = [known["verdicts"][0], log(13, "pass", "boot"), known["verdicts"][2]]
-    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=known)
+    told = settings(state="issued", key_path=key, bmc_identity=BMC, evidence=known)
     assert (
         "window boot, wanted imaging (where the ledger knows of no imaging, image the node, or let the policy" in told
     )
@@ -186,13 +186,13 @@ def test_v1_a_failure_outlives_an_imaging_and_one_of_the_image_does_not(key: str
 def test_v1_the_policy_is_asked_of_a_passport_too(key: str) -> None:
     known = evidence(stored=stored(issue(key)))
     strict = {**POLICY, "gates": {"dcgm_gate": {"level": 4, "tests": ["eud"]}}}
-    told = reasons(evidence=known, policy=strict)
+    told = settings(evidence=known, policy=strict)
     assert "the gate dcgm_gate answers too little: level 3, wanted 4, tests memory software, wanted eud" in told
     assert run(evidence=known, policy={**POLICY, "gates": {"dcgm_gate": {"level": 1}}})["valid"]
     aged = {**POLICY, "gates": {"dcgm_gate": {"max_age": 5}}}
-    assert "the gate dcgm_gate was" in reasons(evidence=known, policy=aged)
+    assert "the gate dcgm_gate was" in settings(evidence=known, policy=aged)
     unknown = {**known, "profile_problem": "which profile is in force is not known"}
-    assert "which profile is in force" in reasons(evidence=unknown)
+    assert "which profile is in force" in settings(evidence=unknown)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_v1_another_profile_answers_only_where_it_is_in_force() -> None:
 def test_v1_a_pass_that_is_too_old_by_minutes_carries_no_passport(key: str) -> None:
     old = dcgm(15, "pass")
     old["data"]["looked_at"] -= POLICY["max_gate_age"] + 120
-    told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(old))
+    told = settings(state="issued", key_path=key, bmc_identity=BMC, evidence=after(old))
     assert "gate dcgm_gate: its pass is" in told and "s old, allowed are" in told
     del old["data"]["looked_at"]  # as an older release wrote it
     told = reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=after(old))
