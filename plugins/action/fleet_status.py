@@ -33,7 +33,8 @@ class ActionModule(VerbAction):
         for url, group in self._by_ledger(hosts).items():
             self._turn_to(url)
             ids, problems = self._identified(group)
-            told.update(status(self.ledger(), ids, self.run_id, params["expire_within"]))
+            within = (params["expire_within"], params["issued_within"])
+            told.update(status(self.ledger(), ids, self.run_id, *within))
             for host, problem in problems.items():
                 told[host]["stopped"] = problem
         nodes = {host: told[host] for host in hosts}

@@ -39,6 +39,10 @@ options:
     description: Seconds; a node in service whose passport ends within them is told as due for a renewal.
     type: int
     default: 1209600
+  issued_within:
+    description: Seconds; a passport that was issued within them is told as fresh.
+    type: int
+    default: 0
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """
@@ -106,6 +110,16 @@ nodes:
       type: str
     passport_due:
       description: Is the node in service, and has no passport that lasts longer than O(expire_within)?
+      type: bool
+      sample: false
+    passport_fresh:
+      description: Was its newest passport issued within O(issued_within)? Whether it is valid is not looked at.
+      type: bool
+      sample: false
+    renewing:
+      description:
+        - Did a renewal of its passport leave it as it is? The playbook passports goes on with it, day2_recycle leaves
+          it alone.
       type: bool
       sample: false
     lease:

@@ -19,6 +19,7 @@ SPEC = spec(
     report={"type": "bool", "default": False},
     title={"type": "str", "default": "Fleet"},
     expire_within={"type": "int", "default": 14 * 86400},
+    issued_within={"type": "int", "default": 0},
 )
 
 _AGAIN = "ansible-playbook gpufleet.baremetal.{playbook} -i INVENTORY --limit {host}"
@@ -43,13 +44,14 @@ _RENEW = f"{_AGAIN} -e passports_renew=true".replace("{playbook}", "passports")
 
 
 def status(
-    ledger: Ledger, nodes: Mapping[str, str], run_id: str = "", expire_within: float = 0.0
+    ledger: Ledger, nodes: Mapping[str, str], run_id: str = "", expire_within: float = 0.0, issued_within: float = 0.0
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
     :param run_id: the run that asks.
     :param expire_within: seconds; a node in service whose passport ends within them is due.
+    :param issued_within: seconds; a passport that was issued within them is fresh.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states = ledger.latest(ids, "state")
@@ -57,13 +59,15 @@ def status(
     imaging = ledger.latest(ids, "state", ["imaging"])
     holds = ledger.latest(ids, "hold")
     stopped = ledger.latest(ids, "note", ["stopped"])
-    ends, leases = ledger.passport_ends(ids), holders(ledger, ids)
+    passports, leases = ledger.passport_times(ids), holders(ledger, ids)
     now = ledger.now()
     found = {}
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
-        one["passport_expires"] = utc(ends[node_id]) if node_id in ends else ""
-        one["passport_due"] = one["state"] == "admitted" and ends.get(node_id, 0.0) <= now + expire_within
+        issued, ends = passports.get(node_id, (0.0, 0.0))
+        one["passport_expires"] = utc(ends) if node_id in passports else ""
+        one["passport_due"] = one["state"] == "admitted" and ends <= now + expire_within
+        one["passport_fresh"] = now - issued < issued_within
         if one["passport_due"]:
             one["next"] = _RENEW.format(host=host)
         one["lease"] = _live(leases.get(node_id), now)
@@ -113,16 +117,19 @@ def _one(
         "remedy": str(data.get("remedy") or ""),
         "admitted_before": admitted_before,
         "hold": str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else "",
+        "renewing": renewing(state, str(data.get("reason") or "")),
         "next": next_command(host, state, admitted_before, str(data.get("reason") or "")),
     }
 
 
-def next_command(host: str, state: str, admitted_before: bool, reason: str = "") -> str:
-    """The command that takes the node on from here; empty where there is nothing to do.
+def renewing(state: str, reason: str) -> bool:
+    """Did a renewal of its passport leave it so? Then it goes on as one, which images nothing."""
+    return state in _RENEWED_FROM and reason == RENEWAL
 
-    A renewal images nothing, and goes on as one.
-    """
-    if state in _RENEWED_FROM and reason == RENEWAL:
+
+def next_command(host: str, state: str, admitted_before: bool, reason: str = "") -> str:
+    """The command that takes the node on from here; empty where there is nothing to do."""
+    if renewing(state, reason):
         return _RENEW.format(host=host)
     playbook = _NEXT.get(state, "day0_bringup")
     if playbook is None:

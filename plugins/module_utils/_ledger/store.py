@@ -239,13 +239,15 @@ class Ledger(Connection):
                 },
             )
 
-    def passport_ends(self, node_ids: Sequence[str]) -> dict[str, float]:
-        """When the newest passport of each node expires, in one query; a node that never had one is left out."""
+    def passport_times(self, node_ids: Sequence[str]) -> dict[str, tuple[float, float]]:
+        """When the newest passport of each node was issued and when it expires, in one query; a node that never had one
+        is left out."""
         sql = (
-            "SELECT node_id, expires FROM passports WHERE id IN"
+            "SELECT node_id, issued, expires FROM passports WHERE id IN"
             " (SELECT max(id) FROM passports WHERE node_id IN :nodes GROUP BY node_id)"
         )
-        return {row["node_id"]: row["expires"] for row in self._many(sql, "nodes", list(node_ids) or [""], {})}
+        rows = self._many(sql, "nodes", list(node_ids) or [""], {})
+        return {row["node_id"]: (row["issued"], row["expires"]) for row in rows}
 
     def passport(self, node_id: str) -> dict[str, Any] | None:
         """The newest passport of a node, its envelope decoded; None where it never had one."""

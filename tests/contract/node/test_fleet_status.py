@@ -265,6 +265,49 @@ def test_the_module_alone_says_where_the_ledger_is() -> None:
     assert result["failed"] and result["error"]["kind"] == "unsupported" and "controller" in result["msg"], done.stderr
 
 
+@pytest.fixture
+def renewing(fleet: Fleet) -> Fleet:
+    """A renewal was killed while the node was draining."""
+    with Ledger(fleet.url) as ledger:
+        ledger.append("r3", [(fleet.ids["admitted"], Event("state", "draining", {"reason": "passport renewal"}))])
+    return fleet
+
+
+def test_v9_day_2_leaves_to_the_renewal_what_a_renewal_began(renewing: Fleet) -> None:
+    """It would image the node. No node answers in this fleet: whatever tried would leave a note in the ledger."""
+    before = renewing.count()
+    renewing.book("gpufleet.baremetal.day2_recycle", "--limit", "admitted", ok=False)
+    assert renewing.count() == before
+    text = " ".join(renewing.output.split())
+    assert "draining: passport renewal Next: ansible-playbook gpufleet.baremetal.passports" in text
+    every = ("-e", '{"day2_recycle_all": true}')
+    renewing.book("gpufleet.baremetal.day2_recycle", "--limit", "admitted", *every, ok=False)
+    assert renewing.count()["events"] > before["events"], "a person has said so"
+
+
+def test_v9_a_renewal_goes_on_with_what_a_renewal_began(renewing: Fleet) -> None:
+    before = renewing.count()
+    renewing.book("gpufleet.baremetal.passports", "--limit", "admitted", "-e", "passports_renew=true", ok=False)
+    assert renewing.count()["events"] > before["events"]
+
+
+def test_q6_a_renewal_takes_so_many_nodes_at_a_time_as_is_asked(renewing: Fleet) -> None:
+    renew = ("gpufleet.baremetal.passports", "--limit", "admitted,served", "-e", "passports_renew=true")
+
+    def looks(*flags: str) -> int:
+        """One before each part, and one for the report."""
+        return renewing.book(*renew, *flags, ok=False).count('"lines": [')
+
+    assert [looks("-e", "passports_serial=1"), looks("-e", "passports_serial="), looks()] == [3, 2, 2]
+
+
+def test_q6_a_number_of_hours_that_is_none_is_refused(fleet: Fleet) -> None:
+    given = '{"passports_renew": true, "passports_all": true, "passports_all_hours": "2d"}'
+    before = fleet.count()
+    fleet.book("gpufleet.baremetal.passports", "-e", given, ok=False)
+    assert "issued_within" in fleet.output and "2d" in fleet.output and fleet.count() == before
+
+
 def test_q6_a_number_of_days_that_is_none_is_refused_and_not_taken_for_none_due(fleet: Fleet) -> None:
     fleet.book("gpufleet.baremetal.passports", "-e", "passports_days=60d", ok=False)
     assert "expire_within" in fleet.output and "60d" in fleet.output

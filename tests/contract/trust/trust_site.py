@@ -91,6 +91,14 @@ class Site:
         named = [{"name": f"task {number}", "ignore_errors": True, **task} for number, task in enumerate(tasks)]
         book = [{"name": "test", "hosts": "all", "gather_facts": False, "tasks": named}]
         (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
+        flags = ("--diff", "-vvv", *(["--check"] if check else []))
+        output = self.book(str(self.folder / "play.yml"), *flags, limit=limit)
+        results = [json.loads(line[7:]) for line in output.splitlines() if line.startswith("RESULT ")]
+        assert len(results) >= len(tasks), self.said[-4000:]
+        return results
+
+    def book(self, name: str, *flags: str, limit: str = "gpu001") -> str:
+        """A playbook over this site; what it printed."""
         here = Path(__file__)
         env = {
             **os.environ,
@@ -103,12 +111,9 @@ class Site:
             "TMPDIR": str(self.temporary),
             "REQUESTS_CA_BUNDLE": "/nonexistent",
         }
-        argv = ["-i", str(self.folder / "hosts.yml"), "--limit", limit, str(self.folder / "play.yml")]
-        done = playbook.run([*argv, "--diff", "-vvv", *(["--check"] if check else [])], env=env)
+        done = playbook.run(["-i", str(self.folder / "hosts.yml"), "--limit", limit, name, *flags], env=env)
         self.said = done.stdout + done.stderr
-        results = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-        assert len(results) >= len(tasks), self.said[-4000:]
-        return results
+        return str(done.stdout)
 
     def result(self, task: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         [told] = self.play(task, **more)

@@ -65,10 +65,26 @@ def test_v9_a_renewal_that_stopped_goes_on_as_one(ledger: Ledger) -> None:
     for state in ("draining", "drained", "validating"):
         assert told(ledger, ("state", state, renewal))["next"] == RENEW
         stopped = told(ledger, STOPPED)
-        assert stopped["stopped"] and stopped["next"] == RENEW
-        assert told(ledger, ("state", state, other))["next"] == AGAIN.format("day2_recycle")
+        assert stopped["stopped"] and stopped["next"] == RENEW and stopped["renewing"]
+        taken = told(ledger, ("state", state, other))
+        assert taken["next"] == AGAIN.format("day2_recycle") and not taken["renewing"]
     for state in ("imaging", "wiping", "quarantined"):
-        assert told(ledger, ("state", state, renewal))["next"] == AGAIN.format("day2_recycle")
+        imaged = told(ledger, ("state", state, renewal))
+        assert imaged["next"] == AGAIN.format("day2_recycle") and not imaged["renewing"]
+
+
+def test_v9_a_passport_is_new_for_as_long_as_is_asked(ledger: Ledger) -> None:
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+
+    def fresh(within: float) -> bool:
+        return bool(status(ledger, {"n1": node}, "r1", issued_within=within)["n1"]["passport_fresh"])
+
+    assert not fresh(1000.0), "none at all"
+    for ago in (5000.0, 500.0):  # the newest counts
+        ledger.save_passport(
+            "r1", node, issued=ledger.now() - ago, expires=ledger.now() + 9999, digest="sha256:1", envelope={}
+        )
+    assert [fresh(within) for within in (0.0, 400.0, 600.0)] == [False, False, True]
 
 
 def test_v9_the_playbook_gives_the_reason_that_the_report_knows() -> None:
