@@ -4,7 +4,9 @@
 """A gate that goes on by itself on its node, while nobody holds a connection for it. PRIVATE to the collection.
 
 ``<folder>/<job>.job`` says who works on it (pid, start time, boot id), ``<folder>/<job>.json`` what came of it; both
-appear whole or not at all. A worker that is gone without the second file was killed, and proves nothing.
+appear whole or not at all. A worker that is gone without the second file was killed, and proves nothing. Room for that
+file is kept from the start, so that a disk that is full at the end takes no verdict away; what is too large for it is
+told as unwritten.
 
 The worker is forked from the module, never executed anew: the module's own files are removed as soon as it has
 answered. What it needs is therefore imported before.
@@ -14,6 +16,7 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -32,11 +35,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import pr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import now_utc, seconds_of
 
 SCHEMA = 1
+#: In the place of a verdict: what was in the way of writing it.
+UNWRITTEN = "unwritten"
 #: A job's name becomes a file's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _LIMIT = 4 * 1024 * 1024
 #: A verdict as old as this says little of the node now: the same job is then run once more.
 STALE_SECONDS = 3600.0
+#: Room for an answer; that of a node with eight GPUs takes a third of it.
+_ROOM = 128 * 1024
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: The worker has nothing to do before it reports itself but to write one small file.
 _REPORT_SECONDS = 30.0
 
@@ -62,8 +70,8 @@ def start(
     name = str(params.get("job") or "")
     if not _NAME.match(name):
         raise ConfigError("no name for the job", seen=repr(name), wanted="letters, digits, dots and dashes")
-    folder = _folder(str(params["state_dir"]))
-    with _alone(folder):
+    place = str(params["state_dir"])
+    with _told_of_room(place), _alone(_folder(place)) as folder:
         known = _known(folder, name)
         if known is not None and not _stale(folder, name):
             return {**known, "joined": True}
@@ -79,6 +87,7 @@ def start(
             "limit": limit,
             "profile": dict(profile),
         }
+        _keep_room(folder, name)
         _detach(lambda say: _worker(folder, about, work, say))
         known = _known(folder, name)
     if known is None:
@@ -111,12 +120,28 @@ def _folder(path: str) -> str:
 
 
 @contextmanager
-def _alone(folder: str) -> Iterator[None]:
+def _told_of_room(folder: str) -> Iterator[None]:
+    """:raises ConfigError: where there is no room for the job's files."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno not in _NO_ROOM:
+            raise
+        raise ConfigError(
+            "there is no room on the node for the job's files",
+            wanted=f"{_ROOM // 1024} KiB in {folder}",
+            seen=str(exc.strerror),
+            do="make room there, then run again",
+        ) from exc
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[str]:
     """One starter at a time: a second one then finds the first one's job."""
     descriptor = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield folder
     finally:
         os.close(descriptor)
 
@@ -152,15 +177,34 @@ def _stale(folder: str, name: str) -> bool:
     return ended is not None and time.time() - ended > STALE_SECONDS
 
 
+def _draft(path: str) -> int:
+    return os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _keep_room(folder: str, name: str) -> None:
+    """What the answer will be written into, with its blocks.
+
+    :raises OSError: where there is no room for it; a file system that can promise none promises none.
+    """
+    descriptor = _draft(_answer(folder, name))
+    try:
+        os.posix_fallocate(descriptor, 0, _ROOM)
+    except OSError as exc:
+        if exc.errno in _NO_ROOM:
+            raise
+    finally:
+        os.close(descriptor)
+
+
 def _write(path: str, content: Mapping[str, Any]) -> None:
-    """The whole file or none, also where the machine loses power."""
-    draft = f"{path}.new"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file, default=str)
-        file.flush()
+    """The whole file or none, also where the machine loses power; into the room that was kept, where there is some."""
+    with os.fdopen(_draft(path), "wb", buffering=0) as file:
+        left = memoryview(json.dumps(content, default=str).encode())
+        while left:
+            left = left[file.write(left) or 0 :]
+        file.truncate()
         os.fsync(file.fileno())
-    os.replace(draft, path)
+    os.replace(f"{path}.new", path)
 
 
 def _worker(
@@ -171,7 +215,11 @@ def _worker(
     say(b"ok")
     verdict = work()
     head = {key: about[key] for key in ("schema", "gate", "job", "boot_id")}
-    _write(_answer(folder, about["job"]), {**head, "verdict": verdict})
+    answer = _answer(folder, about["job"])
+    try:
+        _write(answer, {**head, "verdict": verdict})
+    except OSError as exc:  # silence would be taken for a kill
+        _write(answer, {**head, UNWRITTEN: str(exc.strerror)})
 
 
 def _detach(body: Callable[[Callable[[bytes], None]], None]) -> None:

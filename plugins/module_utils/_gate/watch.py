@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS, UNWRITTEN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import start_in
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -178,13 +178,18 @@ class _Watch:
         elif answer:
             self._read(host, node, answer, clock.strip())
         elif start_in(stat) != int(node["pid_start"]):  # the worker itself, not another process of its number
-            self._conclude(host, "the gate's process ended without a verdict: it was killed", "crashed")
+            told = "the gate's process ended without a verdict: it was killed, or could not write in"
+            self._conclude(host, f"{told} {node['state_dir']}", "crashed")
         elif now - self._begun >= limit:
             self._conclude(host, f"no verdict within {limit:.0f} s", "late")
 
     def _read(self, host: str, node: Mapping[str, Any], answer: str, clock: str) -> None:
         said = _parsed(answer)
         wrong = [key for key in ("gate", "job", "boot_id") if said.get(key) != node[key]]
+        if not wrong and isinstance(said.get(UNWRITTEN), str):
+            told = f"its gate ended, and the node could not write the verdict: {cut(said[UNWRITTEN], _SHOWN)}"
+            self._conclude(host, f"{told}; make room in {node['state_dir']}", "unwritten", "remediate_config")
+            return
         problem = f"it tells of another {', '.join(wrong)}" if wrong else ""
         verdict = said.get("verdict")
         problem = problem or problem_of(verdict, gate=self._gate, profile=node["profile"])
@@ -207,12 +212,12 @@ class _Watch:
         )
         return problem or (self._lacking(verdict, node["question"]) if verdict["verdict"] == PASS else "")
 
-    def _conclude(self, host: str, text: str, id: str) -> None:
+    def _conclude(self, host: str, text: str, id: str, remedy: str = "retest") -> None:
         node = self._nodes[host]
         # Of what a node told, only what could be so.
         started = str(node["started"]) if _FITS["started"](node.get("started")) else self._since
         profile = node["profile"] if _FITS["profile"](node.get("profile")) else None
-        self._keep(host, inconclusive(self._gate, text, id=id, started=started, profile=profile))
+        self._keep(host, inconclusive(self._gate, text, id=id, remedy=remedy, started=started, profile=profile))
 
     def _keep(self, host: str, verdict: dict[str, Any]) -> None:
         self._whole[host] = verdict

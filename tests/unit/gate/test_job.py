@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -52,6 +53,55 @@ def await_answer(params: dict[str, Any]) -> dict[str, Any]:
         time.sleep(0.01)
     found: dict[str, Any] = json.loads(answer(params).read_text(encoding="utf-8"))
     return found
+
+
+def test_v4_room_for_the_answer_is_kept_while_the_gate_runs(params: dict[str, Any], tmp_path: Path) -> None:
+    draft, log = Path(f"{answer(params)}.new"), tmp_path / "log"
+
+    def work() -> dict[str, Any]:
+        log.write_text(str(draft.stat().st_blocks * 512), encoding="ascii")
+        return {"verdict": "pass", "why": "x" * 50_000}
+
+    job.start("g", params, work, limit=10, profile={})
+    assert len(await_answer(params)["verdict"]["why"]) == 50_000
+    assert int(log.read_text(encoding="ascii")) >= 100_000 > answer(params).stat().st_size
+    assert not draft.exists() and answer(params).stat().st_mode & 0o777 == 0o600
+
+
+def test_v4_an_answer_that_cannot_be_written_says_so(params: dict[str, Any]) -> None:
+    """It was told as a kill."""
+
+    def work() -> dict[str, Any]:
+        limit = 70_000  # the room is there, and what is beyond it is refused
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        return {"verdict": "pass", "why": "x" * 200_000}
+
+    job.start("g", params, work, limit=10, profile={})
+    told = await_answer(params)
+    assert "verdict" not in told and told[job.UNWRITTEN] == "File too large"
+    assert (told["gate"], told["job"], told["boot_id"]) == ("g", "job-1", "boot-1")
+
+
+#: Starts a job in a process that may write no file of the size of the room.
+FULL = """
+import resource, sys
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+params = {"job": "job-1", "state_dir": sys.argv[1], "boot_id_path": sys.argv[2]}
+try:
+    job.start("g", params, lambda: {"verdict": "pass"}, limit=10, profile={})
+except ConfigError as exc:
+    print(exc)
+"""
+
+
+def test_v4_without_room_for_an_answer_no_gate_is_started(params: dict[str, Any]) -> None:
+    argv = [sys.executable, "-c", FULL, params["state_dir"], params["boot_id_path"]]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True, env=env)
+    assert "no room on the node for the job's files" in done.stdout and params["state_dir"] in done.stdout
+    assert "make room there" in done.stdout and not list(Path(params["state_dir"]).glob("*.job"))
 
 
 def test_t1_a_job_is_run_once_and_joined_afterwards(params: dict[str, Any], tmp_path: Path) -> None:

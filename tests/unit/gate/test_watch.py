@@ -16,6 +16,7 @@ from typing import Any, Callable, Optional
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked as asked_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import UNWRITTEN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
@@ -130,8 +131,8 @@ def wait(
     return {"asked": asked, **result.data["verdicts"]}
 
 
-def finding(one: Mapping[str, Any]) -> str:
-    assert (one["ok"], one["verdict"], one["remedy"]) == (False, "inconclusive", "retest"), one
+def finding(one: Mapping[str, Any], remedy: str = "retest") -> str:
+    assert (one["ok"], one["verdict"], one["remedy"]) == (False, "inconclusive", remedy), one
     return str(one["findings"][0]["id"])
 
 
@@ -176,6 +177,26 @@ def test_t1_what_a_nodes_file_says_is_checked_before_it_is_believed(make: Callab
     node = make("n1")
     node.answers(verdict)
     assert finding(wait(node)["n1"]) == "unreadable"
+
+
+def test_v4_a_verdict_that_the_node_could_not_write_is_told_as_that(make: Callable[[str], Node]) -> None:
+    node = make("n1")
+    head = {"schema": 1, "gate": "dcgm_gate", "job": "job-1", "boot_id": "boot-1"}
+    told = json.dumps({**head, UNWRITTEN: "No space left on device"})
+    (node.folder / "job-1.json").write_text(told, encoding="utf-8")
+    node.stop()
+    found = wait(node, timeout=30)["n1"]
+    assert finding(found, "remediate_config") == "unwritten"
+    assert "No space left on device; make room in" in found["reason"] and str(node.folder) in found["reason"]
+    (node.folder / "job-1.json").write_text(told.replace("job-1", "job-2"), encoding="utf-8")
+    assert finding(wait(node, timeout=30)["n1"]) == "unreadable"
+
+
+@pytest.mark.parametrize("word", [None, 0, ["full"], {"pass": True}])
+def test_v4_what_is_no_word_of_the_disk_is_no_answer(make: Callable[[str], Node], word: Any) -> None:
+    node = make("n1")
+    node.answers(None, **{UNWRITTEN: word})
+    assert finding(wait(node, timeout=30)["n1"]) == "unreadable"
 
 
 def test_t1_a_worker_that_is_gone_proves_nothing(make: Callable[[str], Node]) -> None:
