@@ -311,6 +311,8 @@ class Bmc(ABC):
         return self
 
     def __exit__(self, kind: object, problem: object, trace: object) -> None:
-        if isinstance(problem, FleetError):
-            self.explain(problem)
-        self.close()
+        try:
+            if isinstance(problem, FleetError):
+                self.explain(problem)
+        finally:
+            self.close()

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, BadAnswer
 
 from .conftest import Ctx
@@ -134,6 +136,26 @@ def test_b6_a_place_that_cannot_be_read_is_told_and_hides_no_other(fake: Make) -
     found = asked(rig)
     assert [one["mac"] for one in found["macs"]] == ["b8:3f:d2:90:97:c4"]
     assert [line.partition(": ")[0] for line in found["macs_unread"]] == ports[:2]
+
+
+def test_v2_places_that_answer_slowly_hold_a_task_no_longer_than_its_time(
+    fake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = fake("plain")
+    monkeypatch.setattr(link, "READ_SECONDS", 0.3)
+    ports = [f"/redfish/v1/nic/{number}" for number in range(20)]
+    with_cards(rig, EthernetInterfaces=ref("/redfish/v1/nic"))
+    serve(rig, {"/redfish/v1/nic": members(*ports)})
+
+    def slow(status: int, headers: dict[str, str], data: bytes) -> Any:
+        time.sleep(0.5 if rig.bmc.paths[-1].split()[1] in ports else 0.0)
+        return status, headers, data
+
+    rig.bmc.mangle = slow
+    unread = asked(rig, timeout=1.0)["macs_unread"]
+    tried = sum(path.split()[1] in ports for path in rig.bmc.paths)
+    assert len(unread) == len(ports) and "too slowly" in unread[-1]
+    assert tried < len(ports) / 2, "each of them would be waited for"
 
 
 def test_b6_a_login_that_is_refused_on_the_way_is_no_missing_place(fake: Make) -> None:

@@ -157,7 +157,7 @@ def test_v2_a_run_that_is_ended_in_the_middle_logs_out(fake: Make, tmp_path: Pat
     assert rig.bmc.paths[-1].startswith("DELETE")
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_v2_a_signal_leads_through_the_logout_to_whom_it_was_for(fake: Make, sent: signal.Signals) -> None:
     rig = fake("plain")
     heard: list[tuple[int, int]] = []
@@ -175,6 +175,51 @@ def test_v2_a_signal_leads_through_the_logout_to_whom_it_was_for(fake: Make, sen
     finally:
         signal.signal(sent, before)
     assert heard == [(sent, 0)] and rig.bmc.logins == 1
+
+
+def heard_while(rig: Any, asked: str, raised: type[BaseException]) -> list[tuple[int, int]]:
+    """A session that is told to end while its BMC answers such a request: what came through, and the sessions then."""
+    heard: list[tuple[int, int]] = []
+    told: list[str] = []
+
+    def end(status: int, headers: dict[str, str], data: bytes) -> Any:
+        if rig.bmc.sessions and asked in rig.bmc.paths[-1] and not told:
+            told.append(rig.bmc.paths[-1])
+            os.kill(os.getpid(), signal.SIGTERM)
+        return status, headers, data
+
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append((number, len(rig.bmc.sessions))))
+    try:
+        rig.bmc.mangle = end
+        with pytest.raises(raised):
+            session(rig)
+        assert told, rig.bmc.paths
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return heard
+
+
+def test_v2_a_signal_while_a_refusal_is_explained_leads_through_the_logout(fake: Make) -> None:
+    rig = fake("ilo")
+    rig.bmc.faults["refuse_in_ids"] = [("iLO.2.30.Whatever",)]
+    assert heard_while(rig, "Registries", SystemExit) == [(signal.SIGTERM, 0)]
+
+
+def test_v2_a_signal_in_the_midst_of_a_logout_leaves_no_session(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults.update(forgets_login_at="/redfish/v1/Systems/1", logouts=[503])
+    assert heard_while(rig, "DELETE", SystemExit) == [(signal.SIGTERM, 0)]
+
+
+def test_v2_a_signal_that_is_ignored_stays_ignored(fake: Make) -> None:
+    rig = fake("plain")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        rig.bmc.mangle = lambda *answer: os.kill(os.getpid(), signal.SIGHUP) or answer  # type: ignore[func-returns-value]
+        assert session(rig)["changed"] and rig.bmc.sessions == {}
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_v2_the_handlers_of_a_process_stand_again_after_the_session(fake: Make) -> None:

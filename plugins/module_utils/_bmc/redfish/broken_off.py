@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A process that is asked to end while it holds a session gives that back first. PRIVATE to the collection.
 
-ansible-core hands Ctrl-C and TERM on to its workers, which end at once by it; a session that one of them has open would
-stay for as long as the BMC keeps it. So while one is open these signals raise SystemExit, which leads through the
-logout, and are sent again once that is over: the process ends as it would have, at most some seconds later.
+ansible-core hands Ctrl-C and TERM on to its workers, which end at once by it, and a module on a jump host hears HUP when
+its connection goes; a session that one of them has open would stay for as long as the BMC keeps it. So while one is open
+these signals raise SystemExit, unless they are ignored here (nohup), which leads through the logout, and are sent again once that is over: the process ends as it would have, at most some seconds later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 #: What comes so soon after the first one is the same wish, told twice; later ones find a process that did not end.
 _SAME_SECONDS = 1.0
 
@@ -36,7 +36,8 @@ class BrokenOff:
         # Python hears signals in the main thread alone; what is no handler of Python's could not be put back.
         if self._before or threading.current_thread() is not threading.main_thread():
             return
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        found = {number: signal.getsignal(number) for number in _SIGNALS}
+        before = {number: handler for number, handler in found.items() if handler is not signal.SIG_IGN}
         if any(handler is None or isinstance(handler, _Handler) for handler in before.values()):
             return
         self._leaving = False

@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     FleetError,
     MissingLibrary,
+    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 
@@ -247,6 +248,12 @@ class Link:
         return answer
 
     def _read(self, path: str, headers: dict[str, str]) -> Any:
+        if time.monotonic() > self._deadline + self._silence:
+            raise Unreachable(
+                "the BMC answers too slowly for the time of this task",
+                address=f"GET {self._absolute(path)}",
+                do="raise timeout, or see what the BMC is busy with",
+            )
         first = self._try_read(path, headers)
         if not isinstance(first, FleetError):
             return first

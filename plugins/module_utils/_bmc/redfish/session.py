@@ -149,7 +149,7 @@ class Session(Login):
 
     def _given_back(self, ask: Ask) -> str:
         """The logout. A BMC that is busy, or drops the connection, is asked once more."""
-        token, self._token = self._token, ""
+        token = self._token
         if not token:
             return ""
         seen = "" if self._place else "the BMC did not tell its place"
@@ -160,8 +160,11 @@ class Session(Login):
                 seen = type(exc).__name__
                 continue
             if answer.status_code in _GONE or answers.refusal(answer, "DELETE", self._where) is None:
+                self._token = ""
                 return ""
             seen = answers.said(answer)
+        # Not before: what breaks off a logout in the middle leaves the session to the end of the task.
+        self._token = ""
         return f"{self._where}: a session of this task may be left there until the BMC's own timeout ends it ({seen})"
 
 
