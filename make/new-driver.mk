@@ -7,9 +7,9 @@ PORT ?=
 NAME ?=
 
 .PHONY: new-driver try-driver
-new-driver: ## Begin a driver: PORT=bmc|provisioner|scheduler|gate NAME=...
+new-driver: ## Begin a driver: PORT=bmc|provisioner|scheduler|gate NAME=..., or take it back (REMOVE=1)
 	@test -n "$(PORT)" && test -n "$(NAME)" || { echo "make new-driver PORT=bmc|provisioner|scheduler|gate NAME=..."; exit 2; }
-	@python3 make/new_driver.py "$(PORT)" "$(NAME)"
+	@python3 make/new_driver.py "$(PORT)" "$(NAME)" $(if $(REMOVE),--remove)
 
 # First what is missing, a line each; when nothing is, the port's contract suite with this driver.
 try-driver: setup-$(MAIN) ## What a driver still lacks, then its contract suite: PORT=... NAME=...

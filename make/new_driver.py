@@ -7,44 +7,30 @@ What a driver owes is read from the port's contract as it is now, so that there 
 old: each thing stands there with the contract's own words, and raises NotImplementedError. A gate's contract is a
 function and no class, so its files are templates in make/driver/; a test begins a gate from them and holds what comes
 out against the rules for code. tests/contract/test_newcomers.py then tells them one by one.
+
+Nothing of what was begun is needed to take it back: what would be written is made once more, and only what is the same
+is removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import builtins
-import json
 import keyword
 import re
+import shutil
 import subprocess
-import sys
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
+from new_driver_text import LICENCE, Contract, Made, name_of, written
+
 UTILS = Path("plugins/module_utils")
 MODULE_UTILS = "ansible_collections.gpufleet.baremetal.plugins.module_utils"
 TEMPLATES = Path(__file__).with_name("driver")
-LICENCE = "".join(Path(__file__).read_text(encoding="utf-8").splitlines(keepends=True)[:3])
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-LONGEST = 88
-
-
-@dataclass(frozen=True)
-class Made:
-    """A class that a driver brings: where it goes, what it fulfils, and what of it is known already."""
-
-    file: str
-    source: str
-    base: str
-    name: str
-    about: str
-    known: dict[str, str] = field(default_factory=dict)
-    init: str = ""
-    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,143 +130,13 @@ PORTS = {
 }  # fmt: skip
 
 
-class Contract:
-    """The source file of a contract, read and not imported."""
-
-    def __init__(self, root: Path, path: str) -> None:
-        self.path = path
-        self.lines = (root / path).read_text(encoding="utf-8").splitlines()
-        self.tree = ast.parse("\n".join(self.lines))
-        self.module = path.removesuffix(".py").replace("/", ".")
-        self.classes = {node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)}
-
-    def owed(self, base: str) -> list[ast.stmt]:
-        """What a subclass must bring: attributes without a value and methods without a body, the nearest say first."""
-        found: dict[str, ast.stmt] = {}
-        node = self.classes[base]
-        for above in node.bases:
-            if isinstance(above, ast.Name) and above.id in self.classes:
-                found.update({name_of(item): item for item in self.owed(above.id)})
-        for item in node.body:
-            name = name_of(item)
-            if name and is_owed(item):
-                found[name] = item
-            elif name:
-                found.pop(name, None)
-        return list(found.values())
-
-    def comment(self, item: ast.stmt) -> list[str]:
-        above = item.lineno - 1
-        while self.lines[above - 1].strip().startswith("#:"):
-            above -= 1
-        return self.lines[above : item.lineno - 1]
-
-    def homes(self) -> dict[str, str]:
-        """Name -> the import by which another file gets it."""
-        found = {}
-        module = f"{'' if self.path.startswith('tests/') else 'ansible_collections.gpufleet.baremetal.'}{self.module}"
-        module = module.removeprefix("tests.")
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.ImportFrom) and node.module != "__future__":
-                found.update({a.asname or a.name: f"from {node.module} import {a.name}" for a in node.names})
-            elif isinstance(node, ast.Import):
-                found.update({a.asname or a.name: f"import {a.name}" for a in node.names})
-        for node in self.tree.body:
-            name = name_of(node)
-            if name:
-                found[name] = f"from {module} import {name}"
-        return found
-
-
-def name_of(node: ast.stmt) -> str:
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return node.name
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return targets[0].id if targets and isinstance(targets[0], ast.Name) else ""
-
-
-def is_owed(item: ast.stmt) -> bool:
-    if isinstance(item, ast.AnnAssign):
-        return item.value is None
-    if not isinstance(item, ast.FunctionDef):
-        return False
-    last = item.body[-1]
-    raised = last.exc if isinstance(last, ast.Raise) else None
-    unwritten = isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
-    return unwritten or any(isinstance(mark, ast.Name) and mark.id == "abstractmethod" for mark in item.decorator_list)
-
-
-def first_words(item: ast.FunctionDef) -> str:
-    """The beginning of what the contract says of a method, for a message of one line."""
-    said = " ".join((ast.get_docstring(item) or item.name.replace("_", " ")).split())
-    said = re.sub(r"^:raises \w+: ", "refuse what it must: ", said).split(" :raises")[0]
-    plain = re.sub(r":\w+:`([^`]*)`|``", lambda found: found[1] or "", said).replace('"', "'")
-    return textwrap.shorten(re.split(r"(?<=\.) ", plain)[0].rstrip("."), LONGEST, placeholder=" ...")
-
-
-def used(item: ast.stmt) -> set[str]:
-    """Names that an attribute's or a method's declaration needs."""
-    parts: list[ast.AST] = [item.annotation] if isinstance(item, ast.AnnAssign) else []
-    if isinstance(item, ast.FunctionDef):
-        parts = [item.args, *([item.returns] if item.returns else [])]
-    return {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)} - set(dir(builtins))
-
-
-def method(contract: Contract, item: ast.FunctionDef) -> Iterator[str]:
-    """The declaration and the words of the contract, and a body that says what is missing."""
-    if any(isinstance(mark, ast.Name) and mark.id == "property" for mark in item.decorator_list):
-        yield "    @property"
-    first = item.body[0]
-    yield from contract.lines[item.lineno - 1 : first.lineno - 1]
-    if isinstance(first, ast.Expr):
-        yield from contract.lines[first.lineno - 1 : first.end_lineno]
-    yield f"        raise NotImplementedError({json.dumps(first_words(item), ensure_ascii=False)})"
-    yield ""
-
-
-def written(contract: Contract, made: Made, words: dict[str, str]) -> str:
-    """The text of a new file."""
-    owed = [item for item in contract.owed(made.base) if name_of(item) != "__init__"]
-    attributes, methods, names = [], [], {made.base}
-    for item in owed:
-        name = name_of(item)
-        if isinstance(item, ast.FunctionDef):
-            methods += list(method(contract, item))
-            names |= used(item)
-        elif name not in made.known:
-            attributes += [*contract.comment(item), f"    {ast.unparse(item)} = NotImplemented"]
-            names |= used(item)
-    known = [f"    {name} = {value}" for name, value in made.known.items() if value]
-    homes = contract.homes()
-    imports = {homes[name] for name in names} | set(made.needs)
-    lines = [f"class {made.name}({made.base}):", *known, *attributes, *made.init.strip("\n").splitlines(), "", *methods]
-    head = f'{LICENCE}"""$Class: {made.about}. PRIVATE to the collection."""\n\nfrom __future__ import annotations\n\n'
-    if made.file.startswith("tests/"):
-        head = head.replace(" PRIVATE to the collection.", "")
-    text = head + laid_out(imports) + "\n\n\n" + "\n".join(lines).rstrip() + "\n"
-    return Template(text).safe_substitute(words)
-
-
-def laid_out(imports: set[str]) -> str:
-    """Python's own first; names of one module on one line."""
-    plain = sorted(line for line in imports if line.startswith("import "))
-    by_module: dict[str, set[str]] = {}
-    for line in imports - set(plain):
-        _from, module, _import, name = line.split(" ", 3)
-        by_module.setdefault(module, set()).add(name)
-    lines = plain + [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(by_module.items())]
-    own = [line for line in lines if line.split()[1].split(".")[0] in sys.stdlib_module_names]
-    others = [line for line in lines if line not in own]
-    return "\n".join([*own, *([""] if own and others else []), *others])
-
-
-def with_line(text: str, table: str, line: str) -> str:
-    """One more line at the end of a dictionary."""
+def in_drivers(text: str, line: str) -> str:
+    """One more line at the end of DRIVERS."""
     for node in ast.parse(text).body:
-        if name_of(node) == table and node.end_lineno:
+        if name_of(node) == "DRIVERS" and node.end_lineno:
             lines = text.splitlines(keepends=True)
-            return "".join([*lines[: node.end_lineno - 1], f"    {line}\n", *lines[node.end_lineno - 1 :]])
-    raise SystemExit(f"there is no {table}")
+            return "".join([*lines[: node.end_lineno - 1], f"{line}\n", *lines[node.end_lineno - 1 :]])
+    raise SystemExit("there is no DRIVERS")
 
 
 def with_import(text: str, line: str) -> str:
@@ -293,31 +149,44 @@ def with_import(text: str, line: str) -> str:
     return "".join([*lines[: max(ends)], f"{line}\n", *lines[max(ends) :]])
 
 
+def in_group(text: str, line: str) -> str:
+    """One more module of the action group of gates."""
+    return re.sub(r"^  gate:\n", f"  gate:\n{line}\n", text, flags=re.MULTILINE)
+
+
+def lines_of(root: Path, port: Port, words: dict[str, str]) -> list[tuple[Path, Callable[[str, str], str], str]]:
+    """The files that get a line, how each gets it, and the line as it stands there."""
+    folder, name = root / UTILS / port.folder, words["name"]
+    found = [(folder / "names.py", in_drivers, Template(f'    "$name": {port.line},').substitute(words))]
+    if not port.registered:
+        return [*found, (root / "meta" / "runtime.yml", in_group, f"    - {name}_gate")]
+    brought, registry = Template(port.registered).substitute(words), folder / "registry.py"
+    home = f"from {MODULE_UTILS}.{port.folder}.{name}.driver import {brought}"
+    return [*found, (registry, in_drivers, f'    "{name}": {brought},'), (registry, with_import, home)]
+
+
 def registered(root: Path, port: Port, words: dict[str, str]) -> dict[Path, str]:
     """The files that get a line, with it."""
-    names = root / UTILS / port.folder / "names.py"
-    line = Template(f'"$name": {port.line},').substitute(words)
-    changed = {names: with_line(names.read_text(encoding="utf-8"), "DRIVERS", line)}
-    if port.registered:
-        registry = names.with_name("registry.py")
-        brought = Template(port.registered).substitute(words)
-        text = with_line(registry.read_text(encoding="utf-8"), "DRIVERS", f'"{words["name"]}": {brought},')
-        home = f"from {MODULE_UTILS}.{port.folder}.{words['name']}.driver import {brought}"
-        changed[registry] = with_import(text, home)
-    else:
-        runtime = root / "meta" / "runtime.yml"
-        group = re.compile(r"^  gate:\n", re.MULTILINE)
-        changed[runtime] = group.sub(f"  gate:\n    - {words['name']}_gate\n", runtime.read_text(encoding="utf-8"))
+    changed: dict[Path, str] = {}
+    for path, put, line in lines_of(root, port, words):
+        changed[path] = put(changed.get(path) or path.read_text(encoding="utf-8"), line)
     return changed
 
 
-def begin(root: Path, port_name: str, name: str) -> list[Path]:
-    """Writes everything; returns the new files and then the changed ones.
+def unregistered(root: Path, port: Port, words: dict[str, str]) -> tuple[dict[Path, str], list[str]]:
+    """The same files without it; and where it does not stand as it was written."""
+    changed: dict[Path, str] = {}
+    others = []
+    for path, _put, line in lines_of(root, port, words):
+        lines = (changed.get(path) or path.read_text(encoding="utf-8")).splitlines(keepends=True)
+        if lines.count(f"{line}\n") != 1:
+            others.append(f"{path.relative_to(root)}: not one line {line.strip()}")
+        changed[path] = "".join(one for one in lines if one != f"{line}\n")
+    return changed, others
 
-    :raises SystemExit: with one line, before anything is written.
-    """
-    port = PORTS[port_name]
-    words = {
+
+def words_of(port: Port, name: str) -> dict[str, str]:
+    return {
         "name": name,
         "Class": "".join(part.capitalize() for part in name.split("_")),
         "utils": str(UTILS / port.folder),
@@ -325,6 +194,10 @@ def begin(root: Path, port_name: str, name: str) -> list[Path]:
         # Not in the template: a file that begins with it is taken for a program.
         "shebang": "#!/usr/bin/python",
     }
+
+
+def contents_of(root: Path, port: Port, words: dict[str, str]) -> dict[Path, str]:
+    """Every new file and what stands in it, as ruff wants it where there is one yet."""
     contents = {
         Template(made.file).substitute(words): written(
             Contract(root, Template(made.source).substitute(words)), made, words
@@ -334,26 +207,57 @@ def begin(root: Path, port_name: str, name: str) -> list[Path]:
     for template, file in port.files.items():
         text = (TEMPLATES / template).read_text(encoding="utf-8")
         contents[Template(file).substitute(words)] = Template(text).safe_substitute(words)
-    there = [path for path in contents if (root / path).exists()]
-    if there:
-        raise SystemExit(f"{there[0]} is there already: nothing was written")
-    changed = registered(root, port, words)
-    for path, text in contents.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    for place, text in changed.items():
-        place.write_text(text, encoding="utf-8")
-    new = [root / path for path in contents]
-    tidy(root, new)
-    return [*new, *changed]
+    return {root / path: tidied(root, path, text) for path, text in contents.items()}
 
 
-def tidy(root: Path, files: Sequence[Path]) -> None:
-    """As ruff wants it, where there is one yet."""
+def tidied(root: Path, path: str, text: str) -> str:
     ruff = next(iter(sorted((root / "build" / "venv").glob("*/bin/ruff"))), None)
-    if ruff:
-        for command in (("check", "--quiet", "--select", "I", "--fix"), ("format", "--quiet")):
-            subprocess.run([str(ruff), *command, *map(str, files)], cwd=root, check=False)
+    for command in (("check", "--quiet", "--select", "I", "--fix"), ("format", "--quiet")) if ruff else ():
+        argv = [str(ruff), *command, "--stdin-filename", path, "-"]
+        text = subprocess.run(argv, cwd=root, input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return text
+
+
+def begin(root: Path, port: Port, name: str) -> list[Path]:
+    """Writes everything; returns the new files and then the changed ones.
+
+    :raises SystemExit: with one line, before anything is written.
+    """
+    words = words_of(port, name)
+    contents = contents_of(root, port, words)
+    there = [path for path in contents if path.exists()]
+    if there:
+        raise SystemExit(f"{there[0].relative_to(root)} is there already: nothing was written")
+    changed = registered(root, port, words)
+    for path, text in {**contents, **changed}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return [*contents, *changed]
+
+
+def remove(root: Path, port: Port, name: str) -> list[Path]:
+    """Takes back what ``begin`` wrote; returns the files that are gone and then the changed ones.
+
+    :raises SystemExit: with a line for each thing that somebody has changed since, before anything is removed.
+    """
+    words = words_of(port, name)
+    contents = contents_of(root, port, words)
+    changed, others = unregistered(root, port, words)
+    for path, text in contents.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            others.append(f"{path.relative_to(root)}: {'changed since' if path.is_file() else 'not there'}")
+    package = root / UTILS / port.folder / name
+    strangers = [path for path in package.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
+    others += [f"{path.relative_to(root)}: not from here" for path in strangers if path not in contents]
+    if others:
+        hint = "by hand: git status tells what is new, git restore takes a line out of a list"
+        raise SystemExit("\n".join([*others, f"Not as it was begun, so nothing was removed; {hint}"]))
+    for path in contents:
+        path.unlink()
+    shutil.rmtree(package)
+    for path, text in changed.items():
+        path.write_text(text, encoding="utf-8")
+    return [*contents, *changed]
 
 
 def main() -> None:
@@ -361,15 +265,21 @@ def main() -> None:
     parser.add_argument("port", choices=sorted(PORTS))
     parser.add_argument("name", help="what users will write, such as warewulf: lower case, digits, underscores")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1])
+    parser.add_argument("--remove", action="store_true", help="take back what was begun and not changed since")
     asked = parser.parse_args()
+    port = PORTS[asked.port]
     if not NAME.fullmatch(asked.name) or keyword.iskeyword(asked.name):
         parser.error(f"{asked.name!r} cannot be the name: lower case, digits, underscores, and no word of Python's")
-    taken = [asked.root / UTILS / PORTS[asked.port].folder / f"{asked.name}.py"]
+    if asked.remove:
+        for path in remove(asked.root, port, asked.name):
+            print(path.relative_to(asked.root))
+        return
+    taken = [asked.root / UTILS / port.folder / f"{asked.name}.py"]
     taken.append(asked.root / "tests" / "contract" / asked.port / asked.name)
     for path in taken:
         if path.exists():
             parser.error(f"{asked.name!r} cannot be the name: {path.relative_to(asked.root)} is there already")
-    for path in begin(asked.root, asked.port, asked.name):
+    for path in begin(asked.root, port, asked.name):
         print(path.relative_to(asked.root))
     print(f"\nNext: docs/how-to/write-a-{asked.port}-driver.md, and what is still missing:")
     print(f"  make try-driver PORT={asked.port} NAME={asked.name}")

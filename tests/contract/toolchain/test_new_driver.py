@@ -369,3 +369,69 @@ def test_n10_cases_for_case_is_one_line_with_its_place(gate: Copy) -> None:
         gate.edit(SITE, "CASES = Case(", "CASE = Case(")
     assert [line for line in told if SITE in line and "named CASE: here is CASES" in line], told
     assert listed.returncode == 0 and "acme" not in listed.stdout
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("bare"))
+
+
+def state(copy: Copy) -> dict[str, bytes]:
+    """Every file and folder but those that Python makes for itself."""
+    found = (path for folder in ("make", "meta", "plugins", "tests") for path in (copy.root / folder).rglob("*"))
+    return {
+        str(path): path.read_bytes() if path.is_file() else b"" for path in found if "__pycache__" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_what_was_begun_is_taken_back_whole(bare: Copy, port: str) -> None:
+    before = state(bare)
+    assert bare.begin(port).returncode == 0 and len(bare.told(port)) > 6, "what Python compiled meanwhile goes too"
+    assert state(bare) != before
+    done = bare.run("make/new_driver.py", port, "acme", "--remove")
+    assert done.returncode == 0 and "names.py" in done.stdout, done.stderr
+    assert state(bare) == before
+
+
+PACKAGE = f"{UTILS}/_scheduler/acme"
+#: What a writer has done since, and what is told of it.
+TOUCHED = {
+    "a file": (f"{PACKAGE}/driver.py", lambda text: text + "# mine\n", f"{PACKAGE}/driver.py: changed since"),
+    "a file too many": (f"{PACKAGE}/text.py", lambda text: "# mine\n", f"{PACKAGE}/text.py: not from here"),
+    "a file too few": ("tests/contract/scheduler/site_acme.py", None, "site_acme.py: not there"),
+    "a line of a list": (f"{UTILS}/_scheduler/names.py", lambda text: text.replace('"acme": ()', '"acme": ("a",)'),
+                         "_scheduler/names.py: not one line"),
+    "a line too few": (f"{UTILS}/_scheduler/registry.py", lambda text: text.replace('    "acme": Acme,\n', ""),
+                       'registry.py: not one line "acme": Acme,'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_what_was_changed_since_is_named_and_nothing_taken_back(bare: Copy, name: str) -> None:
+    file, change, told = TOUCHED[name]
+    path = bare.root / file
+    assert bare.begin("scheduler").returncode == 0
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if change is None:
+        path.unlink()
+    else:
+        assert change(text) != text
+        path.write_text(change(text), encoding="utf-8")
+    touched = state(bare)
+    done = bare.run("make/new_driver.py", "scheduler", "acme", "--remove")
+    assert done.returncode != 0 and told in done.stderr and "nothing was removed" in done.stderr, done.stderr
+    assert state(bare) == touched
+    if text:
+        path.write_text(text, encoding="utf-8")
+    else:
+        path.unlink()
+    assert bare.run("make/new_driver.py", "scheduler", "acme", "--remove").returncode == 0
+
+
+@pytest.mark.parametrize(("port", "name"), [("scheduler", "slurm"), ("gate", "dcgm"), ("bmc", "never")])
+def test_what_was_never_begun_is_not_taken_back(bare: Copy, port: str, name: str) -> None:
+    before = state(bare)
+    done = bare.run("make/new_driver.py", port, name, "--remove")
+    assert done.returncode != 0 and "nothing was removed" in done.stderr, done.stderr
+    assert state(bare) == before
