@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -177,7 +178,7 @@ def test_v2_a_signal_leads_through_the_logout_to_whom_it_was_for(fake: Make, sen
     assert heard == [(sent, 0)] and rig.bmc.logins == 1
 
 
-def heard_while(rig: Any, asked: str, raised: type[BaseException]) -> list[tuple[int, int]]:
+def heard_while(rig: Any, asked: str, raised: type[BaseException] | None) -> list[tuple[int, int]]:
     """A session that is told to end while its BMC answers such a request: what came through, and the sessions then."""
     heard: list[tuple[int, int]] = []
     told: list[str] = []
@@ -191,7 +192,7 @@ def heard_while(rig: Any, asked: str, raised: type[BaseException]) -> list[tuple
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append((number, len(rig.bmc.sessions))))
     try:
         rig.bmc.mangle = end
-        with pytest.raises(raised):
+        with pytest.raises(raised) if raised else contextlib.nullcontext():
             session(rig)
         assert told, rig.bmc.paths
     finally:
@@ -209,6 +210,13 @@ def test_v2_a_signal_in_the_midst_of_a_logout_leaves_no_session(fake: Make) -> N
     rig = fake("plain")
     rig.bmc.faults.update(forgets_login_at="/redfish/v1/Systems/1", logouts=[503])
     assert heard_while(rig, "DELETE", SystemExit) == [(signal.SIGTERM, 0)]
+
+
+def test_v2_a_signal_during_the_last_logout_waits_for_it(fake: Make) -> None:
+    rig = fake("plain")
+    rig.bmc.faults["logouts"] = [503]
+    heard = heard_while(rig, "DELETE", None)
+    assert heard == [(signal.SIGTERM, 0)]
 
 
 def test_v2_a_signal_that_is_ignored_stays_ignored(fake: Make) -> None:

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A process that is asked to end while it holds a session gives that back first. PRIVATE to the collection.
 
-ansible-core hands Ctrl-C and TERM on to its workers, which end at once by it, and a module on a jump host hears HUP when
-its connection goes; a session that one of them has open would stay for as long as the BMC keeps it. So while one is open
-these signals raise SystemExit, unless they are ignored here (nohup), which leads through the logout, and are sent again once that is over: the process ends as it would have, at most some seconds later.
+ansible-core hands Ctrl-C and TERM on to its workers, which end at once by it, and a module on a jump host hears HUP
+when its connection goes; a session that one of them has open would stay for as long as the BMC keeps it. So while one
+is open these signals, unless they are ignored here (nohup), raise SystemExit, which leads through the logout, and are
+sent again once that is over: the process ends as it would have, at most some seconds later.
 """
 
 from __future__ import annotations
