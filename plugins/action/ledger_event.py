@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import (
     LIFT,
     RULES,
@@ -20,8 +20,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence
 
 #: What a transition may need to know: the newest event of each kind.
 _KINDS = ("state", "hold", "evidence")
@@ -88,6 +89,30 @@ class ActionModule(VerbAction):
             reason = str(result["events"][0]["data"]["reason"])
             self.ledger().record_attempt(self.run_id, self.node_id(), result["name"], reason)
         return result
+
+    def _append(self, events: list[Event]) -> list[int]:
+        """A look takes no lease: a failure may come in after this task has read which ones stand. What the node is
+        admitted over is out of sight from then on, so it is asked once more where no other can come between."""
+        judged = [event for event in events if enters_service(event.as_dict()) and not event.data.get("forced")]
+        if not judged or self._task.check_mode:
+            return super()._append(events)
+        node_id, ledger = self.node_id(), self.ledger()
+        with ledger.transaction() as conn:
+            ledger.alone_with(conn, node_id)
+            self._none_stands(node_id)
+            return ledger.append_in(conn, self.run_id, [(node_id, event) for event in events], secrets=self._secrets)
+
+    def _none_stands(self, node_id: str) -> None:
+        """:raises EvidenceMissing: where a failure does."""
+        failures = [f"{event['name']} (event {event['id']})" for event in self._failures(node_id)]
+        if failures:
+            raise EvidenceMissing(
+                "a failure was recorded while the node was being admitted",
+                node=self._host,
+                wanted="that no failure stands",
+                seen=f"{', '.join(failures)} failed",
+                do="pass the same question or a stronger one, or lift it (ledger_event), and admit the node then",
+            )
 
     def _record(self, result: dict[str, Any]) -> None:
         super()._record(result)

@@ -63,12 +63,13 @@ def _admitted(ledger: Ledger, node_id: str) -> int:
     """
     if node_id not in ledger.latest([node_id], "state", ["admitted"]):
         return 0
-    event = _last(ledger.history(node_id, kinds=("state",)), _enters_service)
+    event = _last(ledger.history(node_id, kinds=("state",)), enters_service)
     return 0 if event is None or event["data"].get("forced") else int(event["id"])
 
 
-def _enters_service(event: Mapping[str, Any]) -> bool:
-    return event["name"] == "admitted" and event["data"].get("from") != "admitted"
+def enters_service(event: Mapping[str, Any]) -> bool:
+    """Is this the way into service? To say it once more is none."""
+    return (event["kind"], event["name"]) == ("state", "admitted") and event["data"].get("from") != "admitted"
 
 
 def _images(event: Mapping[str, Any]) -> bool:

@@ -160,6 +160,13 @@ class Ledger(Connection):
             ids.append(int(row.scalar()))
         return ids
 
+    def alone_with(self, conn: Any, node_id: str) -> None:
+        """From here to the end of the caller's transaction nobody else writes an event of this node, and what others
+        had begun to write is there. SQLite has one writer in any case."""
+        if self.dialect == "postgresql":
+            # Whoever writes an event shares a lock on the row that it refers to, until its transaction ends.
+            conn.execute(sa.text("SELECT node_id FROM nodes WHERE node_id = :id FOR UPDATE"), {"id": node_id})
+
     def latest(self, node_ids: Sequence[str], kind: str, names: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
         """The newest event of a kind for each node, in one query."""
         wanted = " AND name IN :names" if names else ""
