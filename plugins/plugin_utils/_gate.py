@@ -9,6 +9,7 @@ also when the module crashed, ran out of time, or the connection died under it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Optional
 
@@ -40,9 +41,6 @@ _STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path")
 _REIMAGED = ("imaging",)
 _DEPLOYING = ("deploying", "deployed")
 
-#: What each gate says itself: no default is right for the next one. Without a question any pass answers any failure.
-_OWED = {"asked": "what it was asked", "lacking": "what a claimed pass lacks"}
-
 
 class GateAction(VerbAction):
     """Base of the gates' actions: what each tells of is its own verdict, and each says whether it loads the GPUs, what
@@ -54,13 +52,19 @@ class GateAction(VerbAction):
     LOADS: ClassVar[bool]
     #: What a module's result has beside its verdict.
     BESIDE: ClassVar[tuple[str, ...]] = ("evidence", "evidence_path")
+    #: What each gate says itself, since no default is right for the next one: without a question any pass answers any
+    #: failure.
+    OWED: ClassVar[Mapping[str, str]] = {"asked": "what it was asked", "lacking": "what a claimed pass lacks"}
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    def __init_subclass__(cls, *, base: bool = False, **more: Any) -> None:
+        """base: of other actions, and no gate by itself."""
         super().__init_subclass__(**more)
+        if base:
+            return
         if not isinstance(getattr(cls, "LOADS", None), bool):
             raise TypeError(f"the action of {cls.NAME} does not say whether a run LOADS the GPUs: True or False")
-        for method, what in _OWED.items():
-            if getattr(cls, method) is getattr(GateAction, method):
+        for method, what in cls.OWED.items():
+            if getattr(getattr(cls, method), "__isabstractmethod__", False):
                 raise TypeError(f"the action of {cls.NAME} does not say {what}: {method}")
         cls.TELLS = {"verdict": (cls.NAME,)}
 
@@ -143,6 +147,7 @@ class GateAction(VerbAction):
         ctx.asked = [str(what) for what in result.get("asked") or []]
         return self._concluded(params, answer(verdict, self._question(params, verdict), **beside).as_dict(ctx))
 
+    @abstractmethod
     def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         """What this gate was asked beside its profile: level, tests, window. By it questions are compared.
 
@@ -155,6 +160,7 @@ class GateAction(VerbAction):
         profile = {} if self._unfit or not params.get("profile") else {"profile": json_digest(params["profile"])}
         return {**self.asked(params, verdict), **profile}
 
+    @abstractmethod
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         """What a claimed pass lacks of the cells that this task asked for; empty where it lacks nothing."""
         raise NotImplementedError

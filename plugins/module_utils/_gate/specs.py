@@ -19,9 +19,18 @@ GATE: dict[str, dict[str, Any]] = {
     "boot_id_path": {"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
 }
 
+#: Of a gate that may go on by itself (``detached.py``).
+DETACHED: dict[str, dict[str, Any]] = {
+    "detached": {"type": "bool", "default": False},
+    "job": {"type": "str"},
+    "state_dir": {"type": "path", "default": "/run/gpufleet"},
+    "collect": {"type": "str"},
+}
+
 DCGM_GATE = spec(
     FLEET,
     GATE,
+    DETACHED,
     level={"type": "int", "choices": list(names.DCGM_LEVELS), "default": 1},
     tests={"type": "list", "elements": "str"},
     timeout={"type": "int"},
@@ -29,10 +38,6 @@ DCGM_GATE = spec(
     localise_timeout={"type": "int", "default": 600},
     dcgmi={"type": "str", "default": "dcgmi"},
     pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
-    detached={"type": "bool", "default": False},
-    job={"type": "str"},
-    state_dir={"type": "path", "default": "/run/gpufleet"},
-    collect={"type": "str"},
 )
 
 GATE_WAIT = spec(

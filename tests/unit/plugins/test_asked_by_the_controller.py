@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 from collections.abc import Mapping
@@ -13,19 +14,24 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import dcgm_gate, kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import names, registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import limit_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import CELLS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DETACHED, GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS, seconds_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._detached import DetachedGate
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, reference
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
+ACTIONS = "ansible_collections.gpufleet.baremetal.plugins.action"
 PROFILE = made.profile()
 #: Everything that a node could like to have been asked instead, or to have been asked for by somebody else.
 LIES: dict[str, Any] = {
@@ -152,3 +158,72 @@ def test_a_verdict_that_was_waited_for_is_the_one_in_the_ledger_or_none(site: Si
         found = site.run(dcgm_gate.ActionModule, {}, {"profile": PROFILE, "collect": "waited"}, **waited)
         assert (found["verdict"], found.get("failed", False)) == (word, word != "pass"), found
         assert [one["id"] for one in found["findings"]] == ["no_job"] * (word != "pass")
+
+
+class Burn(DetachedGate):
+    """Another gate that goes on by itself: all that its author writes for that on the controller."""
+
+    NAME = "burn_gate"
+    SPEC = spec(FLEET, GATE, DETACHED, size={"type": "int", "default": 8})
+    LOADS = True
+
+    def job_limit(self, params: Mapping[str, Any]) -> float:
+        return 60.0 * params["size"]
+
+    def job_question(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"size": params["size"]}
+
+    def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+        return self.job_question(params)
+
+    def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
+        return "" if verdict["checks"] else "no cell"
+
+
+def burn(site: Site, answer: Mapping[str, Any], **args: Any) -> dict[str, Any]:
+    told = {"events": [], **LIES, **answer}
+    return site.run(Burn, told, {"profile": PROFILE, "detached": True, "force_reason": "a test", **args})
+
+
+def test_a6_another_gate_that_goes_on_by_itself_keeps_what_was_sent(site: Site) -> None:
+    found = burn(site, {"job": "j1"}, job="j1", size=4)
+    ours = {"job": "j1", "gate": "burn_gate", "limit": 240.0, "question": {"size": 4}, "profile": reference(PROFILE)}
+    assert not found.get("failed") and {key: found[key] for key in ours} == ours, found
+    verdict = {**made.logged(PASS, "xid", profile=reference(PROFILE)), "gate": "burn_gate"}
+    site.tell("verdict", "burn_gate", **verdict)
+    known = {"verdict": "pass", "reason": "", "evidence_digest": verdict["evidence_digest"]}
+    waited = {"waited": {"verdicts": {"gpu001": known}}}
+    got = site.run(Burn, {}, {"profile": PROFILE, "collect": "waited"}, **waited)
+    assert got["verdict"] == "pass" and not got.get("failed"), got
+
+
+def test_a6_the_job_of_another_question_has_another_name(site: Site) -> None:
+    def named(**args: Any) -> str:
+        told: list[str] = []
+
+        class Node(Burn):
+            def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
+                told.append(params["job"])
+                return super()._shipped(params)
+
+        site.run(Node, {"events": []}, {"profile": PROFILE, "detached": True, "force_reason": "a test", **args})
+        return told[0]
+
+    assert named(size=4) == named(size=4) != named(size=8)
+    assert named(size=4).startswith("burn-")
+
+
+@pytest.mark.parametrize(
+    ("gone", "word"), [("job_limit", "for how long its job may run"), ("job_question", "what its job was asked")]
+)
+def test_a6_a_detached_gate_without_its_limit_or_question_has_no_action(gone: str, word: str) -> None:
+    own = {key: value for key, value in vars(Burn).items() if key != gone and not key.startswith("__")}
+    with pytest.raises(TypeError, match=f"burn_gate does not say {word}: {gone}"):
+        type("ActionModule", (DetachedGate,), own)
+
+
+def test_a6_who_waits_knows_each_gate_that_goes_on_by_itself() -> None:
+    actions = {module: importlib.import_module(f"{ACTIONS}.{module}").ActionModule for module in names.DRIVERS.values()}
+    detached = {module for module, action in actions.items() if issubclass(action, DetachedGate)}
+    assert detached == {module for module, action in actions.items() if set(DETACHED) <= set(action.SPEC)}
+    assert detached == set(names.DETACHED) == set(registry.LACKING) == set(registry.ASKED)

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence, job
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found, parse
@@ -23,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.docu
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.detached import detached
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -62,12 +62,13 @@ def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
 
 def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     session = _Session(params, ctx, begun.wanted)
-    detached, loads = bool(params.get("detached")), stresses(params)
-    if (loads or detached) and not ctx.may_write(session.announced(), destructive=loads):
+    goes_on, loads = bool(params.get("detached")), stresses(params)
+    if (loads or goes_on) and not ctx.may_write(session.announced(), destructive=loads):
         verdict = begun.unmeasured("not run in check mode: it would load the GPUs, or go on by itself", "check_mode")
         return answer({**verdict, "argv": session.argv()})
-    if detached:
-        return _started(params, session, begun)
+    if goes_on:
+        # The same diagnostic in a process of its own.
+        return detached(params, begun, lambda: _measured(session, Context(), begun)[0], limit=session.limit)
     verdict, more = _measured(session, ctx, begun)
     return answer(verdict, **more)
 
@@ -80,22 +81,6 @@ def _measured(session: _Session, ctx: Context, begun: Begun) -> tuple[dict[str, 
     verdict = begun.verdict(sheet, tool, digest(*(part for one in session.runs for part in one.parts())))
     gpus = [{"gpu": number, **gpu} for number, gpu in sorted(session.seen.gpus.items())]
     return verdict, {"gpus": gpus, "evidence_path": kept}
-
-
-def _started(params: Mapping[str, Any], session: _Session, begun: Begun) -> Result:
-    """The same diagnostic in a process of its own; nothing is known of its verdict yet."""
-
-    def work() -> dict[str, Any]:
-        try:
-            verdict, _more = _measured(session, Context(), begun)
-        except BaseException as exc:  # a job that breaks says so, or its silence would be taken for a kill
-            verdict = begun.unmeasured(f"the gate broke: {type(exc).__name__}: {cut(exc, 300)}", "crashed")
-        return verdict
-
-    profile = begun.wanted.reference()
-    found = job.start(GATE, params, work, limit=session.limit, profile=profile, started=begun.started)
-    places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
-    return Result(changed=False, data={**found, **places})
 
 
 class _Session:

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A gate's measurement as a job that goes on by itself. PRIVATE to the collection.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Result
+
+
+def detached(
+    params: Mapping[str, Any], begun: Begun, measure: Callable[[], Mapping[str, Any]], *, limit: float
+) -> Result:
+    """Start the job, or join it; nothing is known of its verdict yet.
+
+    :param measure: gives the verdict, in a process of its own.
+    :param limit: seconds after which it ends by itself.
+    """
+
+    def work() -> Mapping[str, Any]:
+        try:
+            return measure()
+        except BaseException as exc:  # a job that breaks says so, or its silence would be taken for a kill
+            return begun.unmeasured(f"the gate broke: {type(exc).__name__}: {cut(exc, 300)}", "crashed")
+
+    profile = begun.wanted.reference()
+    found = job.start(begun.gate, params, work, limit=limit, profile=profile, started=begun.started)
+    places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
+    return Result(changed=False, data={**found, **places})
