@@ -9,9 +9,15 @@ would stay. So whoever shortens a text does it here, where secrets are masked be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import discreet, redact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
+    MASK,
+    discreet,
+    names_a_secret,
+    redact,
+)
 
 _LENGTH = 500
 #: Shorter ones stand in words by chance, and are masked at the end of the task.
@@ -30,6 +36,13 @@ def whole(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return str(redact(value, secrets=secrets))  # by their names, too
     return discreet(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), secrets)
+
+
+def about_secrets(arguments: Sequence[Any]) -> list[Any]:
+    """What a peer's message is about: beside the name of a password stands what was sent for it."""
+    if not any(names_a_secret(str(one)) for one in arguments):
+        return list(arguments)
+    return [one if names_a_secret(str(one)) else MASK for one in arguments]
 
 
 def cut(value: Any, length: int) -> str:

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import known_there, shown
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
+    as_written,
+    known_there,
+    shown,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 
 
@@ -39,7 +43,10 @@ def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, A
 
     def clean(value: Any, known: frozenset[str]) -> Any:
         if isinstance(value, dict):
-            return {harmless_all(key): clean(item, known_there(str(key), item, known)) for key, item in value.items()}
+            return {
+                harmless_all(key): as_written(str(key), item) or clean(item, known_there(str(key), item, known))
+                for key, item in value.items()
+            }
         if isinstance(value, (list, tuple)):
             return [clean(item, known) for item in value]
         return shown(value, known) if isinstance(value, str) else value

@@ -14,6 +14,7 @@ from html import escape
 from typing import Any, Callable
 from urllib.parse import quote, quote_plus, unquote
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.echoes import without_echoes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless
 
 MASK = "********"
@@ -66,19 +67,14 @@ _QUERY = re.compile(
     r"(?:=|%3d))(?:(?:basic|bearer|token|apikey|negotiate)(?:\s|\+|%20)+)?(?P<value>[^&\s\"'<>#\\]+)",
     re.I,
 )
-#: What peers echo of other headers, and of forms that were sent to them. Cookies are told to the end of their line.
-_HEADER = re.compile(
-    r"(?P<name>(?<![\w-])(?:x-(?:[\w-]{0,40}-)?(?:token|key|secret|signature|password)|api-key)"
-    r"[\"']?[ \t]*[:=][ \t]*[\"']?)"
-    r"[^\s\"',;&]+",
-    re.I,
-)
-_COOKIE = re.compile(r"(?P<name>(?<![\w-])(?:set-)?cookie[\"']?[ \t]*[:=][ \t]*[\"']?)[^\r\n\"']+", re.I)
+#: What peers echo of forms that were sent to them; headers and words are those of echoes.py.
 _FORM = re.compile(
     r"(?P<name>(?<![\w.~-])(?!hold_token=|token_prefix=)[\w.~-]{0,40}(?:token|secret|passw(?:or)?d|passphrase)=)"
     r"[^&\s\"'<>#\\]+",
     re.I,
 )
+#: A hold is known again by its token, whatever stands in it: it was masked when it was written, and is one for good.
+_TOKENS = frozenset({"hold_token", "known_token"})
 #: Shorter words stand in identifiers and sentences by chance.
 _SHORTEST = 8
 #: What settings say whose names are like a secret's (``PasswordStatus``): no secrets, and words of many other settings.
@@ -90,8 +86,8 @@ def redact(value: Any, *, secrets: frozenset[str] = frozenset()) -> Any:
     if isinstance(value, dict):
         return {
             harmless(mask(str(key), secrets)): MASK
-            if _SECRET_NAME.search(str(key)) and str(key) not in _HARMLESS and item not in (None, "", [], {})
-            else redact(item, secrets=known_there(str(key), item, secrets))
+            if names_a_secret(str(key)) and item not in (None, "", [], {})
+            else as_written(str(key), item) or redact(item, secrets=known_there(str(key), item, secrets))
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -109,6 +105,17 @@ def known_there(name: str, value: Any, secrets: frozenset[str]) -> frozenset[str
     return frozenset() if _IDENTIFIER.search(name) and isinstance(value, (str, int)) else secrets
 
 
+def as_written(name: str, value: Any) -> str:
+    """The token of a hold of ours, in which nothing is masked a second time; empty for anything else."""
+    ours = name in _TOKENS and isinstance(value, str) and value.startswith("gpufleet:")
+    return harmless(value) if ours else ""
+
+
+def names_a_secret(name: str) -> bool:
+    """Is it the name of a password, a token, a key?"""
+    return bool(_SECRET_NAME.search(name)) and name not in _HARMLESS
+
+
 def shown(text: str, secrets: frozenset[str]) -> str:
     """The text as anybody may see it: :func:`discreet`, and with nothing in it that a terminal would act on."""
     return harmless(discreet(text, secrets))
@@ -118,9 +125,10 @@ def discreet(text: str, secrets: frozenset[str]) -> str:
     """The text without logins and signatures in URLs and headers, whose they may be, and without the known secrets."""
     for form in (_URL_LOGIN, _QUOTED_LOGIN, _URL_TOKEN):
         text = form.sub(lambda match: match.group("scheme") + MASK + "@", text)
-    for form in (_OAUTH, _QUERY, _HEADER, _COOKIE, _FORM):
+    for form in (_OAUTH, _QUERY, _FORM):
         text = form.sub(lambda match: match.group("name") + MASK, text)
-    return mask(_HTTP_LOGIN.sub(lambda match: match.group("scheme") + MASK, text), secrets)
+    text = _HTTP_LOGIN.sub(lambda match: match.group("scheme") + MASK, text)
+    return mask(without_echoes(text, MASK), secrets)
 
 
 def known_secrets(params: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]:
@@ -142,7 +150,7 @@ def _named_secret(value: Any) -> frozenset[str]:
     """
     if isinstance(value, dict):
         found = [
-            _texts(item) if _SECRET_NAME.search(str(name)) and str(name) not in _HARMLESS else _named_secret(item)
+            _texts(item) if names_a_secret(str(name)) else _named_secret(item)
             for name, item in value.items()
             if isinstance(item, (dict, list, tuple)) or not _IDENTIFIER.search(str(name))
         ]

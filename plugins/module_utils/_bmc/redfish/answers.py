@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unsupported,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import about_secrets, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer
 
 BMC = Peer(
@@ -159,7 +159,7 @@ def plain(message_id: Any, arguments: list[Any]) -> str:
 
 def _arguments(item: dict[str, Any]) -> list[Any]:
     found = item.get("MessageArgs")
-    return list(found) if isinstance(found, list) else []
+    return about_secrets(found) if isinstance(found, list) else []
 
 
 def wordless(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
