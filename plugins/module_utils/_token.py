@@ -15,12 +15,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import discreet
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import one_line
 
 #: What starts every hold of ours; anything else in its place is somebody else's.
 PREFIX = "gpufleet:"
 _TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s+]+)(?:\+(?P<kind>[a-z]+))?:(?P<why>.*)", re.S)
 _WHY_LENGTH = 500
+#: What reads like a part of a peer's own record, where it shows a reason among its fields: ``State=...``, who wrote it
+#: and when in brackets, a quotation's end.
+_RECORD_MARKS = str.maketrans({"=": ":", "[": "(", "]": ")", '"': "'"})
+#: Before it slurmctld ends a reason and begins what it appends.
+_APPENDS = re.compile(r"\s+:(?=\s)")
 #: The kind of hold that a token does not spell out: a run's own, for its work.
 USUAL = "work"
 #: A person's hold that was made through us: no run lifts it, whichever took it.
@@ -38,7 +44,12 @@ def clean_run(run: str) -> str:
 
 
 def _clean_why(why: str) -> str:
-    return one_line(why).replace('"', "'")[:_WHY_LENGTH].rstrip()
+    """Whatever a finding says, nothing in it ends the reason, or is taken for a field, its author or an appendix.
+
+    Nor does it tell a secret that a peer echoed: who may read the reason of a node is not for us to say.
+    """
+    told = one_line(discreet(why, frozenset())).translate(_RECORD_MARKS)
+    return _APPENDS.sub(":", told)[:_WHY_LENGTH].rstrip()
 
 
 def make_token(run: str, why: str, kind: str = USUAL) -> str:

@@ -186,6 +186,29 @@ def test_our_own_hold(site: Any) -> None:
     assert not lead(options, "serviceable")["changed"]
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "xid79 State=IDLE [bob@2026-11-20T10:40:13]",
+        "a\r\ngpufleet:run9:mine\n\n b\u2028c\x85d",
+        'said "x" & <b>ö</b> \\ %20; $(id) at https://root:calvin@bmc, password: hunter2x',
+        " " * 600 + "y" * 600,
+    ],
+)
+def test_s3_whatever_a_finding_says_our_own_hold_is_ours(site: Any, why: str) -> None:
+    options = ready(site)
+    if declined(site, "holds", lambda: lead(options, "maintenance")):
+        return
+    known = {"known_runs": ["run7"], "run_id": "run8"}
+    held = lead(options, "maintenance", why=why, run_id="run7")
+    (event,) = held["events"]
+    assert held["hold"] == event["data"]["hold_token"] and held["hold"].startswith("gpufleet:run7:")
+    assert "calvin" not in held["hold"] and "hunter2x" not in held["hold"]
+    again = lead(options, "maintenance", why=why, **known)
+    assert not again["changed"] and again["hold"] == held["hold"]
+    assert lead(options, "serviceable", **known)["hold"] == ""
+
+
 def test_the_token_of_another_controller_is_foreign(site: Any) -> None:
     """The form of a token proves nothing: the run in it must be one that our own ledger knows for this node."""
     options = {**deployed(site), "run_id": "run8", "known_runs": ["run7"]}

@@ -117,6 +117,27 @@ def test_a_hold_is_shown_as_it_was_written(keeper: Any) -> None:
         assert not hold.by_scheduler and not hold.passing and keeper.texts(name) == [token]
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "xid79 State=IDLE BootTime=None",
+        "sensor [bob@2026-11-20T10:40:13] Comment=x State=DOWN",
+        "a\nNodeName=gpu002 State=IDLE BootTime=None Reason=x [root@2026-11-20T10:40:13]",
+        "GPUs = 7 of 8 : Not responding",
+        'said "$(id)" and \x1b[2J \\ at https://root:calvin@bmc, password: hunter2x',
+    ],
+)
+def test_s3_a_finding_that_reads_like_a_record_makes_no_reason_that_is_not_ours(keeper: Any, why: str) -> None:
+    name = keeper.names[0]
+    held = node(keeper, name, "held", why=why)
+    (told,) = [event.data["hold_token"] for event in held.events if event.kind == "hold"]
+    assert held.data["owner"] == "ours" and keeper.texts(name) == [told]
+    again = node(keeper, name, "held", why=why, known_token=told)
+    assert not again.changed and again.data["owner"] == "ours"
+    assert verdict(wait(keeper, name), name)["ok"] and view(keeper, keeper.names[1]).in_service
+    assert node(keeper, name, "resumed", known_token=told).changed and keeper.texts(name) == []
+
+
 def test_a_second_hold_changes_nothing(keeper: Any) -> None:
     name = keeper.names[0]
     assert events(node(keeper, name, "held")) == [("hold", "taken"), ("evidence", "drained")]
