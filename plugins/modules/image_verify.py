@@ -12,7 +12,12 @@ version_added: "0.1.0"
 description:
   - With O(mode=artifact), verifies on the controller that a trusted OpenPGP key signed the image's C(SHA256SUMS), or
     the artifact itself, and that the artifact has the signed digest and the declared size. An artifact is hashed once
-    a run, however many hosts use it.
+    a run, however many hosts use it, as long as its server calls it unchanged. Where the server tells neither C(ETag)
+    nor C(Last-Modified), no host goes by what was read before its own task began, and a batch reads the artifact
+    several times.
+  - What is verified is what lay at the address then. Ironic compares a whole-disk image with its digest once more when
+    it writes it; nobody does so with a kernel and a ramdisk, so whoever may write on the image server between this and
+    the deploy decides what such a node boots.
   - With O(mode=node), verifies the same signature on the controller, and then on the node that the image that runs is
     that one. The digest of the node's manifest is the signed one, and the running kernel, NVIDIA driver, CUDA and
     Fabric Manager are those of the manifest. The node's clock is compared with the controller's.

@@ -10,7 +10,10 @@ manifest; the artifact's own bytes have that digest. Whatever is not declared is
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -292,22 +295,44 @@ def _size(image: Mapping[str, Any], read: Mapping[str, Any], judgement: Judgemen
 
 def _hashed(params: Mapping[str, Any], url: str, cache: RunCache, ctx: Context) -> dict[str, Any]:
     """Digest and size of a file, read once in a run as long as its server calls it unchanged."""
-    with fetch.opened(url, ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat) as source:
+    began = time.monotonic()
 
-        def read() -> dict[str, Any]:
-            total, size = hashlib.sha256(), 0
-            for piece in source.pieces:
-                total.update(piece)
-                size += len(piece)
-            return {"sha256": total.hexdigest(), "size": size}
+    def opened() -> AbstractContextManager[fetch.Source]:
+        return fetch.opened(url, ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat)
 
-        found: dict[str, Any] = cache.get(["artifact", url, source.version], read)
-        return found
+    def anew() -> dict[str, Any]:
+        with opened() as source:
+            return {"begun": time.monotonic(), **_digest(source)}
+
+    found: dict[str, Any]
+    with opened() as source:
+        if source.version:
+            found = cache.get(["artifact", url, source.version], lambda: _digest(source))
+            return found
+    found = cache.get(["artifact", url], anew, good=lambda known: _still("", known, began))
+    return found
+
+
+def _still(version: str, known: Mapping[str, Any], began: float) -> bool:
+    """May what another look of this run has read stand for this one?
+
+    Where a server says nothing by which a changed file is noticed, only what was read since this look began.
+    """
+    return bool(version) or known["begun"] >= began
+
+
+def _digest(source: fetch.Source) -> dict[str, Any]:
+    total, size = hashlib.sha256(), 0
+    for piece in source.pieces:
+        total.update(piece)
+        size += len(piece)
+    return {"sha256": total.hexdigest(), "size": size}
 
 
 def _signed_artifact(params: Mapping[str, Any], image: Mapping[str, Any], ctx: Context) -> dict[str, Any]:
     """Signer, digest and size: the artifact is hashed while gpg reads it, and kept nowhere."""
     get = {"ca_path": params.get("ca_path"), "timeout": params["timeout"]}
+    begun = time.monotonic()
     signature = fetch.read_small(image["signature_url"], **get)
     total, sizes = hashlib.sha256(), [0]
 
@@ -326,7 +351,7 @@ def _signed_artifact(params: Mapping[str, Any], image: Mapping[str, Any], ctx: C
         gpg=params["gpg"],
         timeout=params["timeout"],
     )
-    return {"signer": found.primary, "sha256": total.hexdigest(), "size": sum(sizes)}
+    return {"begun": begun, "signer": found.primary, "sha256": total.hexdigest(), "size": sum(sizes)}
 
 
 def _self_signed(
@@ -338,8 +363,12 @@ def _self_signed(
     known: dict[str, Any],
 ) -> None:
     """A detached signature over the artifact itself."""
-    key = ["self", image["url"], image["signature_url"], *_keyring_key(params, image)]
-    read = cache.get(key, lambda: _signed_artifact(params, image, ctx))
+    began = time.monotonic()
+    with fetch.opened(image["url"], ca_path=params.get("ca_path"), timeout=params["timeout"]) as source:
+        version = source.version
+    key = ["self", image["url"], version, image["signature_url"], *_keyring_key(params, image)]
+    good = partial(_still, version, began=began)
+    read = cache.get(key, lambda: _signed_artifact(params, image, ctx), good=good)
     known.update(signer=read["signer"], sha256=read["sha256"], size=read["size"])
     name = fetch.basename(image["url"])
     judgement.check(

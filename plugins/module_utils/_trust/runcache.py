@@ -38,19 +38,25 @@ class RunCache:
     def __init__(self, run: str) -> None:
         self._folder = _own_folder(run) if run else None
 
-    def get(self, key: Any, find: Callable[[], Any]) -> Any:
-        """The JSON value under a key, found now if this run has not found it yet. A failure is not remembered."""
+    def get(self, key: Any, find: Callable[[], Any], *, good: Callable[[Any], bool] = lambda value: True) -> Any:
+        """The JSON value under a key, found now if this run has not found it yet. A failure is not remembered.
+
+        :param good: whether what this run has found will do here.
+        """
         if self._folder is None:
             return find()
         name = hashlib.sha256(canonical(key)).hexdigest()[:32]
         path = self._folder / f"{name}.json"
         with _locked(self._folder / f"{name}.lock"):
             try:
-                return json.loads(path.read_text(encoding="utf-8"))
+                known = json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError):
-                value = find()
-                private.write(str(path), json.dumps(value))
-                return value
+                known = None
+            if known is not None and good(known):
+                return known
+            value = find()
+            private.write(str(path), json.dumps(value))
+            return value
 
 
 @contextmanager

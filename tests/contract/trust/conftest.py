@@ -14,6 +14,7 @@ import ssl
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,8 @@ class Web:
         self.asked: list[str] = []
         self.short = 0
         self.status = 200
+        #: Does it say when a file was changed, and when that was; how long it thinks before it answers.
+        self.tells, self.changed, self.slow = True, "", 0.0
         outer = self
 
         class Handler(http.server.SimpleHTTPRequestHandler):
@@ -152,7 +155,14 @@ class Web:
 
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
+                time.sleep(outer.slow)
                 super().do_GET()
+
+            def send_header(self, keyword: str, value: str) -> None:
+                if keyword != "Last-Modified":
+                    super().send_header(keyword, value)
+                elif outer.tells:
+                    super().send_header(keyword, outer.changed or value)
 
             def send_response(self, code: int, message: Any = None) -> None:
                 super().send_response(outer.status if code == 200 else code, message)
