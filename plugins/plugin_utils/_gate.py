@@ -196,7 +196,8 @@ class GateAction(VerbAction):
         self._append([Event(str(item["kind"]), str(item["name"]), dict(item["data"])) for item in result["events"]])
 
     def remediated(self) -> Optional[float]:
-        """Seconds since this node was last imaged, as the ledger knows; None where it was never.
+        """Seconds since this node was last imaged, as the ledger knows; None where it was never, or where the ledger's
+        clock was set back since: a window that begins too late would miss what the new system logged.
 
         A state ``validating`` is no remedy: what the new system logged while it booted comes before it.
         """
@@ -205,8 +206,10 @@ class GateAction(VerbAction):
         outcome = self.ledger().latest([node], "outcome", ["provisioner_node"]).get(node)
         if outcome and _deployed_by(outcome["data"]):
             found.append(outcome)
-        times = [float(event["at"]) for event in found if event]
-        return max(0.0, self.ledger().now() - max(times)) if times else None
+        known = [event for event in found if event]
+        if not known:
+            return None
+        return self.ledger().age(max(known, key=lambda event: int(event["id"])))
 
 
 def reference(profile: Mapping[str, Any]) -> dict[str, str]:

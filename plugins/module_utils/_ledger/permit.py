@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, FleetError, NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import CLOCK_SECONDS, Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
 
 #: A destructive write needs evidence that permits it, not older than this when the task first looked at it.
@@ -145,7 +145,9 @@ def _problem(event: Mapping[str, Any] | None, now: float) -> str:
     if event["name"] not in PERMITS:
         return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
     age = now - event["at"]
-    if age > EVIDENCE_SECONDS or age < -EVIDENCE_SECONDS:
+    if age < -CLOCK_SECONDS:
+        return f"event {event['id']} ({event['name']}) is {-age:.0f} s ahead of the ledger's clock: that was set back"
+    if age > EVIDENCE_SECONDS:
         return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
     return ""
 

@@ -26,6 +26,8 @@ with contextlib.suppress(ImportError):  # Connection says what is missing before
 
 #: Aliases by which two sources are known to speak of the same machine, strongest first. Never a host name.
 JOINING = ("serial", "system_uuid", "mac")
+#: A clock that is kept right goes back by less.
+CLOCK_SECONDS = 1.0
 
 
 def normal(kind: str, value: str) -> str:
@@ -185,6 +187,20 @@ class Ledger(Connection):
         """The newest event of all nodes, and the time."""
         at = self.now()
         return Moment(int(self._rows("SELECT max(id) AS id FROM events")[0]["id"] or 0), at)
+
+    def age(self, event: Mapping[str, Any]) -> float | None:
+        """Seconds since this event; None where the ledger's clock was set back since, so that nobody knows.
+
+        A database has one clock for all; that of a file is the controller's, and was set back where it is earlier than
+        the event, or where any later event is dated before it.
+        """
+        age = self.now() - float(event["at"])
+        if self.dialect == "sqlite":
+            later = "SELECT id FROM events WHERE id > :id AND at < :at LIMIT 1"
+            before = float(event["at"]) - CLOCK_SECONDS
+            if age < -CLOCK_SECONDS or self._rows(later, {"id": event["id"], "at": before}):
+                return None
+        return max(0.0, age)
 
     def history(self, node_id: str, *, since: int = 0, kinds: Sequence[str] = ()) -> list[dict[str, Any]]:
         """A node's events after the event ``since``, oldest first."""

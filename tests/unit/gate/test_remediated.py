@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,6 +84,24 @@ def test_t1_a_call_that_found_a_deploy_begins_none(controller: Controller, befor
 
 @pytest.mark.parametrize("order", [(5000, 50), (50, 5000)])
 def test_t1_of_state_and_deploy_the_newer_one_counts(controller: Controller, order: tuple[float, float]) -> None:
-    controller.happened(order[0], "state", "imaging", {})
-    controller.happened(order[1], "outcome", "provisioner_node", deploy("available", "deploying"))
+    state, begun = ("state", "imaging", {}), ("outcome", "provisioner_node", deploy("available", "deploying"))
+    for ago, event in sorted(zip(order, (state, begun)), key=lambda one: one[0], reverse=True):
+        controller.happened(ago, *event)
     assert 49 < controller.seconds() < 110
+
+
+def test_v8_after_the_ledgers_clock_was_set_back_nobody_knows_how_long_ago_the_imaging_was(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the window of the kernel log would be the five seconds that a clock may be wrong."""
+    real = time.time
+    controller.happened(0, "state", "imaging", {})
+    assert controller.seconds() < 60
+    monkeypatch.setattr(time, "time", lambda: real() - 600.0)
+    controller.happened(0, "note", "x", {})
+    assert controller.remediated() is None
+    # Much later the clock is past the imaging again, and still shows less than has passed.
+    monkeypatch.setattr(time, "time", lambda: real() + 100.0)
+    assert controller.remediated() is None
+    controller.happened(0, "state", "imaging", {})
+    assert controller.seconds() < 60
