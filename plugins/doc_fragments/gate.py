@@ -36,4 +36,14 @@ options:
     description: Where the node's kernel tells the id of this boot. What was measured in another boot proves nothing.
     type: path
     default: /proc/sys/kernel/random/boot_id
+  dmi_path:
+    description:
+      - Where the node shows who it is. Before a gate runs, the machine that answers must be the node. Its BMC proves
+        that in the same run (the check C(machine) of M(gpufleet.baremetal.image_verify)). Without such a proof what the
+        machine tells here, as root, is held against C(gpufleet_serial), C(gpufleet_system_uuid), the ledger and the
+        node's passport.
+      - Another machine is refused, and so is one that nothing is known of. Neither leaves a verdict on the node.
+      - Used by the action on the controller alone.
+    type: path
+    default: /sys/class/dmi/id
 """

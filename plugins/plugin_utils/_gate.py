@@ -32,11 +32,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     now_utc,
     refusal,
 )
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import PROFILE_SCHEMA, profile_of
 
 #: What only the controller may know; a ledger's URL can hold a password.
-_STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path")
+_STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path", "dmi_path")
+#: Where Linux shows what the firmware says of the machine.
+_DMI = "/sys/class/dmi/id"
 #: The states and the outcomes of the provisioner that begin a node's life anew.
 _REIMAGED = ("imaging",)
 _DEPLOYING = ("deploying", "deployed")
@@ -97,6 +100,7 @@ class GateAction(VerbAction):
         if self._unfit:
             return self._concluded(params, self._without(self._unfit, "profile", "remediate_config", params))
         try:
+            self._right_machine()
             result = super()._shipped(params)
         except BadAnswer as exc:  # not what a module of ours says: what was measured there is unknown
             return self._concluded(params, self._without(str(exc), "forged", "retest", params))
@@ -119,6 +123,25 @@ class GateAction(VerbAction):
         except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
             text = f"what the node answered cannot be read: {type(exc).__name__}: {cut(exc, 300)}"
             return self._concluded(params, self._without(text, "forged", "retest", params))
+
+    def _right_machine(self) -> None:
+        """Before anything runs there: a verdict is one on the node only where the node is what answers.
+
+        :raises WrongMachine: where it is another machine.
+        :raises NotProven: where nobody can tell.
+        """
+        node = self.node_id()
+        proven = _machine.proven(self.ledger(), node, self.run_id)
+        if proven is False:
+            raise _machine.contradicted(self._host)
+        if proven is None:
+            inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
+            folder = str(self._params.get("dmi_path") or _DMI)
+            answer = self._low_level_execute_command(_machine.question(folder))
+            machine = _machine.told(str(answer.get("stdout", "")))
+            ours = _machine.known(self.ledger(), node, inventory)
+            # A dry run has recorded no proof that there could be.
+            _machine.demand(self._host, ours, machine, dry=bool(self._task.check_mode))
 
     def _unconfirmed(self, exc: FleetError, params: Mapping[str, Any]) -> None:
         """Where the gate ran, an older verdict must not stay its newest one."""

@@ -17,6 +17,7 @@ GATE: dict[str, dict[str, Any]] = {
     **FAIL_ON,
     "evidence_path": {"type": "path"},
     "boot_id_path": {"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
+    "dmi_path": {"type": "path", "default": "/sys/class/dmi/id"},
 }
 
 #: Of a gate that may go on by itself (``detached.py``).

@@ -50,7 +50,7 @@ class Site:
             "ansible_python_interpreter": sys.executable,
             "gpufleet_serial": name,
             "gpufleet_sku": "test-sku",
-            "home": str(home),
+            **made.known_by(home, name),
             "dcgmi": made.dcgmi(home, output, body=run),
             **variables,
         }
@@ -71,7 +71,7 @@ class Site:
         """The files of a run; returns its environment."""
         (self.folder / "profiles").mkdir(exist_ok=True)
         (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
-        play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": list(tasks), "vars": self.of_play}
+        play = {**made.PLAY, "strategy": "linear", "tasks": list(tasks), "vars": self.of_play}
         shared = {"gpufleet_ledger_url": f"sqlite:///{self.folder / 'ledger.sqlite'}"}
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
         inventory = {"all": {"hosts": self.hosts, "vars": shared}}

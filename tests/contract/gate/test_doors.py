@@ -42,6 +42,7 @@ class Site:
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
             "gpufleet_serial": name,
+            "dmi": made.dmi(home, name),
             "gpufleet_sku": "h100-sxm-8",
             **variables,
         }
@@ -50,7 +51,7 @@ class Site:
     def play(self, task: dict[str, Any], *arguments: str, seconds: int = 120) -> dict[str, dict[str, Any]]:
         """Run one task on all hosts; the result of each host."""
         tasks = [{**task, "register": "found", "ignore_errors": True, "ignore_unreachable": True}]
-        play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+        play = {**made.PLAY, "tasks": tasks}
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
         inventory = {"all": {"hosts": self.hosts, "vars": {"gpufleet_ledger_url": f"sqlite:///{self.ledger}"}}}
         (self.folder / "inventory.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")

@@ -141,3 +141,17 @@ def test_v2_the_machine_that_answers_is_held_against_the_bmc(site: Site) -> None
     assert (
         other["outcome"] == "failed" and "serial: the BMC says GF0002, the node says GF0001" in other["result"]["msg"]
     )
+
+
+def test_v2_a_gate_goes_by_what_the_bmc_said_in_this_run(site: Site) -> None:
+    """Also for a machine that tells nothing of itself, and against one that tells what the inventory says."""
+    paths = "{{ node_paths | combine({'bmc_identity': hostvars[of].bmc}) }}"
+    options = {"dmi_path": "{{ dmi | default('/nonexistent') }}", "dcgmi": "/nonexistent", "fail_on": "never"}
+    gate = {"gpufleet.baremetal.dcgm_gate": options}
+    kinds = []
+    for of, where in (("gpu001", {}), ("gpu002", {"dmi": "{{ node_paths.dmi_path }}"})):
+        _look, found = site.play({**NODE, "args": paths, "vars": {"of": of}}, {**gate, "vars": where})
+        kinds.append(found["result"].get("error", {}).get("kind", ""))
+    alone, here = site.play(gate, {**gate, "vars": {"dmi": "{{ node_paths.dmi_path }}"}})
+    kinds += [one["result"].get("error", {}).get("kind", "") for one in (alone, here)]
+    assert kinds == ["", "wrong_machine", "not_proven", ""]

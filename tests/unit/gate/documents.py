@@ -49,6 +49,30 @@ DEPLOYMENT = [
 ]
 
 
+#: A play of hosts each of which knows its folder ``dmi``: there the gates ask who the machine is.
+PLAY: dict[str, Any] = {
+    "hosts": "all",
+    "gather_facts": False,
+    "module_defaults": {
+        f"gpufleet.baremetal.{name}": {"dmi_path": "{{ dmi }}"} for name in ("dcgm_gate", "kernel_log_gate")
+    },
+}
+
+
+def dmi(home: Path, serial: str, uuid: str = "") -> str:
+    """A folder in which a machine says who it is."""
+    folder = home / "dmi"
+    folder.mkdir(exist_ok=True)
+    for name, value in (("product_serial", serial), ("product_uuid", uuid)):
+        (folder / name).write_text(f"{value}\n", encoding="utf-8")
+    return str(folder)
+
+
+def known_by(home: Path, serial: str) -> dict[str, str]:
+    """What a host of :data:`PLAY` says of itself."""
+    return {"home": str(home), "dmi": dmi(home, serial)}
+
+
 def profile(count: int = 8) -> dict[str, Any]:
     """A profile of this test suite's own SKU."""
     about = {"source": "written for tests", "date": "2026-11-20", "conditions": "none at all"}

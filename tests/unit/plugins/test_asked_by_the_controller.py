@@ -63,6 +63,7 @@ class Site:
         self, base: type[GateAction], answer: Mapping[str, Any], args: Mapping[str, Any], **host: Any
     ) -> dict[str, Any]:
         told = {"changed": False, **answer}
+        args = {**args, "dmi_path": made.dmi(self.folder, "GF0001")}
         node = {"_execute_module": lambda _self, **_options: json.loads(json.dumps(told))}
         return Door(
             self.folder, lambda params, ctx: Result(), base=type("Node", (base,), node), name=base.NAME,

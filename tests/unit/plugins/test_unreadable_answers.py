@@ -41,10 +41,12 @@ class Odd(GateAction):
 
 def run(folder: Path, problem: Exception) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
     base = type("Odd", (Odd,), {"problem": problem})
-    options = spec(FLEET, profile={"type": "dict"}, fail_on={"type": "str", "default": "inconclusive"})
+    options = spec(
+        FLEET, profile={"type": "dict"}, fail_on={"type": "str", "default": "inconclusive"}, dmi_path={"type": "path"}
+    )
     door = Door(
         folder, lambda params, ctx: Result(), base=base, name="odd_gate", own_spec=options,
-        args={"profile": made.profile()},
+        args={"profile": made.profile(), "dmi_path": made.dmi(folder, "GF0001")},
     )  # fmt: skip
     return door.run(), door.events()
 

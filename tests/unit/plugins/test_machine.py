@@ -1,0 +1,95 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who a node is as far as the controller knows, and whether the machine that answers is it."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotProven, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+THIS, OTHER = str(uuid.UUID(int=7)), str(uuid.UUID(int=9))
+SWAPPED = str(uuid.UUID(bytes_le=uuid.UUID(THIS).bytes))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(f"sqlite:///{tmp_path}/own.sqlite")
+
+
+def looked(ledger: Ledger, run: str, verdict: Optional[str]) -> str:
+    node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
+    checks = [{"id": "manifest", "verdict": "pass"}, *([{"id": "machine", "verdict": verdict}] if verdict else [])]
+    ledger.append(run, [(node, Event("verdict", "image_verify", {"verdict": "fail", "checks": checks}))])
+    return node
+
+
+@pytest.mark.parametrize(
+    ("verdict", "wanted"), [("pass", True), ("fail", False), ("inconclusive", False), (None, None)]
+)
+def test_v2_what_the_bmc_said_in_this_run_counts(
+    ledger: Ledger, verdict: Optional[str], wanted: Optional[bool]
+) -> None:
+    assert _machine.proven(ledger, ledger.identify("n", aliases=[("serial", "x")]), "r1") is None
+    node = looked(ledger, "r1", verdict)
+    assert _machine.proven(ledger, node, "r1") is wanted and _machine.proven(ledger, node, "r2") is None
+    looked(ledger, "r2", "pass")
+    assert _machine.proven(ledger, node, "r1") is None
+
+
+def test_v2_a_node_is_known_by_inventory_ledger_and_passport(ledger: Ledger) -> None:
+    node = ledger.identify("gpu001", aliases=[("mac", "52:54:00:00:00:01")])
+    assert _machine.known(ledger, node, {}) == {"serial": "", "system_uuid": ""}
+    subject = {"serial": "GF0001", "system_uuid": THIS, "gpu_uuids": []}
+    made_of: dict[str, Any] = {"subject": statement.subject_of(subject), "predicate": {}}
+    envelope = dsse.sign(made_of, Ed25519PrivateKey.generate())
+    ledger.save_passport("r", node, issued=1.0, expires=2.0, digest="d", envelope=envelope)
+    assert _machine.known(ledger, node, {}) == {"serial": "GF0001", "system_uuid": THIS}
+    assert _machine.known(ledger, node, {"serial": "GF0002"})["serial"] == "GF0002"
+    ledger.save_passport("r", node, issued=1.0, expires=2.0, digest="d", envelope={"payload": 7})
+    assert _machine.known(ledger, node, {}) == {"serial": "", "system_uuid": ""}
+    named = ledger.identify("gpu002", aliases=[("serial", "GF0002"), ("system_uuid", OTHER)])
+    assert _machine.known(ledger, named, {"serial": None}) == {"serial": "GF0002", "system_uuid": OTHER}
+
+
+@pytest.mark.parametrize(
+    ("ours", "machine", "wrong"),
+    [
+        (("GF0001", ""), ("gf0001", ""), None),
+        (("GF0001", THIS), ("GF0001", SWAPPED), None),
+        (("", THIS), ("GF0009", THIS), None),
+        (("GF0001", ""), ("GF0002", ""), WrongMachine),
+        (("GF0001", THIS), ("GF0001", OTHER), WrongMachine),
+        (("GF0001", THIS), ("GF0002", THIS), WrongMachine),
+        (("GF0001", ""), ("", THIS), NotProven),
+        (("", ""), ("GF0001", THIS), NotProven),
+        (("GF0001", THIS), ("", ""), NotProven),
+    ],
+)
+def test_v2_each_kind_that_both_tell_must_agree_and_one_is_enough(
+    ours: tuple[str, str], machine: tuple[str, str], wrong: Optional[type[Exception]]
+) -> None:
+    named = [dict(zip(("serial", "system_uuid"), one)) for one in (ours, machine)]
+    if wrong is None:
+        _machine.demand("gpu001", *named)
+        return
+    with pytest.raises(wrong) as refused:
+        _machine.demand("gpu001", *named)
+    assert "gpufleet_serial" in str(refused.value)
+
+
+@pytest.mark.parametrize("said", ["", "GF0001", "=gpufleet=\nGF0001\n", "=gpufleet=\n\n=gpufleet=\n\n"])
+def test_v2_an_answer_that_is_none_tells_nothing(said: str) -> None:
+    told = _machine.told(said)
+    assert (told["serial"], told["system_uuid"]) == ("", "")
+    whole = f"Welcome\r\n=gpufleet=\r\nGF0001\r\n\r\n=gpufleet=\r\n{THIS.upper()}\r\n\r\n"
+    assert (_machine.told(whole)["serial"], _machine.told(whole)["system_uuid"]) == ("GF0001", THIS)
