@@ -51,7 +51,8 @@ options:
       - V(first) demands the certificate that the ledger has for this node. Where it has none yet,
         M(gpufleet.baremetal.bmc_info) takes the one that it sees and fixes it there, and the other modules refuse. It
         fixes none, and fails, where the BMC tells another serial or system UUID than C(gpufleet_serial) and
-        C(gpufleet_system_uuid), or neither of them.
+        C(gpufleet_system_uuid), or neither of them. Where the inventory names no serial, the one that the ledger has
+        for the node counts.
       - Of a node that the inventory knows by its BMC alone, the certificate is fixed under the serial that the BMC
         tells. Which one is demanded is known only after the login then, so name the serial as soon as it is known.
       - Another certificate is an error that names both. M(gpufleet.baremetal.bmc_info) with the new fingerprint fixes

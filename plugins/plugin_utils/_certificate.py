@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import RETIRE, other_serials
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity, same_uuid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
@@ -69,7 +70,7 @@ class CertifiedAction(VerbAction):
         """:raises WrongMachine: where the BMC is not one of the machine that the inventory means."""
         ours = normal_identity(
             {
-                "serial": self.host_var("gpufleet_serial") or params.get("serial"),
+                "serial": self.host_var("gpufleet_serial") or params.get("serial") or self._on_record(told["serial"]),
                 "system_uuid": self.host_var("gpufleet_system_uuid"),
             }
         )
@@ -84,20 +85,31 @@ class CertifiedAction(VerbAction):
             address=address,
             wanted=_shown(ours),
             seen=_shown(told),
-            do="correct gpufleet_bmc_address, gpufleet_serial or gpufleet_system_uuid in the inventory",
+            do="correct gpufleet_bmc_address, gpufleet_serial or gpufleet_system_uuid in the inventory; if the BMC"
+            f" tells none, name its certificate in gpufleet_bmc_tls_fingerprint; if the chassis was replaced, {RETIRE}",
         )
+
+    def _named(self) -> bool:
+        """Does the inventory say which node this host is?"""
+        return any([self._params.get("node_id"), *map(self.host_var, _NAMED_BY)])
+
+    def _on_record(self, told: str) -> str:
+        """The serial that the ledger has for a host of which the inventory names none, or the first where it has
+        several and the BMC tells none of them. A retired node's is another machine's by now."""
+        node = self.node_id(create=False) if self._named() else ""
+        known = self.ledger().serials(node) if node and not self.ledger().retired(node) else []
+        return told if known and not other_serials(known, [told]) else next(iter(known), "")
 
     def _known(self, told: str = "") -> str:
         """The certificate that the ledger has for this host; empty where it has none.
 
         :param told: the serial by which the BMC makes the host known, where the inventory names none.
         """
-        named = any([self._params.get("node_id"), *map(self.host_var, _NAMED_BY)])
-        if not named and not told:
+        if not self._named() and not told:
             return ""
         if told:  # looked up anew: it may be the serial of another node than the one that the MAC is of
             self._ids.pop(self._host, None)
-        node = self.node_id(create=not named, serial=told)
+        node = self.node_id(create=bool(told), serial=told)
         if not node:
             return ""
         found = self.ledger().latest([node], "note", [FIXED]).get(node)

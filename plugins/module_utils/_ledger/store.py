@@ -29,6 +29,23 @@ JOINING = ("serial", "system_uuid", "mac")
 #: A clock that is kept right goes back by less.
 CLOCK_SECONDS = 1.0
 
+#: Nobody else writes now, and what is another node's here is a retired one's that the machine was parted from.
+_ALIAS = (
+    "INSERT INTO aliases VALUES (:kind, :value, :id, :source, :now) ON CONFLICT (kind, value) DO UPDATE"
+    " SET node_id = excluded.node_id, source = excluded.source, seen = excluded.seen"
+)
+#: What frees a MAC for a machine of another serial.
+RETIRE = (
+    "retire the old node first (ledger_event with state retired and a reason, run with -e gpufleet_serial= so that the"
+    " old one is meant) and take its gpufleet_node_id out of the inventory; the new serial gets a node of its own then"
+)
+
+
+def other_serials(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Do two sides that both tell serials have none in common? They are compared without regard to case."""
+    folded = {serial.casefold() for serial in ours}
+    return bool(folded and theirs) and not any(serial.casefold() in folded for serial in theirs)
+
 
 def normal(kind: str, value: str) -> str:
     """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around."""
@@ -75,8 +92,11 @@ class Ledger(Connection):
     def _owner(
         self, name: str, node_id: str, known: Sequence[tuple[str, str]]
     ) -> tuple[str | None, list[tuple[str, str]]]:
-        """The node that the aliases belong to, if there is one, and the aliases that are not written yet."""
+        """The node that the aliases belong to, if there is one, and the aliases that are not written as its own yet."""
         found = {(row["kind"], row["value"]): row["node_id"] for row in self._aliases(known)}
+        serials = [value for kind, value in known if kind == "serial"]
+        left = self._left_behind(found, serials, node_id)
+        found = {pair: owner for pair, owner in found.items() if owner not in left}
         owners = {owner: pair for pair, owner in found.items() if pair[0] in JOINING}
         if node_id:
             owners.setdefault(node_id, ("node_id", node_id))
@@ -85,8 +105,7 @@ class Ledger(Connection):
                 "its identities belong to different nodes in the ledger",
                 node=name,
                 seen="; ".join(f"{pair[0]} {pair[1]} is node {owner}" for owner, pair in sorted(owners.items())),
-                do="correct the serial or the MAC in the inventory; if a part was moved between machines, retire the"
-                " old node in the ledger first",
+                do=f"correct the serial or the MAC in the inventory; if a part was moved between machines, {RETIRE}",
             )
         if not owners and not any(kind in JOINING for kind, value in known):
             raise ConfigError(
@@ -95,7 +114,41 @@ class Ledger(Connection):
                 wanted="gpufleet_node_id, gpufleet_serial or gpufleet_boot_mac",
                 do="add the serial or the boot MAC to the inventory; host names are no identity",
             )
-        return next(iter(owners), None), [pair for pair in known if pair not in found]
+        chosen, missing = next(iter(owners), None), [pair for pair in known if pair not in found]
+        if chosen and any(kind == "serial" for kind, value in missing):
+            self._one_serial(name, chosen, serials)
+        return chosen, missing
+
+    def _left_behind(
+        self, found: Mapping[tuple[str, str], str], serials: Sequence[str], node_id: str
+    ) -> frozenset[str]:
+        """The retired nodes whose MAC a machine has that is known to be another one."""
+        own = {owner for pair, owner in found.items() if pair[0] == "serial"} | ({node_id} if node_id else set())
+        others = sorted({owner for owner in found.values() if owner not in own}) if own or serials else []
+        retired = [owner for owner in others if self.retired(owner)]
+        return frozenset(owner for owner in retired if own or other_serials(self.serials(owner), serials))
+
+    def retired(self, node_id: str) -> bool:
+        """Is the node out of the fleet?"""
+        return self.latest([node_id], "state").get(node_id, {}).get("name") == "retired"
+
+    def _one_serial(self, name: str, node_id: str, serials: Sequence[str]) -> None:
+        """:raises ConfigError: where the node has a serial already, and this is none of them."""
+        known = self.serials(node_id)
+        if not other_serials(known, serials):
+            return
+        raise ConfigError(
+            "the ledger knows this node by another serial",
+            node=name,
+            wanted=f"serial {' or '.join(known)}",
+            seen=f"serial {', '.join(serials)}",
+            do="correct the serial, the boot MAC, the node id or the address of the BMC in the inventory; if the"
+            f" chassis was replaced, or the old serial was never right, {RETIRE}",
+        )
+
+    def serials(self, node_id: str) -> list[str]:
+        """The serials that a node is known by."""
+        return [row["value"] for row in self.aliases(node_id) if row["kind"] == "serial"]
 
     def _exists(self, node_id: str) -> bool:
         return bool(self._rows("SELECT node_id FROM nodes WHERE node_id = :id", {"id": node_id}))
@@ -115,7 +168,7 @@ class Ledger(Connection):
         )
         for kind, value in pairs:
             conn.execute(
-                sa.text("INSERT INTO aliases VALUES (:kind, :value, :id, :source, :now) ON CONFLICT DO NOTHING"),
+                sa.text(_ALIAS),
                 {"kind": kind, "value": value, "id": chosen, "source": source, "now": time.time()},
             )
         return chosen

@@ -123,6 +123,70 @@ def test_v2_the_certificate_of_another_machines_bmc_is_not_fixed(tmp_path: Path,
     assert fixed(play) == [shown(rig)]
 
 
+def serials(play: Play) -> list[tuple[str, str]]:
+    """Which serial is which node's in the ledger."""
+    with sqlite3.connect(play.ledger) as ledger:
+        return sorted(ledger.execute("SELECT value, node_id FROM aliases WHERE kind = 'serial'"))
+
+
+KNOWN = {"gpufleet.baremetal.ledger_event": {"kind": "note", "name": "x", "reason": "known"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["mac", "id"])
+def test_v2_a_node_whose_serial_only_the_ledger_knows_is_not_taken_for_another(
+    tmp_path: Path, fake: Make, by: str
+) -> None:
+    rig, other = fake("plain"), fake("plain")
+    play = Play(tmp_path, rig)
+    play.host.pop("gpufleet_bmc_ca_path")
+    assert play.ansible([KNOWN]).returncode == 0, play.output
+    [(serial, node)] = serials(play)
+    play.host.pop("gpufleet_serial")
+    if by == "id":
+        play.host.pop("gpufleet_boot_mac")
+        play.host["gpufleet_node_id"] = node
+    act: list[Any] = [*ROLE, {"gpufleet.baremetal.redfish_power": {"state": "on"}}]
+    wrong, named = {"gpufleet_bmc_address": other.bmc.url}, {"gpufleet_bmc_tls_fingerprint": shown(other)}
+    for told in ("SN-OF-ANOTHER", ""):
+        is_now(other, SerialNumber=told, UUID="")
+        assert play.ansible(act, **wrong, **FIRST).returncode == 2
+        assert "not proven to be this node's" in play.output and "serial SN0001" in play.output
+    is_now(other, SerialNumber="SN-OF-ANOTHER")
+    assert play.ansible(act, **wrong, **named).returncode == 2 and "retire the old node" in play.output
+    # Where no certificate is fixed at all, the ledger itself takes no second serial.
+    assert play.ansible(act, **wrong, gpufleet_bmc_verify_tls=False).returncode == 2
+    assert "knows this node by another serial" in play.output, play.output
+    assert fixed(play) == [] and serials(play) == [(serial, node)] and other.writes() == 0
+    assert play.ansible(act, **FIRST).returncode == 0, play.output
+    assert fixed(play) == [shown(rig)] and serials(play) == [(serial, node)] and rig.writes() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("named", [False, True], ids=["mac", "serial"])
+def test_v2_a_chassis_that_was_replaced_has_its_own_record_once_the_old_one_is_retired(
+    tmp_path: Path, fake: Make, named: bool
+) -> None:
+    """Network card and address go on; serial and BMC are new."""
+    rig, new = fake("plain"), fake("plain")
+    play = Play(tmp_path, rig)
+    play.host.pop("gpufleet_bmc_ca_path")
+    look = [*ROLE, KNOWN]
+    assert play.ansible(look, **FIRST).returncode == 0, play.output
+    is_now(new, SerialNumber="SN-NEW", UUID="5ac00000-0000-4000-8000-0000000000ff")
+    play.host.update(gpufleet_bmc_address=new.bmc.url, gpufleet_bmc_tls_fingerprint=shown(new))
+    play.host.pop("gpufleet_serial")
+    play.host.update({"gpufleet_serial": "SN-NEW"} if named else {})
+    assert play.ansible(look).returncode == 2 and "-e gpufleet_serial= " in play.output
+    retire = {"gpufleet.baremetal.ledger_event": {"state": "retired", "reason": "chassis replaced"}}
+    assert play.ansible([retire], ("-e", "gpufleet_serial=")).returncode == 0, play.output
+    assert play.ansible(look).returncode == 0, play.output
+    assert play.ansible([*look, {"gpufleet.baremetal.redfish_power": {"state": "on"}}], **FIRST).returncode == 0
+    (old_serial, old), (new_serial, its) = sorted(serials(play), reverse=True)
+    assert (old_serial, new_serial) == ("SN0001", "SN-NEW") and old != its
+    assert fixed(play) == [shown(rig), shown(new)] and new.writes() == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("known_by", [{}, {"gpufleet_boot_mac": "52:54:00:00:00:01"}], ids=["bmc", "mac"])
 def test_v2_a_node_that_is_known_by_its_bmc_can_have_a_certificate(

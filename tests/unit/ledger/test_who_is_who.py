@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 OWN = "0b3a2f2e-0000-4000-8000-000000000001"
 SERIAL = ("serial", "GF0001")
@@ -28,3 +29,54 @@ def test_t1_an_id_that_nobody_has_seen_is_still_not_another_nodes(ledger: Ledger
     with pytest.raises(ConfigError, match="different nodes"):
         ledger.identify("gpu001", node_id=OWN, aliases=[SERIAL], create=False)
     assert ledger.identify("gpu001", node_id=node, aliases=[SERIAL], create=False) == node
+
+
+MAC = ("mac", "52:54:00:00:00:01")
+OTHER = ("serial", "GF0002")
+
+
+def test_v2_a_node_that_has_a_serial_gets_no_second_one(ledger: Ledger) -> None:
+    node = ledger.identify("gpu001", aliases=[SERIAL, MAC])
+    for known in ({"aliases": [OTHER, MAC]}, {"node_id": node, "aliases": [OTHER]}):
+        for create in (True, False):
+            with pytest.raises(ConfigError, match="by another serial") as caught:
+                ledger.identify("gpu001", create=create, **known)  # type: ignore[arg-type]
+            assert (caught.value.wanted, caught.value.seen) == ("serial GF0001", "serial GF0002")
+            assert "retire the old node" in caught.value.do and "address of the BMC" in caught.value.do
+    assert ledger.serials(node) == ["GF0001"]
+    # Another spelling of the same serial is no other machine, and a MAC more is none either.
+    more = [("serial", "gf0001"), MAC, ("mac", "52:54:00:00:00:02")]
+    assert ledger.identify("gpu001", node_id=node, aliases=more) == node
+
+
+def test_v2_a_node_gets_the_first_serial_that_is_told(ledger: Ledger) -> None:
+    node = ledger.identify("gpu001", aliases=[MAC])
+    assert ledger.identify("gpu001", aliases=[SERIAL, MAC]) == node and ledger.serials(node) == ["GF0001"]
+
+
+@pytest.mark.parametrize("known", [[], [OTHER]], ids=["new", "known"])
+def test_v2_the_mac_of_a_retired_node_goes_to_the_machine_that_has_it_now(
+    ledger: Ledger, known: list[tuple[str, str]]
+) -> None:
+    """A chassis that was replaced: its record ends, and the new one begins its own."""
+    old = ledger.identify("gpu001", aliases=[SERIAL, MAC])
+    other = ledger.identify("gpu002", aliases=known) if known else ""
+    ledger.append("run", [(old, Event("state", "quarantined", {"reason": "x"}))])
+    with pytest.raises(ConfigError, match="retire the old node"):
+        ledger.identify("gpu001", aliases=[OTHER, MAC])
+    ledger.append("run", [(old, Event("state", "retired", {"reason": "chassis replaced"}))])
+    assert ledger.identify("gpu001", aliases=[OTHER, MAC], create=False) == other
+    new = ledger.identify("gpu001", aliases=[OTHER, MAC])
+    assert new not in ("", old) and other in ("", new)
+    assert ledger.identify("gpu001", aliases=[MAC]) == new and ledger.serials(new) == ["GF0002"]
+    assert ledger.identify("spare", aliases=[SERIAL]) == old and ledger.serials(old) == ["GF0001"]
+
+
+def test_v2_a_retired_node_stays_itself(ledger: Ledger) -> None:
+    """Who names it by its serial or its id means it; by a MAC alone nobody says that it is another one."""
+    node = ledger.identify("gpu001", aliases=[SERIAL, MAC])
+    ledger.append("run", [(node, Event("state", "retired", {"reason": "sold"}))])
+    assert ledger.identify("gpu001", aliases=[SERIAL, MAC]) == node
+    assert ledger.identify("gpu001", aliases=[MAC]) == node
+    with pytest.raises(ConfigError, match="by another serial"):
+        ledger.identify("gpu001", node_id=node, aliases=[OTHER, MAC])
