@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
@@ -134,7 +139,12 @@ class ActionModule(VerbAction):
         if "verdict" not in node:
             return _crashed(known, node)
         offset = self._offset(node.get("clock"), asked, answered, known.params["max_clock_skew"])
-        return combined(known.signed, known.expect, node, known.params, offset=offset)
+        result = combined(known.signed, known.expect, node, known.params, offset=offset)
+        contradicted = _other_machine(result, self._host)
+        if contradicted:
+            self._append(result.events)  # it has no pass, and an earlier one must not stay the newest
+            raise contradicted
+        return result
 
     def _from_elsewhere(self, params: dict[str, Any]) -> dict[str, Any]:
         """What a jump host verified: of its event, that it is the one of its result."""
@@ -182,6 +192,18 @@ class ActionModule(VerbAction):
         # A date that does not know %N shows whole seconds.
         exact = bool(_SECONDS.match(rest))
         return window(asked, float(f"{whole}.{rest}") if exact else float(whole), answered, grain=0.0 if exact else 1.0)
+
+
+def _other_machine(result: Result, node: str) -> WrongMachine | None:
+    """What another machine tells is no verdict on this node: the task says so, and quarantines nobody."""
+    for finding in result.data["findings"]:
+        if finding["id"] == "other_machine":
+            return WrongMachine(
+                finding["text"],
+                node=node,
+                do="correct ansible_host or gpufleet_bmc_address in the inventory; nothing of it is recorded",
+            )
+    return None
 
 
 def _read_twice(clock: Any) -> bool:

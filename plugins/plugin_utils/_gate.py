@@ -128,7 +128,7 @@ class GateAction(VerbAction):
         """Before anything runs there: a verdict is one on the node only where the node is what answers.
 
         :raises WrongMachine: where it is another machine.
-        :raises NotProven: where nobody can tell.
+        :raises ConfigError: where nobody can tell.
         """
         node = self.node_id()
         proven = _machine.proven(self.ledger(), node, self.run_id)

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity, same_uuid
@@ -80,12 +80,12 @@ def demand(node: str, ours: Mapping[str, Any], machine: Mapping[str, Any], *, dr
 
     :raises WrongMachine: where the machine says that it is another one.
 
-    :raises NotProven: where it says nothing that the node is known by.
+    :raises ConfigError: where it says nothing that the node is known by.
     """
     common = [key for key in _SAME if ours[key] and machine[key]]
     what: dict[str, Any] = {"node": node, "wanted": _shown(ours), "seen": _shown(machine)}
     if not common and not dry:
-        raise NotProven(
+        raise ConfigError(
             "the machine that answers is not known to be this node, and no gate runs on it",
             do=f"set gpufleet_serial to the serial that the machine tells as root (dmidecode -s system-serial-number);"
             f" where its board has none, {_PROVE}",

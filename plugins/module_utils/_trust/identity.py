@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 
 _GPU = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{36}")
 #: What vendors write where nobody has set a serial; such a value tells no machine from another.
@@ -105,21 +105,27 @@ def same_uuid(one: str, other: str) -> bool:
 
 
 def judge_machine(judgement: Judgement, bmc: Mapping[str, Any], node: Mapping[str, Any]) -> None:
-    """Add the check ``machine``: is what answers the machine that the BMC says? Both in their one shape."""
+    """Add the check ``machine``: is what answers the machine that the BMC says? Both in their one shape.
+
+    Where it is not, nothing is known of the node: that is no failure of it.
+    """
     judgement.require(("machine", "node"))
     told = disagreements(bmc, node)
-    # Nothing in common proves neither the one nor the other.
-    unknown = not any(bmc[key] and node[key] for key in _NAMES)
     judgement.check(
         "machine",
         entity="node",
         measured=[node[key] for key in _NAMES],
         wanted=[bmc[key] for key in _NAMES],
         source="the BMC",
-        verdict=(INCONCLUSIVE if unknown else FAIL) if told else PASS,
-        finding="machine_unknown" if unknown else "other_machine",
+        verdict=INCONCLUSIVE if told else PASS,
+        finding="other_machine" if another(bmc, node) else "machine_unknown",
         text=f"the machine that answers is not known to be the one of the BMC: {'; '.join(told)}",
     )
+
+
+def another(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """Is it known that another machine than the one of the BMC answers? Nothing in common tells neither."""
+    return any(bmc[key] and node[key] for key in _NAMES) and bool(disagreements(bmc, node))
 
 
 def disagreements(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:

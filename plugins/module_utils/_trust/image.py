@@ -19,7 +19,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import d
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import judge_machine, normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
+    another,
+    judge_machine,
+    normal_identity,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import Cells, judge_node, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -100,6 +104,8 @@ def _combined(
     check_clock(whole, offset, params["max_clock_skew"])
     machine = normal_identity(believed.get("identity"))
     if params.get("bmc_identity"):
+        if another(normal_identity(params["bmc_identity"]), machine):
+            whole = _begun(controller, cells)  # of what was measured there nothing is the node's
         judge_machine(whole, normal_identity(params["bmc_identity"]), machine)
     more = {"mode": "node", "image": facts(expect), "identity": machine}
     return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))

@@ -45,7 +45,7 @@ def test_v2_a_machine_that_tells_nothing_is_no_node_and_the_message_says_what_to
     site.hosts["strange"].update(gpufleet_serial="Default string", gpufleet_node_id=OTHER)
     results = site.play(LOOK)
     for name, found in results.items():
-        assert found["failed"] and found["error"]["kind"] == "not_proven", (name, found)
+        assert found["failed"] and found["error"]["kind"] == "config", (name, found)
         assert "gpufleet_serial" in found["msg"] and "baseline_bmc_identity" in found["msg"]
     assert site.events() == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotProven, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -70,9 +70,9 @@ def test_v2_a_node_is_known_by_inventory_ledger_and_passport(ledger: Ledger) -> 
         (("GF0001", ""), ("GF0002", ""), WrongMachine),
         (("GF0001", THIS), ("GF0001", OTHER), WrongMachine),
         (("GF0001", THIS), ("GF0002", THIS), WrongMachine),
-        (("GF0001", ""), ("", THIS), NotProven),
-        (("", ""), ("GF0001", THIS), NotProven),
-        (("GF0001", THIS), ("", ""), NotProven),
+        (("GF0001", ""), ("", THIS), ConfigError),
+        (("", ""), ("GF0001", THIS), ConfigError),
+        (("GF0001", THIS), ("", ""), ConfigError),
     ],
 )
 def test_v2_each_kind_that_both_tell_must_agree_and_one_is_enough(

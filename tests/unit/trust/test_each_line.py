@@ -89,6 +89,19 @@ def whole(answer: dict[str, Any], told: str = "") -> str:
     return str(result.data["verdict"])
 
 
+@pytest.mark.parametrize("word", ["pass", "fail"])
+def test_v2_what_was_measured_on_another_machine_is_not_the_nodes(word: str) -> None:
+    """Neither a failure nor a pass: what is known is that another machine answers."""
+    asked = {**OPTIONS, "bmc_identity": {"serial": "GF0002"}}
+    result = combined(judged("pass"), EXPECT, node(word), asked, offset=(0.0, 0.1))
+    assert result.data["verdict"] == "inconclusive"
+    assert [check["verdict"] for check in result.data["checks"] if check["id"] == "machine"] == ["inconclusive"]
+    assert not any(
+        check["id"] in ("driver", "image") for check in result.data["checks"] if check["measured"] is not None
+    )
+    assert [finding["id"] for finding in result.data["findings"]][:1] == ["other_machine"]
+
+
 def test_v2_of_a_whole_answer_each_cell_is_needed_and_judged_here() -> None:
     assert whole(node()) == "pass"
     for name, _entity in MEASURED:
@@ -268,8 +281,8 @@ THIS = {"serial": "GF0001", "uuid": "5AC00000-0000-4000-8000-000000000001"}
     ("bmc", "identity", "word"),
     [
         (THIS, {"serial": "GF0001"}, "pass"),
-        (THIS, {"serial": "GF0002"}, "fail"),
-        (THIS, {"serial": "GF0001", "system_uuid": "9ac00000-0000-4000-8000-000000000099"}, "fail"),
+        (THIS, {"serial": "GF0002"}, "inconclusive"),
+        (THIS, {"serial": "GF0001", "system_uuid": "9ac00000-0000-4000-8000-000000000099"}, "inconclusive"),
         (THIS, {}, "inconclusive"),
         (THIS, {"serial": ["GF0001"]}, "inconclusive"),
         ({"serial": ""}, {"serial": "GF0001"}, "inconclusive"),
