@@ -48,5 +48,5 @@ def _walk() -> None:
         line.before_write("warm", destructive=False)
         line.beat()
         node = ledger.identify("warm", aliases=aliases)
-        ledger.append("warm", [(node, Event("note", "warm", {"text": "warm"}))], secrets=frozenset({"secret"}))
+        ledger.append("warm", [(node, Event("note", "warm", {"text": "a token"}))], secrets=frozenset({"secret"}))
         ledger.latest([node], "note")

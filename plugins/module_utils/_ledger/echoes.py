@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 #: How the name of a password ends; beside it, names of which much else is said.
 _PASSWORD = r"(?:passw(?:or)?d|passphrase|passcode|pwd(?![ \t]{0,8}[:=][ \t]{0,8}/))"
@@ -55,7 +56,11 @@ _AUTHORIZATION = rf"\bauthorization(?:{_CLOSE})?{_ANY}[:=]{_ANY}(?:{_CLOSE})?"
 _HEADER = r"(?:[\w-]{1,40}-(?:token|secret|password)|x-(?:[\w-]{0,40}-)?(?:key|signature)|api-key)"
 _COOKIE = r"(?<![\w-])(?:set-)?cookie2?"
 #: Without one of these words none of the forms is there: most texts are left after a look for them.
-_WORDS = ("pass", "pwd", "token", "secret", "key", "credential", "k_g", "psk", "authorization", "cookie", "digest user")
+_KEYS = tuple(f"{whose}{mark}key" for whose in ("api", "private", "access") for mark in ("", " ", "_", "-"))
+_WORDS = (
+    *("passw", "passp", "passc", "pwd", "token", "secret", "credential", "k_g", "psk", "authorization", "cookie"),
+    *("digest user", "-key", "-signature", *_KEYS),
+)
 
 
 def _named() -> Iterator[str]:
@@ -99,9 +104,16 @@ def _tails() -> str:
     return "|".join(sorted({word[at:] for word in words for at in range(1, len(word))}, key=len, reverse=True))
 
 
-#: Each with the group ``name``, what stays; the rest of what it finds is masked. None costs more than the length of the
-#: text, whatever the text is: what repeats is bounded, or nothing behind it can fail.
-_FORMS = tuple(re.compile(form, re.I) for form in (*_named(), *_told(), *_sent()))
+@lru_cache(maxsize=1)
+def _forms() -> tuple[re.Pattern[str], ...]:
+    """Each with the group ``name``, what stays; the rest of what it finds is masked.
+
+    None costs more than the length of the text, whatever the text is: what repeats is bounded, or nothing behind it can
+    fail. They are compiled at the first need, which on most nodes never comes, and on the controller before the fork.
+    """
+    return tuple(re.compile(form, re.I) for form in (*_named(), *_told(), *_sent()))
+
+
 #: The rest of a document whose beginning was cut off, and a part of the name with it.
 _CUT = re.compile(rf"(?P<name>\A(?:{_tails()}){_CLOSE}{_COLON}{_OPEN}){_QUOTED}", re.I)
 
@@ -111,6 +123,6 @@ def without_echoes(text: str, mask: str) -> str:
     text = _CUT.sub(lambda match: match["name"] + mask, text)
     plain = text.lower()
     if any(word in plain for word in _WORDS):
-        for form in _FORMS:
+        for form in _forms():
             text = form.sub(lambda match: match["name"] + mask, text)
     return text

@@ -56,7 +56,7 @@ SECRETS = st.builds(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     secret=SECRETS,
     before=st.sampled_from(["", "HTTP 401: ", "sent\n", "(", "error at line 3, "]),
