@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
     SPEC,
     known_hosts,
+    not_told,
     report,
     status,
 )
@@ -22,6 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger imp
 class ActionModule(VerbAction):
     NAME = "fleet_status"
     SPEC = SPEC
+    #: Whose ledger cannot be read, the one that runs the task included, is told as such, and ends no report.
+    FILLED = FROM_HOST_VARS - {"ledger_url"}
 
     def _goes_elsewhere(self) -> bool:
         return False
@@ -29,14 +33,10 @@ class ActionModule(VerbAction):
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
-        told: dict[str, Any] = {}
-        for url, group in self._by_ledger(hosts).items():
-            self._turn_to(url)
-            ids, problems = self._identified(group)
-            within = (params["expire_within"], params["issued_within"])
-            told.update(status(self.ledger(), ids, self.run_id, *within))
-            for host, problem in problems.items():
-                told[host]["stopped"] = problem
+        unknown = [host for host in hosts if host not in self._vars["hostvars"]]
+        if unknown:
+            raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct the option hosts")
+        told = self._told(hosts)
         nodes = {host: told[host] for host in hosts}
         # What a node or a provisioner said once stands in the rows of the ledger; older releases wrote it as it came.
         lines = [shown(line, self._secrets) for line in report(params["title"], nodes, width=display.columns)]
@@ -44,30 +44,62 @@ class ActionModule(VerbAction):
             display.display("\n" + "\n".join(lines) + "\n")
         return {"changed": False, "nodes": nodes, "lines": lines, "events": []}
 
-    def _by_ledger(self, hosts: list[str]) -> dict[str, list[str]]:
+    def _told(self, hosts: list[str]) -> dict[str, dict[str, Any]]:
+        """Where each host stands, or why its ledger does not say.
+
+        :raises FleetError: where no ledger at all can be read.
+        """
+        groups, unread = self._by_ledger(hosts)
+        told: dict[str, dict[str, Any]] = {}
+        for url, group in groups.items():
+            try:
+                told.update(self._of_one(url, group))
+            except FleetError as exc:
+                unread.update(dict.fromkeys(group, exc.located(node=group[0])))
+        if unread and not told:
+            raise next(iter(unread.values()))
+        return {**told, **{host: not_told(host, _why(exc)) for host, exc in unread.items()}}
+
+    def _by_ledger(self, hosts: list[str]) -> tuple[dict[str, list[str]], dict[str, FleetError]]:
         """A host is where its own ledger says, not where its neighbour's knows nothing of it."""
         groups: dict[str, list[str]] = {}
+        unread: dict[str, FleetError] = {}
         for host in hosts:
-            url = self._params["ledger_url"]  # of the task, or of the host that runs it
-            if not self._task.args.get("ledger_url") and host in self._vars["hostvars"]:
-                url = self.host_var("gpufleet_ledger_url", host)
-            groups.setdefault(str(url or ""), []).append(host)
-        return groups
+            try:
+                url = str(self._params["ledger_url"] or self.host_var("gpufleet_ledger_url", host) or "")
+            except ConfigError as exc:
+                unread[host] = exc
+                continue
+            groups.setdefault(url, []).append(host)
+        for url in groups:
+            self._conceal({"ledger_url": url}, ["ledger_url"] if url else [])
+        return groups, unread
+
+    def _of_one(self, url: str, hosts: list[str]) -> dict[str, dict[str, Any]]:
+        self._turn_to(url)
+        ids, problems = self._identified(hosts)
+        within = (self._params["expire_within"], self._params["issued_within"])
+        told = status(self.ledger(), ids, self.run_id, *within)
+        for host, problem in problems.items():
+            told[host]["stopped"] = problem
+        return told
 
     def _turn_to(self, url: str) -> None:
-        if self._ledger is not None:
-            self._ledger.close()
+        ledger, self._ledger = self._ledger, None
+        if ledger is not None:
+            ledger.close()
         self._ledger = of_this_run(url, create=not self._task.check_mode)
 
     def _identified(self, hosts: list[str]) -> tuple[dict[str, str], dict[str, str]]:
         """The ledger's ids, and what is wrong with a host that it cannot identify: such a host stops no report."""
-        unknown = [host for host in hosts if host not in self._vars["hostvars"]]
-        if unknown:
-            raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct the option hosts")
         ids, problems = {}, {}
         for host in hosts:
             try:
                 ids[host] = self.node_id(host, create=False)
             except ConfigError as exc:
-                ids[host], problems[host] = "", f"{exc.what}. {exc.do}"
+                ids[host], problems[host] = "", _why(exc)
         return ids, problems
+
+
+def _why(exc: FleetError) -> str:
+    return f"{exc.what}. {exc.do}"

@@ -14,6 +14,8 @@ description:
     task and a handful of queries.
   - Runs on the controller, where the ledger is; use it under C(run_once).
   - Reads only. A machine that the ledger has never seen is V(discovered), and stays unknown to it.
+  - Each host is read in the ledger that a task of its own would use. Where some ledgers cannot be read, their hosts are
+    V(unknown), and the others are told all the same; where none can, the task fails.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
@@ -70,7 +72,7 @@ nodes:
       description: The ledger's id; empty for a machine that it has never seen.
       type: str
     state:
-      description: Lifecycle state.
+      description: Lifecycle state; V(unknown) where the host's ledger cannot be read, and C(stopped) says why.
       type: str
       sample: quarantined
     event:

@@ -148,7 +148,11 @@ class BatchAction(VerbAction):
     def _node(self, host: str) -> dict[str, Any]:
         node: dict[str, Any] = {"host": host}
         for key, name in self.HOST_VARS.items():
-            value = self.host_var(name, host)
+            try:
+                value = self.host_var(name, host)
+            except ConfigError as exc:
+                node["refused"] = str(exc)
+                continue
             if value is not None:
                 node[key] = value
         for after in self._after(host):

@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_url
 
 
@@ -25,7 +23,7 @@ class Hosts:
     :param host: the one that runs the task.
     :param said: the options that the task itself gives; they are meant for all.
     :param asked: all options, those filled from variables of ``host`` included.
-    :param variable: reads a variable of a host, templated; None where it is not set.
+    :param variable: reads a variable of a host, as a task of its own would see it; None where it is not set.
     """
 
     def __init__(
@@ -41,7 +39,6 @@ class Hosts:
         self._asked = asked
         self._inventory = inventory
         self._variable = variable
-        self._of_play: dict[str, Any] = {}
 
     def __contains__(self, host: str) -> bool:
         return host in self._inventory
@@ -53,32 +50,8 @@ class Hosts:
         """
         if self._said.get(name) not in (None, ""):
             return self._asked[name]
-        variable = f"gpufleet_{name}"
-        try:
-            own = self._variable(variable, host)
-        except AnsibleError as exc:  # it may be made of a variable of the play
-            own = self._of_the_play(variable)
-            if own == "":
-                raise ConfigError(f"its {variable} cannot be read", node=host, do="define what it is made of") from exc
-        return self._of_the_play(variable) if own in (None, "") else own
-
-    def _of_the_play(self, variable: str) -> Any:
-        """A variable of the play, a role or the task holds for each host, and is not among those of another host.
-
-        It is known by this: the host that runs the task has it, and not from the inventory alone.
-        """
-        if variable not in self._of_play:
-            mine = self._variable(variable, self._host)
-            self._of_play[variable] = "" if mine is None or mine == self._listed(variable) else mine
-        return self._of_play[variable]
-
-    def _listed(self, variable: str) -> Any:
-        if self._host not in self._inventory:
-            return self._variable(variable, self._host)
-        try:
-            return self._inventory[self._host].get(variable)
-        except AnsibleError:
-            return None
+        own = self._variable(f"gpufleet_{name}", host)
+        return "" if own is None else own
 
     def connection(self, host: str, node: Mapping[str, Any], port: ModuleType) -> dict[str, Any]:
         """Driver and options of this host, whole: what it lacks is empty, and is not to be had from its neighbour.

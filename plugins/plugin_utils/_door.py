@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -52,6 +52,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
 display = Display()
@@ -76,6 +77,8 @@ class VerbAction(ActionBase):
     SPEC: ClassVar[Mapping[str, Any]]
     #: Keyword arguments of ArgumentSpecValidator: mutually_exclusive, required_if, ...
     RULES: ClassVar[Mapping[str, Any]] = {}
+    #: The options that a variable of the host fills where the task leaves them out.
+    FILLED: ClassVar[Collection[str]] = FROM_HOST_VARS
     #: True for verbs whose work is done on the node: the module is always shipped over the host's connection.
     NODE_SIDE: ClassVar[bool] = False
     #: True for verbs that go to the BMC past the provisioner: its maintenance under our token is demanded.
@@ -114,7 +117,7 @@ class VerbAction(ActionBase):
         self._host = str(self._vars.get("inventory_hostname", "localhost"))
         self._ledger: Ledger | None = None
         self._ids: dict[str, str] = {}
-        self._others: dict[str, Any] = {}
+        self._variables = OfEach(self, self._vars, self._host)
         self._intended = ""
         self._began = Moment()
         self._secrets: frozenset[str] = frozenset()
@@ -202,7 +205,7 @@ class VerbAction(ActionBase):
     def _validated(self) -> dict[str, Any]:
         given = {key: value for key, value in self._task.args.items() if not key.startswith("_")}
         for name in self.SPEC:
-            if name in FROM_HOST_VARS and given.get(name) is None:
+            if name in self.FILLED and given.get(name) is None:
                 value = self.host_var(f"gpufleet_{name}")
                 if value is not None and value != "":
                     given[name] = value
@@ -215,18 +218,20 @@ class VerbAction(ActionBase):
             )
         params: dict[str, Any] = checked.validated_parameters
         secret = [name for name, option in self.SPEC.items() if option.get("no_log") and params.get(name)]
-        self._secrets = known_secrets(params, secret)
-        keep_secret(*self._secrets)
+        self._conceal(params, secret)
         return params
 
+    def _conceal(self, params: Mapping[str, Any], secret: Sequence[str]) -> None:
+        """From now on nothing shows these."""
+        self._secrets |= known_secrets(params, secret)
+        keep_secret(*self._secrets)
+
     def host_var(self, name: str, host: str = "") -> Any:
-        """A variable of this host, or of another one of the play, templated; None where it is not set."""
-        if host and host != self._host:
-            if host not in self._others:  # each look there gathers all its variables anew
-                self._others[host] = self._vars["hostvars"][host]
-            return self._others[host].get(name)
-        value = self._vars.get(name)
-        return None if value is None else self._templar.template(value)
+        """A variable of this host, or of a named one as a task of its own would see it; None where it is not set.
+
+        :raises ConfigError: where that of a named host cannot be read: it is that host's trouble, and no other's.
+        """
+        return self._variables.of(host, name) if host else self._variables.own(name)
 
     def _goes_elsewhere(self) -> bool:
         target = self._task.delegate_to

@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible import constants as C
-from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.playbook.play_context import PlayContext
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, tail
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import Variables
 
 #: Each is a process of ssh while it lasts; the machine that runs the play has other work, too.
 _THREADS = 16
@@ -41,7 +41,7 @@ class Looks:
     def __init__(self, action: ActionBase, variables: Mapping[str, Any], *, timeout: float) -> None:
         self._action = action
         self._task = action._task
-        self._hostvars = variables["hostvars"]
+        self._variables = variables
         self._timeout = timeout
         self._connections: dict[str, Any] = {}
         self._stuck: dict[str, threading.Thread] = {}
@@ -124,7 +124,7 @@ class Looks:
         return self._connections[host]
 
     def _made(self, host: str) -> Any:
-        known = _Variables(self._action, self._hostvars, host)
+        known = Variables(self._action, self._variables, host)
         context = self._context(known, host)
         name = str(known.get("ansible_connection") or self._task.connection or C.DEFAULT_TRANSPORT)
         connection = connection_loader.get("ssh" if name == "smart" else name, context)
@@ -143,7 +143,7 @@ class Looks:
             _configure(connection.become, "become", known, keys)
         return connection
 
-    def _context(self, known: _Variables, host: str) -> PlayContext:
+    def _context(self, known: Variables, host: str) -> PlayContext:
         """Made anew: that of this task holds the passwords, the shell and more of the one host that runs it."""
         context = PlayContext(passwords=self._asked, connection_lockfd=self._action._play_context.connection_lockfd)
         for attribute in _KEYWORDS:
@@ -157,7 +157,7 @@ class Looks:
         context.remote_addr = context.remote_addr or host
         return context
 
-    def _become(self, known: _Variables) -> Any:
+    def _become(self, known: Variables) -> Any:
         said = known.get("ansible_become")
         if not (self._task.become if said is None else boolean(said)):
             return None
@@ -166,24 +166,6 @@ class Looks:
         if plugin is None:
             raise ValueError(f"the become plugin {method!r} was not found")
         return plugin
-
-
-class _Variables:
-    """What a task of a host's own would see there, in its order."""
-
-    def __init__(self, action: ActionBase, hostvars: Any, name: str) -> None:
-        host = hostvars._inventory.get_host(name)
-        if host is None:
-            raise ValueError(f"the inventory has no host {name!r}")
-        task = action._task
-        self._known = hostvars._variable_manager.get_vars(play=task.get_play(), host=host, task=task)
-        self.templar = action._templar.copy_with_new_env(available_variables=self._known)
-
-    def get(self, name: str) -> Any:
-        try:
-            return self.templar.template(self._known[name]) if name in self._known else None
-        except AnsibleValueOmittedError:
-            return None
 
 
 def _asked(action: ActionBase, variables: Mapping[str, Any]) -> dict[str, str]:
@@ -216,7 +198,7 @@ def _becomes_another(connection: Any) -> bool:
     return bool(C.BECOME_ALLOW_SAME_USER) or wanted != login or not (wanted or login)
 
 
-def _configure(plugin: Any, kind: str, known: _Variables, keys: Mapping[str, Any]) -> None:
+def _configure(plugin: Any, kind: str, known: Variables, keys: Mapping[str, Any]) -> None:
     names: Sequence[str] = C.config.get_plugin_vars(kind, plugin._load_name)
     values = {name: known.get(name) for name in names}
     plugin.set_options(

@@ -118,8 +118,20 @@ def _one(
         "admitted_before": admitted_before,
         "hold": str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else "",
         "renewing": renewing(state, str(data.get("reason") or "")),
+        "passport_expires": "",
+        "passport_due": False,
+        "passport_fresh": False,
+        "lease": "",
+        "stopped": "",
+        "imaging_event": 0,
+        "imaging_at": 0.0,
         "next": next_command(host, state, admitted_before, str(data.get("reason") or "")),
     }
+
+
+def not_told(host: str, why: str) -> dict[str, Any]:
+    """A host whose ledger cannot be read. It is no new one: nothing is to be done with it before that is known."""
+    return {**_one(host, "", None, False, None), "state": "unknown", "stopped": why, "next": ""}
 
 
 def renewing(state: str, reason: str) -> bool:

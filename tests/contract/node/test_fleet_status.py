@@ -67,6 +67,7 @@ class Fleet:
             ledger.save_passport(
                 "r1", self.ids["admitted"], issued=time.time(), expires=2_000_000_000, digest="sha256:1", envelope={}
             )
+        self.shared: dict[str, Any] = {"gpufleet_ledger_url": self.url}
         self.hosts: dict[str, Any] = {name: {"gpufleet_serial": f"S-{name}"} for name in (*HISTORY, UNKNOWN)}
 
     def play(self, *tasks: Mapping[str, Any], ok: bool = True, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -77,17 +78,14 @@ class Fleet:
 
     def book(self, name: str, *flags: str, ok: bool = True) -> str:
         """A playbook on this fleet; what it printed."""
-        shared = {
-            "gpufleet_ledger_url": self.url,
-            # No node is ever connected to: whatever tried would fail.
-            "ansible_host": "127.0.0.250",
-        }
+        # No node is ever connected to: whatever tried would fail.
+        shared = {**self.shared, "ansible_host": "127.0.0.250"}
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": self.hosts, "vars": shared}}))
         env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json", "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
-            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "XDG_STATE_HOME": str(self.folder / "state"),
         }  # fmt: skip
         done = playbook.run(["-i", "hosts.yml", name, *flags], cwd=self.folder, env=env)
         self.output = done.stdout + done.stderr
@@ -137,6 +135,85 @@ def test_a_host_is_where_its_own_ledger_says(fleet: Fleet, tmp_path: Path) -> No
     assert (nodes["admitted"]["state"], nodes["admitted"]["node_id"]) == ("quarantined", node)
     assert set(nodes) == set(fleet.hosts) and nodes["quarantined"]["state"] == "quarantined"
     assert nodes["released"]["node_id"] == fleet.ids["released"]
+
+
+def test_w2_the_ledger_that_a_play_names_is_that_of_each_host(fleet: Fleet) -> None:
+    """As a variable of the play, of a file of it, of a block, of a loop, and of a playbook that imports it."""
+    before, fleet.shared = fleet.count(), {}
+    said = {"gpufleet_ledger_url": fleet.url}
+    (fleet.folder / "said.yml").write_text(yaml.safe_dump(said))
+    play = {"hosts": "all", "gather_facts": False}
+    book: list[dict[str, Any]] = [
+        {**play, "vars": said, "tasks": [status()]},
+        {**play, "vars_files": ["said.yml"], "tasks": [status()]},
+        {**play, "tasks": [{"vars": said, "block": [status()]}]},
+        {**play, "tasks": [{**status(), "loop": [fleet.url], "vars": {"gpufleet_ledger_url": "{{ item }}"}}]},
+        {"import_playbook": "gpufleet.baremetal.passports", "vars": said},
+    ]
+    (fleet.folder / "named.yml").write_text(yaml.safe_dump(book))
+    output = fleet.book("named.yml")
+    told = [json.loads(line[7:])["result"] for line in output.splitlines() if line.startswith("RESULT ")]
+    assert len(told) == len(book)
+    for nodes in [one.get("results", [one])[0]["nodes"] for one in told]:
+        assert {name: nodes[name]["node_id"] for name in fleet.hosts} == {**fleet.ids, UNKNOWN: ""}
+    assert fleet.count() == before and not (fleet.folder / "state").exists(), "no ledger was made on the way"
+
+
+def test_w2_the_ledger_that_a_play_names_is_made_for_each_host(fleet: Fleet, tmp_path: Path) -> None:
+    """And goes before the inventory, as in a task of the host's own."""
+    own = f"sqlite:///{tmp_path / 'own.sqlite'}"
+    with Ledger(own) as ledger:
+        node = ledger.identify("served", aliases=[("serial", "S-served")])
+    fleet.shared["of_row"], fleet.hosts["served"]["of_row"] = fleet.url, own
+    fleet.shared["gpufleet_ledger_url"] = "sqlite:////nonexistent/ledger.sqlite"
+    (result,) = fleet.play({**status(), "vars": {"gpufleet_ledger_url": "{{ of_row }}"}})
+    assert {name: one["node_id"] for name, one in result["nodes"].items()} == {
+        **fleet.ids, "served": node, UNKNOWN: "",
+    }  # fmt: skip
+
+
+BAD_LEDGERS = {
+    "admitted": "{{ nothing_such }}",
+    "served": "postgresql+psycopg://u:geheimnis@127.0.0.1:9/x",
+    "released": "nonsense",
+}
+
+
+@pytest.fixture
+def unread(fleet: Fleet) -> Fleet:
+    for name, url in BAD_LEDGERS.items():
+        fleet.hosts[name]["gpufleet_ledger_url"] = url
+    return fleet
+
+
+def test_w2_a_ledger_that_cannot_be_read_stops_no_report(unread: Fleet) -> None:
+    """Not even that of the host that runs the task."""
+    (result,) = unread.play(status(report=True))
+    nodes = result["nodes"]
+    assert {name for name, one in nodes.items() if one["state"] == "unknown"} == set(BAD_LEDGERS)
+    assert nodes["stopped"]["node_id"] == unread.ids["stopped"] and nodes["retired"]["state"] == "retired"
+    assert "gpufleet_ledger_url cannot be read" in nodes["admitted"]["stopped"]
+    assert "does not answer" in nodes["served"]["stopped"] and "URL cannot be read" in nodes["released"]["stopped"]
+    assert {nodes[name]["next"] for name in BAD_LEDGERS} == {""} and "3 unknown" in " ".join(result["lines"])
+    assert "geheimnis" not in unread.output
+    assert {key: type(value) for key, value in nodes["served"].items()} == {
+        key: type(value) for key, value in nodes["retired"].items()
+    }
+
+
+@pytest.mark.parametrize("name", ["day0_bringup", "day2_recycle", "passports"])
+def test_w2_nothing_is_done_with_a_node_whose_ledger_cannot_be_read(unread: Fleet, name: str) -> None:
+    """And it is told as failed. Left in by day 0 it would be imaged, in service as it is."""
+    flags = ("-e", "passports_renew=true", "-e", "passports_all=true", "--limit", "released,retired")
+    output = unread.book(f"gpufleet.baremetal.{name}", *flags, ok=False)
+    told = [json.loads(line[7:]) for line in output.splitlines() if line.startswith("RESULT ")]
+    done = [one["result"]["msg"] for one in told if one["host"] == "released" and "nodes" not in one["result"]]
+    assert len(done) == 1 and done[0].startswith("unknown: the ledger's URL cannot be read"), output
+
+
+def test_w2_where_no_ledger_can_be_read_the_task_fails_and_names_the_host(unread: Fleet) -> None:
+    (result,) = unread.play(status(), flags=("--limit", "released"), ok=False)
+    assert result["error"]["node"] == "released" and "URL cannot be read" in result["msg"]
 
 
 def test_the_next_command_goes_on_where_the_node_is(fleet: Fleet) -> None:

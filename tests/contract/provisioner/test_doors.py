@@ -58,6 +58,13 @@ class Controller:
         self._driver = site.extras
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": shared}}), encoding="utf-8")
 
+    def of_play(self, name: str) -> Any:
+        """The inventory no longer has this variable; its value, for a play to set."""
+        inventory = yaml.safe_load((self.folder / "hosts.yml").read_text(encoding="utf-8"))
+        value = inventory["all"]["vars"].pop(name)
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        return value
+
     def play(self, *tasks: Mapping[str, Any], ok: bool = True, check: bool = False, forced: bool = True) -> list[Any]:
         named = [self._task(number, task, forced) for number, task in enumerate(tasks)]
         book = [{"name": "test", "hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": named}]
@@ -153,6 +160,19 @@ def test_v9_without_an_image_verify_of_this_run_nothing_is_deployed(site: Any, c
     told = {host: (one["ok"], "image_verify" in one["reason"]) for host, one in waited["verdicts"].items()}
     assert told == dict.fromkeys(controller.nodes, (False, True)), "the batch's own way there"
     assert site.deployments() == 0 and site.faults.writes == []
+
+
+def test_w6_an_image_that_the_play_names_is_that_of_each_host(site: Any, controller: Controller) -> None:
+    controller.play(READY, wait("ready"))
+    said = {"vars": {"gpufleet_image": controller.of_play("gpufleet_image")}}
+    # Nothing shows that the nodes are drained, so none is deployed; that its image was not verified would come first.
+    [waited] = [
+        one["result"]
+        for one in controller.play({**VERIFIED, **said}, {**wait("deployed"), **said}, forced=False)
+        if "verdicts" in one["result"]
+    ]
+    assert set(waited["verdicts"]) == set(controller.nodes)
+    assert not [one["reason"] for one in waited["verdicts"].values() if "image_verify" in one["reason"]]
 
 
 @pytest.mark.parametrize(("kind", "driver", "lacks"), OTHERS[:3])

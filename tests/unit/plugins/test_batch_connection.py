@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleUndefinedVariable
+from ansible.template import trust_as_template
 from ansible_collections.gpufleet.baremetal.plugins.action import node_wait, provisioner_wait, scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioner
@@ -70,14 +70,8 @@ def test_a_new_option_of_a_port_goes_with_each_host_and_a_secret_does_not(
         assert {host: node["scheduler_context"] for host, node in said.items()} == dict.fromkeys(HOSTS, "said")
 
 
-class _Unreadable(dict[str, Any]):
-    """As Ansible's view of another host, where a variable is made of one that only the play has."""
-
-    def get(self, name: str, default: Any = None) -> Any:
-        found = super().get(name, default)
-        if found == "{{ vault }}":
-            raise AnsibleUndefinedVariable("'vault' is undefined")
-        return found
+#: Made of a variable that the inventory does not have.
+_VAULT = trust_as_template("{{ vault }}")
 
 
 def _batch(
@@ -91,13 +85,9 @@ def _batch(
 ) -> dict[str, dict[str, Any]]:
     """What the verb is told of a first host, which runs the task, and of its neighbour.
 
-    of_play: variables of the play, which go before those of the first host and are not among those of another one.
+    of_play: variables of the play, which go before those of the inventory and are not among another host's.
     """
-    ledger = {"gpufleet_ledger_url": f"sqlite:///{folder}/ledger.sqlite"}
-    inventory = {
-        host: _Unreadable({"gpufleet_serial": f"S-{host}", **ledger, **own})
-        for host, own in zip(HOSTS, (first, second))
-    }
+    inventory = {host: {"gpufleet_serial": f"S-{host}", **own} for host, own in zip(HOSTS, (first, second))}
     seen: list[dict[str, Any]] = []
 
     def verb(params: Any, ctx: Any) -> Result:
@@ -107,8 +97,7 @@ def _batch(
     shared = {"hostvars": inventory, "ansible_play_hosts": list(HOSTS), "ansible_play_batch": list(HOSTS)}
     base, port = module.ActionModule, module.names
     more = {**BATCH, port.OPTION: {"type": "str"}, **port.OPTIONS}
-    mine = {**inventory[HOSTS[0]], **(of_play or {})}
-    found = Door(folder, verb, base=base, more=more, args=args, **mine, **shared).run()
+    found = Door(folder, verb, base=base, more=more, args=args, of_play=of_play, **inventory[HOSTS[0]], **shared).run()
     assert not found.get("failed"), found
     return {node["host"]: node for node in seen}
 
@@ -129,7 +118,7 @@ def test_what_the_task_names_of_a_host_of_the_inventory_is_filled_from_that_host
     assert found["stranger"] == {"host": "stranger"}
 
 
-@pytest.mark.parametrize("second", [{}, {"gpufleet_scheduler_conf": "{{ vault }}"}])
+@pytest.mark.parametrize("second", [{}, {"gpufleet_scheduler_conf": _VAULT}])
 def test_what_the_play_says_is_for_all_of_its_hosts(tmp_path: Path, second: dict[str, Any]) -> None:
     own = {"gpufleet_scheduler": "slurm"}
     of_play = {"gpufleet_scheduler_conf": "/etc/play.conf"}
@@ -137,9 +126,30 @@ def test_what_the_play_says_is_for_all_of_its_hosts(tmp_path: Path, second: dict
     assert [found[host]["scheduler_conf"] for host in HOSTS] == ["/etc/play.conf"] * 2
 
 
+def test_w2_what_the_play_says_is_made_for_each_host_and_goes_before_the_inventory(tmp_path: Path) -> None:
+    own = {"gpufleet_scheduler": "slurm", "gpufleet_scheduler_conf": "/etc/inventory.conf"}
+    of_play = {"gpufleet_scheduler_conf": trust_as_template("/etc/{{ inventory_hostname }}.conf")}
+    found = _batch(tmp_path, scheduler_wait, own, own, of_play=of_play)
+    assert [found[host]["scheduler_conf"] for host in HOSTS] == [f"/etc/{host}.conf" for host in HOSTS]
+
+
+def test_w6_an_image_of_the_play_is_that_of_each_host(tmp_path: Path) -> None:
+    own = {"gpufleet_provisioner": "ironic"}
+    found = _batch(tmp_path, provisioner_wait, own, own, of_play={"gpufleet_image": {"name": "gold"}})
+    assert [found[host].get("image") for host in HOSTS] == [{"name": "gold"}] * 2
+
+
+@pytest.mark.parametrize("name", ["gpufleet_image", "gpufleet_serial", "gpufleet_boot_mac"])
+def test_w6_a_host_with_a_variable_that_cannot_be_read_is_refused_alone(tmp_path: Path, name: str) -> None:
+    own = {"gpufleet_provisioner": "ironic", "gpufleet_image": {"name": "gold"}}
+    found = _batch(tmp_path, provisioner_wait, own, {**own, name: _VAULT})
+    assert "refused" not in found["gpu001"]
+    assert f"its {name} cannot be read" in found["gpu002"]["refused"]
+
+
 def test_a_host_whose_connection_cannot_be_read_is_refused_alone(tmp_path: Path) -> None:
     own = {"gpufleet_scheduler": "slurm", "gpufleet_scheduler_conf": "/etc/one.conf"}
-    found = _batch(tmp_path, scheduler_wait, own, {**own, "gpufleet_scheduler_conf": "{{ vault }}"})
+    found = _batch(tmp_path, scheduler_wait, own, {**own, "gpufleet_scheduler_conf": _VAULT})
     assert "refused" not in found["gpu001"]
     assert "gpufleet_scheduler_conf cannot be read" in found["gpu002"]["refused"]
 

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of another host than the one that runs the task. PRIVATE to the collection.
+
+``hostvars`` knows what the inventory says of a host, and what was registered or set for it. What the play, its files, a
+role, a block or the task sets is not in there, though a task of that host's own would see it, and before the inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleError, AnsibleValueOmittedError
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+
+#: The same for each host of a play; Ansible makes each list anew, of all hosts for each of them.
+_SHARED = ("ansible_play_hosts_all", "ansible_play_hosts", "ansible_play_batch", "play_hosts")
+
+
+class Variables:
+    """What a task of a host's own would see there, in its order.
+
+    :param seen: the variables that the action was given, of the host that runs the task.
+    :raises ConfigError: for a host that the inventory does not have.
+    """
+
+    def __init__(self, action: ActionBase, seen: Mapping[str, Any], name: str) -> None:
+        hostvars = seen["hostvars"]
+        host = hostvars._inventory.get_host(name)
+        if host is None:
+            raise ConfigError(f"the inventory has no host {name!r}", do="correct the name")
+        task = action._task
+        self._known = hostvars._variable_manager.get_vars(play=task.get_play(), host=host, task=task)
+        self._known.update({key: seen[key] for key in _SHARED if key in seen})
+        self._known.update(_of_the_loop(seen))
+        self._known["vars"] = {key: value for key, value in self._known.items() if key != "vars"}
+        self.templar = action._templar.copy_with_new_env(available_variables=self._known)
+
+    def get(self, name: str) -> Any:
+        """Templated; None where it is not set."""
+        try:
+            return self.templar.template(self._known[name]) if name in self._known else None
+        except AnsibleValueOmittedError:
+            return None
+
+
+class OfEach:
+    """The variables of the host that runs a task, and of any other one."""
+
+    def __init__(self, action: ActionBase, seen: Mapping[str, Any], host: str) -> None:
+        self._action = action
+        self._seen = seen
+        self._host = host
+        self._others: dict[str, Variables] = {}
+
+    def own(self, name: str) -> Any:
+        """Templated; None where it is not set."""
+        value = self._seen.get(name)
+        return None if value is None else self._action._templar.template(value)
+
+    def of(self, host: str, name: str) -> Any:
+        """The same of a named host.
+
+        :raises ConfigError: where it cannot be read.
+        """
+        if host != self._host and host not in self._others:  # all its variables are gathered for it
+            self._others[host] = Variables(self._action, self._seen, host)
+        try:
+            return self.own(name) if host == self._host else self._others[host].get(name)
+        except AnsibleError as exc:
+            raise ConfigError(f"its {name} cannot be read", node=host, do="define what it is made of") from exc
+
+
+def _of_the_loop(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """The loop around the task: its item is the same for all."""
+    names = ("ansible_loop_var", "ansible_index_var", "ansible_loop")
+    own = [str(seen[name]) for name in names[:2] if seen.get(name)]
+    return {name: seen[name] for name in (*names, *own) if name in seen}
