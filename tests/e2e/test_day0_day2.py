@@ -174,10 +174,12 @@ def test_day2_readmits_it_once_the_fault_is_lifted(faulty: lab.Run) -> None:
 
 @pytest.fixture(scope="module")
 def renewed(faulty: lab.Run) -> lab.Run:
-    """The passport of gpu002 is renewed; the first run is killed in the midst of it."""
+    """The passport of gpu002 is renewed; the first run is killed in the midst of it, and day 2 leaves it alone."""
     options = ("--limit", "gpu002", "-e", json.dumps({"passports_renew": True, "passports_days": 365}))
     lab.play("passports", *options, kill="end:Prove that the declared image runs")
     assert "DRAIN" in lab.node_state("gpu002")["state"]
+    left = lab.play("day2_recycle", "--limit", "gpu002")
+    assert left.rc == 2 and "gpufleet.baremetal.passports" in left.failure("gpu002"), left.tail()
     return lab.play("passports", *options)
 
 
@@ -204,6 +206,13 @@ def test_q6_a_renewal_leaves_alone_what_is_not_due_and_what_others_drained(renew
     assert counters() == before
     assert "DRAIN" in lab.node_state("gpu004")["state"]
     assert lab.play("readmit", "--limit", "gpu004").rc == 0
+
+
+def test_q6_a_renewal_of_all_nodes_renews_none_twice(renewed: lab.Run) -> None:
+    before = counters()
+    run = lab.play("passports", "--limit", "gpu002", "-e", '{"passports_renew": true, "passports_all": true}')
+    assert run.rc == 0, run.tail()
+    assert counters() == before
 
 
 def test_u7_passports_become_files_that_verify_by_themselves(renewed: lab.Run) -> None:
