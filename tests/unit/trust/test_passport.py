@@ -238,8 +238,11 @@ def test_no_lifetime_beyond_the_policy(key: str) -> None:
 
 
 def test_v9_a_profile_that_nobody_has_is_no_nodes_fault(key: str) -> None:
-    with pytest.raises(ConfigError, match="policy: which profile is in force is not known"):
-        issue(key, evidence=evidence(profile_problem="which profile is in force is not known"))
+    """Nor is a node judged without it, whatever may speak against that."""
+    unknown = "which profile is in force is not known"
+    for found in (evidence(profile_problem=unknown), evidence(profile_problem=unknown, verdicts=[])):
+        with pytest.raises(ConfigError, match=f"policy: {unknown}"):
+            issue(key, evidence=found)
 
 
 def test_v9_a_passport_names_its_image_whatever_the_policy_asks(key: str) -> None:
