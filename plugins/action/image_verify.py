@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import of_a_crash, said_last
 
 #: What a node needs to know; the image's URLs, keyring and everything of the site's own stay here.
 _FOR_NODE = (
@@ -55,8 +56,6 @@ _FOR_NODE = (
 _CLOCK_LOOKS = 3
 #: Digits of a clock's seconds, and of their fraction; no clock of a node's shows a time after _END.
 _SECONDS, _END = re.compile(r"[0-9]{1,12}\Z"), 1e12
-#: What Ansible tells of a module that died.
-_OF_A_CRASH = ("exception", "module_stdout", "module_stderr", "rc")
 
 
 @dataclass(frozen=True)
@@ -214,10 +213,6 @@ def _read_twice(clock: Any) -> bool:
 
 def _crashed(known: _Known, node: Mapping[str, Any]) -> Result:
     """The module said something else than a verdict: it was killed, or could not even start."""
-    said = str(node.get("msg") or node.get("module_stderr") or "it printed no result")
-    result = known.without("crashed", f"the node's module gave no verdict: {cut(said, 300)}")
-    result.data.update({key: node[key] for key in _OF_A_CRASH if isinstance(node.get(key), (str, int))})
-    if "error" in node:  # an option is wrong: that is no verdict to be waved through
-        error = {key: value for key, value in node["error"].items() if isinstance(value, str)}
-        result.data.update(failed=True, error=error)
+    result = known.without("crashed", f"the node's module gave no verdict: {cut(said_last(node), 300)}")
+    result.data.update(of_a_crash(node))
     return result

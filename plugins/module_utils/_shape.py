@@ -65,3 +65,15 @@ CHECK = mapping_of(
     }
 )
 FINDING = mapping_of({"id": is_text, "entity": is_text, "text": is_text, "remedy": is_remedy})
+
+
+def _flat(value: Any) -> bool:
+    return isinstance(value, dict) and all(any_text(key) and plain(item) for key, item in value.items())
+
+
+_ROWS = list_of(_flat)
+
+
+def beside(value: Any) -> bool:
+    """What a result may hold beside its verdict: what a cell may, by names, and a list of such rows."""
+    return plain(value) or _flat(value) or _ROWS(value)

@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import ENDING_SECONDS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import ENDING_SECONDS, FROM_START
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import beside
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import answer, inconclusive, json_digest
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, reference
@@ -24,6 +25,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import Ga
 #: The states with which a node's diagnostics begin anew.
 _BEGINS = ("imaging", "validating")
 _BESIDE = ("event", "seconds", "reason")
+#: What is kept of a job's start: what is waited by, and what every action's result has.
+_OF_A_START = (*FROM_START, "joined", "changed", "before", "after", "asked", "evidence", "ansible_facts")
 
 
 class DetachedGate(GateAction, base=True):
@@ -92,7 +95,7 @@ class DetachedGate(GateAction, base=True):
         # What was sent, not what the node says that it got: limit and question are not the node's to choose.
         ours = {name: str(params[name]) for name in ("job", "state_dir", "boot_id_path")}
         return {
-            **result,
+            **{key: result[key] for key in _OF_A_START if key in result and beside(result[key])},
             **ours,
             "gate": self.NAME,
             "limit": self.job_limit(params),

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import beside as fits_beside
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     PASS,
@@ -35,6 +36,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import PROFILE_SCHEMA, profile_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import of_a_crash, said_last
 
 #: What only the controller may know; a ledger's URL can hold a password.
 _STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path", "dmi_path")
@@ -43,6 +45,8 @@ _DMI = "/sys/class/dmi/id"
 #: The states and the outcomes of the provisioner that begin a node's life anew.
 _REIMAGED = ("imaging",)
 _DEPLOYING = ("deploying", "deployed")
+#: The longest command that a gate announces.
+_ANNOUNCED = 2000
 
 
 class GateAction(VerbAction):
@@ -165,9 +169,9 @@ class GateAction(VerbAction):
         if problem:
             text = f"what the node answered is no verdict of this gate: {cut(problem, 300)}"
             return self._concluded(params, self._without(text, "forged", "retest", params))
-        beside = {key: result[key] for key in self.BESIDE if key in result}
+        beside = {key: result[key] for key in self.BESIDE if key in result and fits_beside(result[key])}
         ctx = Context(check_mode=bool(self._task.check_mode), diff=bool(self._task.diff))
-        ctx.asked = [str(what) for what in result.get("asked") or []]
+        ctx.asked = [cut(what, _ANNOUNCED) for what in result.get("asked") or [] if isinstance(what, str)]
         return self._concluded(params, answer(verdict, self._question(params, verdict), **beside).as_dict(ctx))
 
     @abstractmethod
@@ -190,15 +194,9 @@ class GateAction(VerbAction):
 
     def _crashed(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """The module said something else than a verdict: it was killed, or could not even start."""
-        said = str(result.get("msg") or result.get("module_stderr") or "it printed no result")
-        own = self._without(f"the gate's module gave no verdict: {cut(said, 300)}", "crashed", "retest", params)
-        concluded = self._concluded(params, own)
-        if "error" in result:  # an option is wrong: that is no verdict to be waved through
-            concluded.update(failed=True, error=result["error"])
-        for key in ("exception", "module_stdout", "module_stderr", "rc"):
-            if key in result:
-                concluded[key] = result[key]
-        return concluded
+        text = f"the gate's module gave no verdict: {cut(said_last(result), 300)}"
+        own = self._without(text, "crashed", "retest", params)
+        return {**self._concluded(params, own), **of_a_crash(result)}
 
     def _without(self, text: str, id: str, remedy: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """An inconclusive result that this controller wrote for the node."""

@@ -16,12 +16,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 
+#: Deeper than any result of ours; Ansible itself breaks at what nests much deeper.
+_DEEPEST = 60
+
 
 def located(result: dict[str, Any], node: str) -> dict[str, Any]:
     """A failure that a module tells of names the node: the module itself did not know for whom it ran."""
     error = result.get("error")
     if result.get("failed") and isinstance(error, Mapping) and error.get("what") and not error.get("node"):
-        told: dict[str, Any] = {key: str(error.get(key) or "") for key in ("what", "address", "wanted", "seen", "do")}
+        words = {key: error.get(key) for key in ("what", "address", "wanted", "seen", "do")}
+        told: dict[str, Any] = {key: text if isinstance(text, str) else "" for key, text in words.items()}
         result.update(msg=str(FleetError(**told, node=node)), error={**error, "node": node})
     return result
 
@@ -41,15 +45,18 @@ def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, A
     No key is masked: results are documented.
     """
 
-    def clean(value: Any, known: frozenset[str]) -> Any:
+    def clean(value: Any, known: frozenset[str], left: int) -> Any:
+        if not left and isinstance(value, (dict, list, tuple)):
+            return "nested too deep to be shown"
         if isinstance(value, dict):
+            items = ((str(key), harmless_all(key), item) for key, item in value.items())
             return {
-                harmless_all(key): as_written(str(key), item) or clean(item, known_there(str(key), item, known))
-                for key, item in value.items()
+                spelled: as_written(key, item) or clean(item, known_there(key, item, known), left - 1)
+                for key, spelled, item in items
             }
         if isinstance(value, (list, tuple)):
-            return [clean(item, known) for item in value]
+            return [clean(item, known, left - 1) for item in value]
         return shown(value, known) if isinstance(value, str) else value
 
-    cleaned: dict[str, Any] = clean(result, secrets)
+    cleaned: dict[str, Any] = clean(result, secrets, _DEEPEST)
     return cleaned

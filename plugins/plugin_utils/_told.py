@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import tail
 
 #: Keys with which a result steers Ansible (variables, hosts, groups, statistics) or tells of a permit.
 _STEER = ("ansible_facts", "add_host", "add_group", "ansible_stats", "evidence")
@@ -22,6 +23,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "error": (Mapping,),
 }
 _KEYS = {"kind", "name", "node", "data"}
+#: What Ansible tells of a module that died, and the longest of it that is shown.
+_OF_A_CRASH = ("exception", "module_stdout", "module_stderr", "rc")
+_LONGEST = 20_000
 
 
 def believed(
@@ -77,6 +81,21 @@ def _wrong(event: Any, tells: Mapping[str, Collection[str]], hosts: Collection[s
     if event["name"] not in tells.get(event["kind"], ()):
         return f"{event['kind']} {event['name']}"
     return "" if event["node"] in hosts else f"{event['kind']} {event['name']} of {event['node']}"
+
+
+def said_last(answer: Mapping[str, Any]) -> str:
+    """The last words of a module that gave no answer of its own."""
+    words = [answer.get(key) for key in ("msg", "module_stderr")]
+    return next((text for text in words if text and isinstance(text, str)), "it printed no result")
+
+
+def of_a_crash(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person wants to see of it. An option that is wrong fails the task: no verdict is waved through then."""
+    found = {key: answer[key] for key in _OF_A_CRASH if isinstance(answer.get(key), (str, int))}
+    if "error" in answer:
+        error = {key: value for key, value in (answer["error"] or {}).items() if isinstance(value, str)}
+        found.update(failed=True, error={key: tail(value, _LONGEST) for key, value in error.items()})
+    return {key: tail(value, _LONGEST) if isinstance(value, str) else value for key, value in found.items()}
 
 
 def _shown(tells: Mapping[str, Collection[str]]) -> str:
