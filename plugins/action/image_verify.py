@@ -125,7 +125,7 @@ class ActionModule(VerbAction):
             node = super()._shipped({**told, "expect": known.expect, "fail_on": "never"})
             return self._judged(known, node, asked, time.time())
         except BadAnswer as exc:  # not what a module of ours says
-            return known.without("forged", f"what the node answered cannot be believed: {exc}")
+            return known.without("forged", f"what the node answered cannot be believed: {cut(exc, 300)}")
         except (FleetError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as exc:  # Ansible's own time limit is no Exception
@@ -158,7 +158,7 @@ class ActionModule(VerbAction):
                 "what the jump host answered is no verdict on the artifact, and none of it is recorded",
                 node=self._host,
                 wanted=f"one event {gate}, of the verdict in the result",
-                seen=problem or f"events {', '.join(name for name, _data in events) or 'none'}",
+                seen=cut(problem, 300) or f"events {', '.join(name for name, _data in events) or 'none'}",
                 do="look for who changes answers on the machine where the module ran",
             )
         return result

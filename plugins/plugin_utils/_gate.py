@@ -107,7 +107,7 @@ class GateAction(VerbAction):
             self._right_machine()
             result = super()._shipped(params)
         except BadAnswer as exc:  # not what a module of ours says: what was measured there is unknown
-            return self._concluded(params, self._without(str(exc), "forged", "retest", params))
+            return self._concluded(params, self._without(cut(exc, 300), "forged", "retest", params))
         except FleetError as exc:
             self._unconfirmed(exc, params)
             raise

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import tail
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short, tail
 
 #: Keys with which a result steers Ansible (variables, hosts, groups, statistics) or tells of a permit.
 _STEER = ("ansible_facts", "add_host", "add_group", "ansible_stats", "evidence")
@@ -26,6 +26,8 @@ _KEYS = {"kind", "name", "node", "data"}
 #: What Ansible tells of a module that died, and the longest of it that is shown.
 _OF_A_CRASH = ("exception", "module_stdout", "module_stderr", "rc")
 _LONGEST = 20_000
+#: So much is shown of an event that is not believed.
+_NAMED = 100
 
 
 def believed(
@@ -79,8 +81,8 @@ def _wrong(event: Any, tells: Mapping[str, Collection[str]], hosts: Collection[s
     if not all(isinstance(event[key], str) for key in ("kind", "name", "node")):
         return "an event of another shape"
     if event["name"] not in tells.get(event["kind"], ()):
-        return f"{event['kind']} {event['name']}"
-    return "" if event["node"] in hosts else f"{event['kind']} {event['name']} of {event['node']}"
+        return short(f"{event['kind']} {event['name']}", _NAMED)
+    return "" if event["node"] in hosts else short(f"{event['kind']} {event['name']} of {event['node']}", _NAMED)
 
 
 def said_last(answer: Mapping[str, Any]) -> str:

@@ -67,6 +67,7 @@ ANSWERS = (
     (WRONG, "forged"),
     (f'{{"verdict": {DEEP}}}', "forged"),
     (json.dumps({**VERDICT, "events": [event("image_verify"), event("dcgm_gate")]}), "forged"),
+    (json.dumps({**VERDICT, "events": [{**event("image_verify"), "kind": "A" * 3_000_000}]}), "forged"),
     ("no JSON", "crashed"),
 )
 
@@ -77,6 +78,7 @@ def test_v2_a_node_writes_no_verdict_of_its_own(site: Site) -> None:
     for answer, (told, finding) in zip(answers, ANSWERS, strict=True):
         assert answer["outcome"] == "failed" and answer["result"]["verdict"] == "inconclusive", told
         assert [one["id"] for one in answer["result"]["findings"]] == [finding], told
+        assert len(json.dumps(answer["result"])) < 30_000, told[:1000]
     assert verdicts(site) == [("image_verify", "pass"), *[("image_verify", "inconclusive")] * len(ANSWERS)]
 
 

@@ -70,6 +70,14 @@ def test_s5_a_crash_is_a_verdict_whatever_is_told_of_it(tmp_path: Path, key: str
     assert (found.get("error") == {"what": "an option", "node": "gpu001"}) is (key == "error"), found.get("error")
 
 
+def test_s7_an_answer_that_is_refused_is_not_shown_whole(tmp_path: Path) -> None:
+    event = {"kind": "A" * 3_000_000, "name": "x", "node": "", "data": {}}
+    found = run(tmp_path, {"changed": False, "events": [event]})
+    assert [one["id"] for one in found["findings"]] == ["forged"] and "AAA" in found["msg"]
+    assert len(found["findings"][0]["text"]) <= 300
+    assert len(json.dumps(found)) < 5_000 and len(recorded(tmp_path)) < 5_000
+
+
 def test_s5_of_a_started_job_nothing_is_kept_that_nobody_reads(tmp_path: Path) -> None:
     answer = {"job": "j1", "joined": False, "pid": 7, "pid_start": DEEP, "boot_id": "b", "more": DEEP, "changed": False}
     found = run(tmp_path, answer, detached=True, job="j1", force_reason="a test")

@@ -61,3 +61,10 @@ def test_t1_an_event_that_is_not_its_own_makes_nothing_of_the_answer_believed(ev
         told({**ANSWER, "events": [EVENT, event]})
     with pytest.raises(BadAnswer):
         told({**ANSWER, "events": event})
+
+
+@pytest.mark.parametrize("key", ["kind", "name", "node"])
+def test_s7_a_refused_answer_is_named_in_a_few_words(key: str) -> None:
+    with pytest.raises(BadAnswer) as caught:
+        told({**ANSWER, "events": [{**EVENT, key: "A" * 3_000_000}]})
+    assert "AAA" in str(caught.value) and len(str(caught.value)) < 600
