@@ -55,6 +55,7 @@ options:
         for the node counts.
       - Of a node that the inventory knows by its BMC alone, the certificate is fixed under the serial that the BMC
         tells. Which one is demanded is known only after the login then, so name the serial as soon as it is known.
+        What the BMC tells fixes none for the node of another host, and replaces none.
       - Another certificate is an error that names both. M(gpufleet.baremetal.bmc_info) with the new fingerprint fixes
         that one from then on.
       - Taken from the host variable C(gpufleet_bmc_tls_fingerprint).

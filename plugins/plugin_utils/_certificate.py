@@ -54,14 +54,17 @@ class CertifiedAction(VerbAction):
         seen = str(result.get("tls_fingerprint") or "")
         if not (self.FIXES and params.get(OPTION) and seen) or seen == self._fixed:
             return result
-        address = str(result.get("address") or "")
+        address, demanded = str(result.get("address") or ""), params[OPTION]
         told = normal_identity(result.get("identity"))
+        if demanded not in (names.FIRST, seen):  # a driver logs in nowhere else: that is a jump host's word
+            raise another(address, demanded, seen)
         self._right_machine(params, told, address)
         before = self._known(told["serial"])
         # Of a host without an identity in the inventory nobody knew before the login what is fixed.
-        if before not in ("", seen) and params[OPTION] == names.FIRST:
+        if before not in ("", seen) and demanded == names.FIRST:
             raise another(address, before, seen)
         if before != seen:
+            self._its_own_node(before, told["serial"], address)
             data = {"sha256": seen, "address": address, "before": before}
             result["events"] = [*(result.get("events") or []), Event("note", FIXED, data).as_dict()]
         return result
@@ -87,6 +90,25 @@ class CertifiedAction(VerbAction):
             seen=_shown(told),
             do="correct gpufleet_bmc_address, gpufleet_serial or gpufleet_system_uuid in the inventory; if the BMC"
             f" tells none, name its certificate in gpufleet_bmc_tls_fingerprint; if the chassis was replaced, {RETIRE}",
+        )
+
+    def _its_own_node(self, before: str, serial: str, address: str) -> None:
+        """A host without an identity in the inventory is whatever its BMC says: that alone changes nothing of a node
+        which has a certificate, or is another host's.
+
+        :raises WrongMachine: where it would.
+        """
+        node = "" if self._named() else self._ids.get(self._host, "")
+        name = self.ledger().name(node) if node else self._host
+        if name == self._host and not (node and before):
+            return
+        raise WrongMachine(
+            "the BMC alone says which node this host is, and the certificate of that node is not changed by its word",
+            node=self._host,
+            address=address,
+            wanted=f"gpufleet_serial, gpufleet_boot_mac or gpufleet_node_id of {self._host} in the inventory",
+            seen=f"serial {serial}, which the ledger knows as {name}",
+            do="look what stands there; if it is that one, name gpufleet_serial in the inventory, and run again",
         )
 
     def _named(self) -> bool:

@@ -173,6 +173,11 @@ class Ledger(Connection):
             )
         return chosen
 
+    def name(self, node_id: str) -> str:
+        """By which host name a node was seen first; empty for a stranger."""
+        rows = self._rows("SELECT name FROM nodes WHERE node_id = :id", {"id": node_id})
+        return str(rows[0]["name"]) if rows else ""
+
     def aliases(self, node_id: str) -> list[dict[str, Any]]:
         """All names of a node: rows of kind, value, source, seen."""
         return self._rows(

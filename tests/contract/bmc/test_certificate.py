@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from fake_bmc.tls import Authority
 
 from .conftest import Ctx
@@ -185,6 +186,31 @@ def test_v2_a_chassis_that_was_replaced_has_its_own_record_once_the_old_one_is_r
     (old_serial, old), (new_serial, its) = sorted(serials(play), reverse=True)
     assert (old_serial, new_serial) == ("SN0001", "SN-NEW") and old != its
     assert fixed(play) == [shown(rig), shown(new)] and new.writes() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whose", ["other1", "node1"])
+def test_v2_what_a_bmc_says_changes_no_certificate_of_a_node(tmp_path: Path, fake: Make, whose: str) -> None:
+    """The inventory says nothing of the host, and its BMC tells the serial of a node that the ledger knows."""
+    rig, other = fake("plain"), fake("plain")
+    play = Play(tmp_path, rig)
+    for name in ("gpufleet_bmc_ca_path", "gpufleet_serial", "gpufleet_boot_mac"):
+        play.host.pop(name)
+    with Ledger(play.host["gpufleet_ledger_url"]) as ledger:
+        ledger.identify(whose, aliases=[("serial", "SN0001")])
+    named = {"gpufleet_bmc_address": other.bmc.url, "gpufleet_bmc_tls_fingerprint": shown(other)}
+    before = []
+    if whose == "node1":  # only another host's node is kept from a first certificate
+        assert play.ansible(ROLE, **FIRST).returncode == 0, play.output
+        before = [shown(rig)]
+    for more in (named, {**named, **FIRST}):
+        assert play.ansible(ROLE, **more).returncode == 2
+        if more is named or not before:
+            assert f"ledger knows as {whose}" in play.output and "name gpufleet_serial" in play.output
+        assert fixed(play) == before
+    # Whoever knows which machine it is says so.
+    assert play.ansible(ROLE, **named, gpufleet_serial="SN0001").returncode == 0, play.output
+    assert fixed(play) == [*before, shown(other)]
 
 
 @pytest.mark.slow

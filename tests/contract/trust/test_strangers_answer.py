@@ -173,3 +173,23 @@ def test_v2_another_machines_answer_is_no_verdict_on_this_node(site: Site) -> No
     assert other["failed"] and "verdict" not in other, other
     assert other["error"]["kind"] == "wrong_machine" and "ansible_host" in other["error"]["do"], other
     assert verdicts(site) == [("image_verify", "inconclusive")]
+
+
+def looked(site: Site, serial: str, digits: str, **options: Any) -> dict[str, Any]:
+    """A look at gpu001's BMC through a jump host that answers what it likes."""
+    identity = {"serial": serial, "uuid": ""}
+    more = {"power": "on", "boot": None, "capabilities": {}, "address": "https://bmc1", "tls_fingerprint": digits * 32}
+    login = {"bmc_address": "bmc1", "bmc_username": "u", "bmc_password": "p", "bmc_tls_fingerprint": "first"}
+    told = says(site, json.dumps({"changed": False, "identity": identity, **more}))
+    return {"gpufleet.baremetal.bmc_info": {**login, "macs": False, **options}, "delegate_to": "jump", **told}
+
+
+def test_v2_a_jump_host_replaces_no_certificate(site: Site) -> None:
+    """Neither the one that was seen first, nor the one that a person named."""
+    named = looked(site, "GF0001", "cc", bmc_tls_fingerprint="dd" * 32)
+    told = site.play(looked(site, "GF0001", "aa"), looked(site, "GF0001", "bb"), named, looked(site, "GF0001", "aa"))
+    assert [one["outcome"] for one in told] == ["ok", "failed", "failed", "ok"], told
+    for one, wanted, seen in ((told[1], "aa", "bb"), (told[2], "dd", "cc")):
+        error = one["result"]["error"]
+        assert error["kind"] == "trust" and wanted * 32 in error["wanted"] and seen * 32 in error["seen"], error
+    assert site.events() == [("note", "bmc_certificate")]
