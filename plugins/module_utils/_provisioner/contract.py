@@ -130,10 +130,18 @@ _BOOTED_FOR = "deployed"
 
 
 def _boots_are_asked_for(driver: type[Driver]) -> None:
-    """:raises Unsupported: where a step table says BOOT on a way on which nobody would boot the machine."""
+    """:raises Unsupported: where a step table says BOOT and nobody would boot the machine."""
     steps = getattr(driver, "steps", None)
     for goal, row in steps.items() if isinstance(steps, Mapping) else ():
         states = [native for native, cell in row.items() if BOOT in _steps_of(cell)]
+        if states and driver.owns_power:
+            raise Unsupported(
+                f"the step table of {driver.__name__} says {BOOT}, and its power belongs to the provisioner, past which"
+                " no BMC is asked to boot it",
+                wanted="owns_power = False beside it, and its name in POWERLESS of names.py",
+                seen=f"{goal}: {', '.join(states)}",
+                do="say owns_power = False, or let the provisioner boot the machine",
+            )
         if goal != _BOOTED_FOR and states:
             raise Unsupported(
                 f"the step table of {driver.__name__} says {BOOT} on the way to {goal}, where nobody boots it",

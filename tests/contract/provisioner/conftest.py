@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import service_sites
 import sites
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
 from command_line import site as command_line_site
 from contract import newcomers
@@ -26,6 +27,10 @@ from task_queue import site as task_queue_site
 #: Part of the collection: a module by itself, or a playbook's run, knows no others. A newcomer comes with its file.
 SHIPPED = (service_sites.MaasSite, service_sites.IronicSite, *newcomers.adapters("provisioner", sites.Site))
 SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *SHIPPED)
+
+
+#: Those that leave a machine to be booted by others.
+BOOTED_BY_OTHERS = tuple(one for one in SITES if not (one.own_driver or registry.DRIVERS[one.name]).owns_power)
 
 
 def params(found: tuple[Any, ...]) -> list[Any]:
@@ -89,6 +94,11 @@ def service(request: pytest.FixtureRequest, started: Any) -> Iterator[Any]:
 def shipped(request: pytest.FixtureRequest, started: Any) -> Iterator[Any]:
     with started(request.param).in_good_health() as chosen:
         yield chosen
+
+
+@pytest.fixture(params=params(BOOTED_BY_OTHERS))
+def booted_by_others(request: pytest.FixtureRequest, started: Any) -> Any:
+    return started(request.param)
 
 
 @pytest.fixture(autouse=True)

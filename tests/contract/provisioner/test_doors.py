@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,92 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
+from controller import ACTIONS, COLLECTIONS, DEPLOYED, READY, VERIFIED, Controller, wait
 from other_bytes import OTHERS
-from suite import playbook
 
 pytestmark = pytest.mark.slow
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-COLLECTIONS = CHECKOUT / "build" / "collections"
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
-CALLBACKS = CHECKOUT / "tests" / "contract" / "scheduler" / "callback"
-ACTIONS = CHECKOUT / "tests" / "contract" / "action"
-
-READY = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}}
-DEPLOYED = {"gpufleet.baremetal.provisioner_node": {"state": "deployed"}}
-HELD = {"gpufleet.baremetal.provisioner_node": {"state": "maintenance", "why": "reseat"}}
-VERIFIED: dict[str, Any] = {"image_was_verified": {}}
-LIFTED = {"gpufleet.baremetal.provisioner_node": {"state": "serviceable"}}
-
-
-def wait(until: str, **more: Any) -> dict[str, Any]:
-    options = {"until": until, "timeout": 30, "interval": 0.2, **more}
-    return {"gpufleet.baremetal.provisioner_wait": options, "run_once": True}
-
-
-class Controller:
-    """A ledger, an inventory of new nodes, and plays over them."""
-
-    def __init__(self, site: Any, folder: Path, count: int = 2) -> None:
-        self.folder = folder
-        self.ledger = folder / "ledger.sqlite"
-        self.nodes = {one["name"]: one for one in (site.new() for _number in range(count))}
-        hosts = {
-            name: {
-                # No node is ever connected to: whatever tried would fail.
-                "ansible_host": "127.0.0.250",
-                **{f"gpufleet_{key}": value for key, value in one.items() if key not in ("name", "driver")},
-            }
-            for name, one in self.nodes.items()
-        }
-        shared = {"gpufleet_ledger_url": f"sqlite:///{self.ledger}", "gpufleet_image": site.image()}
-        self._driver = site.extras
-        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": shared}}), encoding="utf-8")
-
-    def of_play(self, name: str) -> Any:
-        """The inventory no longer has this variable; its value, for a play to set."""
-        inventory = yaml.safe_load((self.folder / "hosts.yml").read_text(encoding="utf-8"))
-        value = inventory["all"]["vars"].pop(name)
-        (self.folder / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
-        return value
-
-    def play(self, *tasks: Mapping[str, Any], ok: bool = True, check: bool = False, forced: bool = True) -> list[Any]:
-        named = [self._task(number, task, forced) for number, task in enumerate(tasks)]
-        book = [{"name": "test", "hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": named}]
-        (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
-        env = {
-            **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-            "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json",
-            "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
-            "ANSIBLE_ACTION_PLUGINS": str(ACTIONS),
-            "ANSIBLE_LOCALHOST_WARNING": "False",
-            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"),
-        }
-        argv = ["-vvv", "--diff", "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml")]
-        done = playbook.run([*argv, *(["--check"] if check else [])], env=env)
-        self.output = done.stdout + done.stderr
-        assert (done.returncode == 0) == ok, self.output[-4000:]
-        return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-
-    def _task(self, number: int, task: Mapping[str, Any], forced: bool) -> dict[str, Any]:
-        made: dict[str, Any] = {"name": f"task {number}", **task}
-        action = next((key for key in made if key.startswith("gpufleet.")), "")
-        if not action:
-            return made
-        reason = {"force_reason": "a test without a scheduler"} if forced else {}
-        made[action] = {**made[action], "driver": self._driver, **reason}
-        return made
-
-    def events(self, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
-        if not self.ledger.exists():
-            return []  # check mode makes none
-        rows = sqlite3.connect(self.ledger).execute(
-            "SELECT nodes.name, events.name, events.data FROM events JOIN nodes USING (node_id)"
-            " WHERE kind = ? ORDER BY id",
-            (kind,),
-        )
-        return [(node, name, json.loads(data)) for node, name, data in rows]
 
 
 @pytest.fixture
@@ -112,25 +31,6 @@ def site(shipped: Any) -> Any:
 @pytest.fixture
 def controller(site: Any, tmp_path: Path) -> Controller:
     return Controller(site, tmp_path)
-
-
-def test_day_0_by_playbook_and_again(site: Any, controller: Controller) -> None:
-    tasks = (READY, wait("ready"), DEPLOYED, wait("deployed"))
-    first = controller.play(*tasks)
-    verdicts = first[-1]["result"]["verdicts"]
-    assert set(verdicts) == set(controller.nodes) and all(one["ok"] for one in verdicts.values())
-    assert not any(secret in controller.output for secret in site.secrets), "a secret in the output of -vvv"
-    assert not any(secret.encode() in controller.ledger.read_bytes() for secret in site.secrets)
-    for name in controller.nodes:
-        intents = [event for node, event, data in controller.events("intent") if node == name]
-        # Some need one step alone to be ready, which the first task has begun.
-        writers = {"provisioner_node", *(["provisioner_wait"] if site.watcher_writes else [])}
-        assert set(intents) == writers, "each writer told what it was about to do"
-    site.faults.forget()
-    events = len(controller.events("intent"))
-    second = controller.play(*tasks)
-    assert not any(one["result"].get("changed") for one in second)
-    assert site.faults.writes == [] and len(controller.events("intent")) == events
 
 
 def test_without_proof_that_the_node_is_drained_nothing_is_deployed(site: Any, controller: Controller) -> None:
@@ -237,18 +137,6 @@ def test_proof_that_was_fresh_at_the_start_serves_the_whole_wait(site: Any, cont
     argv = [str(PLAYBOOK), "-i", str(controller.folder / "hosts.yml"), str(controller.folder / "proven.yml")]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-
-
-def test_a_hold_is_known_to_the_ledger(site: Any, controller: Controller) -> None:
-    controller.play(READY, wait("ready"))
-    controller.play(HELD)
-    held = controller.events("maintenance")
-    assert sorted((node, name) for node, name, data in held) == [(name, "held") for name in sorted(controller.nodes)]
-    tokens = [data["hold_token"] for node, name, data in held]
-    assert all(token.startswith("gpufleet:") and token.endswith(":reseat") for token in tokens)
-    assert not any(one["result"]["changed"] for one in controller.play(HELD)), "another run knows our hold again"
-    controller.play(LIFTED)
-    assert [name for node, name, data in controller.events("maintenance")][-1] == "lifted"
 
 
 def test_check_mode_writes_nothing_anywhere(site: Any, controller: Controller) -> None:

@@ -20,8 +20,16 @@ def test_a_boot_is_a_step_on_the_way_to_deployed_alone(goal: str, cell: Any) -> 
     """On no other way a role has the machine booted: it would wait there for ever."""
     steps = {"deployed": {"set": cell}, goal: {"set": "done", "unset": cell}}
     with pytest.raises(Unsupported, match=f"Stuck says boot on the way to {goal}.*Seen: {goal}: unset"):
-        type("Stuck", (Driver,), {"steps": steps})
-    type("Fine", (Driver,), {"steps": {"deployed": {"set": cell}, goal: {"set": "done"}}})
+        type("Stuck", (Driver,), {"owns_power": False, "steps": steps})
+    fine = {"deployed": {"set": cell}, goal: {"set": "done"}}
+    type("Fine", (Driver,), {"owns_power": False, "steps": fine})
+
+
+@pytest.mark.parametrize("cell", ["boot", ("image_current", "done", ("asked", "wait", "boot"))])
+def test_a6_who_owns_the_power_has_no_machine_booted_by_others(cell: Any) -> None:
+    """Past its provisioner no BMC is asked for a boot without its maintenance: the role would be refused there."""
+    with pytest.raises(Unsupported, match="Owner says boot, and its power belongs to the provisioner.*deployed: set"):
+        type("Owner", (Driver,), {"steps": {"deployed": {"unset": "wait", "set": cell}}})
 
 
 def made(name: str, body: dict[str, Any], ctx: Context) -> Any:

@@ -29,5 +29,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: object) -> None:
         from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
         from command_line.driver import CommandLineDriver
+        from task_queue.driver import OPTIONS, TaskQueueDriver
 
         registry.register(CommandLineDriver)
+        registry.register(TaskQueueDriver, OPTIONS)

@@ -49,6 +49,9 @@ _PEER = Peer(
     login="check gpufleet_provisioner_password",
 )
 
+#: Of the connection, those that it reads.
+OPTIONS = ("provisioner_url", "provisioner_password", "provisioner_ca_path")
+
 DISCOVER, INSTALL, CLEAR = "discover", "install", "clear"
 
 STATES = {

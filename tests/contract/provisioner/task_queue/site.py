@@ -14,13 +14,13 @@ from service_sites import ServiceSite
 from sites import BMC_PASSWORD
 
 from . import server
-from .driver import TaskQueueDriver
+from .driver import OPTIONS, TaskQueueDriver
 
 
 class TaskQueueSite(ServiceSite):
     name = "taskqueue"
     own_driver = TaskQueueDriver
-    own_options = ("provisioner_url", "provisioner_password", "provisioner_ca_path")
+    own_options = OPTIONS
     secrets = (server.TOKEN, BMC_PASSWORD)
     destructive_words = ("discover", "install", "clear")
 
