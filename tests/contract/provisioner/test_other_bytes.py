@@ -44,6 +44,23 @@ def test_v9_an_empty_series_compares_nothing_less(maas_site: Any, empty: Any) ->
 
 
 @pytest.mark.slow
+def test_v9_what_a_tenant_wrote_beside_the_image_is_found_and_taken_away(ironic_site: Any) -> None:
+    """A lessee may write instance_info: the command line of the verified kernel, and what cloud-init runs as root."""
+    site = ironic_site
+    options = {**ready(site), "image": site.image()}
+    lead(options, "deployed")
+    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+    assert not lead(options, "deployed", image_verified=True)["changed"]
+    theirs = {"ramdisk_kernel_arguments": f"root=live:{ELSEWHERE}", "configdrive": ELSEWHERE, "anything": "else"}
+    body = [{"op": "add", "path": f"/instance_info/{key}", "value": value} for key, value in theirs.items()]
+    site.ask("PATCH", f"/nodes/{options['name']}", body=body)
+    assert lead(options, "deployed", image_verified=True)["changed"], "the image does not run as it was verified"
+    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+    left = site.ask("GET", f"/nodes/{options['name']}")["instance_info"]
+    assert not theirs.keys() & left.keys(), left
+
+
+@pytest.mark.slow
 def test_v9_what_was_forced_onto_an_ironic_node_does_not_stay_beside_the_image(ironic_site: Any) -> None:
     site = ironic_site
     plain = {**ready(site), "image": site.image()}

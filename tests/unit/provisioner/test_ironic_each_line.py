@@ -12,7 +12,7 @@ import http.server
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Callable, Optional
 from urllib.parse import parse_qs, urlsplit
@@ -133,10 +133,10 @@ def test_t1_an_owner_that_is_named_as_ours_is_ours() -> None:
 # -- what runs there -------------------------------------------------------------------------------------------------
 
 
-def current(noted: Any, **image: Any) -> bool:
+def current(noted: Any, beside: Sequence[str] = (), **image: Any) -> bool:
     want = wanted(image=image)
     assert want.image is not None
-    info = record.instance_info(want.image, {}, "n1")
+    info = {**record.instance_info(want.image, {}, "n1"), **dict.fromkeys(beside, "x")}
     node = driver().state_of({**NODE, "instance_info": info, "extra": {record.EXTRA_IMAGE: noted} if noted else {}})
     return driver().facts(node, want)["image_current"]
 
@@ -148,6 +148,13 @@ def test_t1_a_node_runs_what_was_noted_and_begun() -> None:
     assert not current({**identity, "before": "t0"}, deploy_id="d2")
     assert not current({**identity, "before": "t0", "version": "1.3"}, deploy_id="d1")
     assert current(None) and not current(None, deploy_id="d1")
+
+
+@pytest.mark.parametrize("key", ["ramdisk_kernel_arguments", "kernel_append_params", "configdrive", "boot_iso"])
+def test_v9_an_image_beside_which_something_else_stands_is_not_the_one_that_was_verified(key: str) -> None:
+    noted = {**wanted(image={"deploy_id": "d1"}).image.identity(), "before": "t0"}  # type: ignore[union-attr]
+    assert not current(noted, [key], deploy_id="d1")
+    assert current(noted, ["image_type"], deploy_id="d1"), "Ironic's own finding"
 
 
 # -- writes ----------------------------------------------------------------------------------------------------------

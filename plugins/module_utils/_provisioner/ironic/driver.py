@@ -158,7 +158,7 @@ class IronicDriver(IronicReader):
             return True
         info = node.raw.get("instance_info") or {}
         needed = record.instance_info(image, wanted.extras, wanted.host)
-        if record.patch(info, {**dict.fromkeys(record.IN_PLACE_KEYS), **needed}):
+        if record.patch(info, {**dict.fromkeys(record.IN_PLACE_KEYS + record.BESIDE_KEYS), **needed}):
             return False
         noted = (node.raw.get("extra") or {}).get(record.EXTRA_IMAGE)
         if not isinstance(noted, dict):
@@ -218,7 +218,7 @@ class IronicDriver(IronicReader):
         return node.maintenance and has_form(node.hold) and node.hold.endswith(f":{_BOOT_PORT}")
 
     def _note_image(self, step: str, node: NodeState, wanted: Wanted) -> None:
-        """Write instance_info (an undeploy empties it) and, beside it, which image that is.
+        """Write the whole of instance_info (an undeploy empties it) and, beside it, which image that is.
 
         ``before`` is the time of the last change of state: while Ironic still tells the same, the deployment that
         this was written for has not begun, whatever the state says.
@@ -229,7 +229,8 @@ class IronicDriver(IronicReader):
             return
         info = record.instance_info(image, wanted.extras, wanted.host)
         current = node.raw.get("instance_info") or {}
-        operations = record.patch(current, {**dict.fromkeys(record.IMAGE_KEYS), **info}, under="/instance_info")
+        # Whatever else stands there was written by somebody else, or for another image.
+        operations = record.patch(current, {**dict.fromkeys(current), **info}, under="/instance_info")
         noted = {**image.identity(), "before": node.stamp}
         operations += record.patch(node.raw.get("extra") or {}, {record.EXTRA_IMAGE: noted}, under="/extra")
         interface = record.deploy_interface(image, wanted.extras)

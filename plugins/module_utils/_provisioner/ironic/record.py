@@ -21,7 +21,11 @@ EXTRA_SERIAL, EXTRA_IMAGE = "gpufleet_serial", "gpufleet_image"
 #: ``ironic/common/pxe_utils.py`` and get_image_instance_info in ``ironic/drivers/modules/deploy_utils.py`` of Ironic
 #: 39.0, which ask for boot_iso first, and for the other two with the deploy interface anaconda.
 IN_PLACE_KEYS = ("boot_iso", "stage2", "ks_template")
-#: What an earlier image may have left in instance_info; image_type is Ironic's own finding about that image.
+#: What runs beside a verified image, or tells it what to run: the kernel's command line (get_kernel_append_params in
+#: ``ironic/drivers/utils.py``; ramdisk_kernel_arguments in ``ironic/common/pxe_utils.py`` and ``image_utils.py``), and
+#: what cloud-init does as root. By Ironic's default policy a lessee may write them.
+BESIDE_KEYS = ("ramdisk_kernel_arguments", "kernel_append_params", "configdrive")
+#: What of instance_info says which image is deployed; image_type is Ironic's own finding about it.
 IMAGE_KEYS = (
     "kernel",
     "ramdisk",
