@@ -58,6 +58,8 @@ _BEGIN = {
 }
 #: The one driver that the collection requires, whatever the URL says.
 _POSTGRESQL = "postgresql+psycopg"
+#: undefined_table (PostgreSQL, appendix A: error codes).
+_NO_TABLE = "42P01"
 
 
 def default_url() -> str:
@@ -99,6 +101,11 @@ def load_postgresql() -> None:
     with contextlib.suppress(ImportError):
         importlib.import_module("psycopg")
         importlib.import_module("sqlalchemy.dialects.postgresql.psycopg")
+
+
+def _lacks_table(problem: Any) -> bool:
+    """Is it a new ledger, in the words of SQLite, or by the number that PostgreSQL gives it?"""
+    return "no such table" in str(problem) or getattr(problem, "sqlstate", None) == _NO_TABLE
 
 
 class Connection:
@@ -222,7 +229,8 @@ class Connection:
                 own = {key: value for key, value in silence.TCP.items() if key not in url.query}
                 settings = {**own, "client_encoding": "utf8", "autocommit": True}
                 url = url.set(drivername=_POSTGRESQL)
-                return sa.create_engine(url, poolclass=NullPool, connect_args=settings, use_native_hstore=False)
+                engine = sa.create_engine(url, poolclass=NullPool, connect_args=settings, use_native_hstore=False)
+                return silence.limited(engine)
             except ImportError as exc:
                 raise MissingLibrary("psycopg", why="the ledger lies in PostgreSQL", cause=str(exc)) from exc
         if create and files.is_file(url):
@@ -261,16 +269,11 @@ class Connection:
                 f"the ledger cannot be asked: {exc}", address=self.shown_url, do="check gpufleet_ledger_url"
             ) from exc
 
-    def _answered(self, limited: bool = True) -> contextlib.AbstractContextManager[None]:
-        """A server's answers within the body do not keep us for ever."""
-        if self.dialect == "sqlite" or not limited:
-            return contextlib.nullcontext()
-        return silence.cut_in_the_end(self._conn.connection.dbapi_connection.fileno())
-
     @contextmanager
-    def transaction(self, *, limited: bool = True) -> Iterator[Any]:
-        """A write transaction: everything in the body, or nothing. A server that is too slow for it is given up."""
-        with self._errors(), self._marked(), self._answered(limited):
+    def transaction(self) -> Iterator[Any]:
+        """A write transaction: everything in the body, or nothing. A server that leaves one statement of it without
+        an answer is given up; what is computed between two statements is not the server's."""
+        with self._errors(), self._marked():
             try:
                 self._still_there()
                 for statement in _BEGIN[self.dialect]:
@@ -283,6 +286,11 @@ class Connection:
                     self._conn.exec_driver_sql("ROLLBACK")
                 self._forget()
                 raise
+
+    def _unlimited(self) -> contextlib.AbstractContextManager[None]:
+        if self.dialect == "sqlite":
+            return contextlib.nullcontext()
+        return silence.unlimited(self._conn.connection.driver_connection)
 
     def _forget(self) -> None:
         """End what SQLAlchemy believes to have begun: on a broken connection it opens no new one before."""
@@ -299,7 +307,7 @@ class Connection:
 
     def _read(self, statement: Any, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Rows. Outside a write transaction SQLAlchemy's own, which it believes to have begun, ends here."""
-        with self._errors(), self._answered():
+        with self._errors():
             try:
                 return [dict(row) for row in self._conn.execute(statement, dict(values)).mappings()]
             finally:
@@ -317,7 +325,7 @@ class Connection:
         steps = migrations(self.dialect)
         if self._version() == len(steps):
             return
-        with self.transaction(limited=False) as conn:  # as long as a big table needs
+        with self.transaction() as conn, self._unlimited():  # as long as a big table needs
             if self.dialect == "postgresql":
                 conn.exec_driver_sql("SET LOCAL statement_timeout TO 0")
                 conn.execute(sa.text("SELECT pg_advisory_xact_lock(20861)"))
@@ -339,9 +347,10 @@ class Connection:
     def _version(self) -> int:
         try:
             return int(self._conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0)
-        except (sa.exc.OperationalError, sa.exc.ProgrammingError):
-            # No such table: a new ledger. Anything else shows again, and is told, when the tables are made.
-            self._conn.rollback()
+        except (sa.exc.OperationalError, sa.exc.ProgrammingError) as exc:
+            self._forget()
+            if not _lacks_table(exc.orig):  # whoever only reads would take it for an empty ledger
+                raise
             return 0
 
     def now(self) -> float:

@@ -16,6 +16,11 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+with contextlib.suppress(ImportError):  # whoever asks for a limited engine has made one
+    import sqlalchemy as sa
 
 #: Options of libpq: a database host that falls silent is given up after this, well within a lease's life.
 TCP = {
@@ -25,8 +30,46 @@ TCP = {
     "keepalives_count": 3,
     "tcp_user_timeout": 25000,
 }
-#: Seconds that one exchange may take. Longer than a statement that waits for another's lock, which the server ends.
+#: Seconds that one answer may take, whatever is done between two of them. Longer than a statement that waits for
+#: another's lock, which the server ends.
 ANSWER_SECONDS = 45.0
+
+
+def limited(engine: Any) -> Any:
+    """The engine of PostgreSQL: each answer to one of its connections has its limit, be it to the login, to what
+    SQLAlchemy asks there by itself, to a statement, or to a commit."""
+    kind = _driver()
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, record: Any, args: Any, options: Any) -> Any:
+        return kind.connect(*args, **options)
+
+    return engine
+
+
+@contextmanager
+def unlimited(connection: Any) -> Iterator[None]:
+    """In the body one statement may take as long as it needs."""
+    connection.limited = False
+    try:
+        yield
+    finally:
+        connection.limited = True
+
+
+@lru_cache(maxsize=1)
+def _driver() -> Any:
+    """The driver's connection. It waits for each answer in one place; the login alone has a limit of its own."""
+    import psycopg  # the engine was made with it
+
+    class Limited(psycopg.Connection[Any]):
+        limited = True
+
+        def wait(self, *args: Any, **options: Any) -> Any:
+            with cut_in_the_end(self.fileno()) if self.limited else contextlib.nullcontext():
+                return super().wait(*args, **options)
+
+    return Limited
 
 
 @contextmanager

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -17,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import silence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from contract.ledger.frozen import Freezing, freezing
 from postgresql import Server
 
 NOTE = Event("note", "x")
@@ -89,6 +91,36 @@ def test_t4_a_server_that_is_frozen_while_its_kernel_acknowledges_is_given_up(
             monkeypatch.undo()
         assert ledger.append("run", [(node, NOTE)]), "on a new connection"
         assert len(ledger.history(node)) in ((before + 1, before + 2) if asked == "commit" else (before + 1,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("writes", [True, False])
+def test_x2_a_server_is_given_up_whichever_answer_it_freezes_at(
+    postgresql: Server, writes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The login, what SQLAlchemy asks by itself, the version of the schema, or what was asked for."""
+    told: dict[int, str] = {}
+
+    def task(before: Freezing, number: int) -> None:
+        try:
+            with Ledger(before.url, create=writes) as ledger:
+                ledger.moment()
+            told[number] = "" if before.frozen else "Unreachable"
+        except FleetError as exc:
+            told[number] = type(exc).__name__
+
+    with Ledger(postgresql.url("public")), freezing(postgresql) as whole:
+        task(whole, -1)
+    monkeypatch.setattr(silence, "ANSWER_SECONDS", 2.0)
+    with contextlib.ExitStack() as stack:
+        cases = [(stack.enter_context(freezing(postgresql, after=number)), number) for number in range(whole.said)]
+        threads = [threading.Thread(target=task, args=case, daemon=True) for case in cases]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+    told.pop(-1)
+    assert len(cases) > 4 and told == {number: "Unreachable" for _before, number in cases}
 
 
 def _parameters(ledger: Ledger) -> dict[bytes, bytes | None]:
