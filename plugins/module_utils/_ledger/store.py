@@ -190,35 +190,24 @@ class Ledger(Connection):
         self, run_id: str, events: Iterable[tuple[str, Event]], *, secrets: frozenset[str] = frozenset()
     ) -> list[int]:
         """Write events, all or none; returns their ids. Pairs of node id and event."""
+        rows = _rows_of(events, secrets)  # before: while a transaction writes to SQLite, everybody else waits
         with self.transaction() as conn:
-            return self.append_in(conn, run_id, events, secrets=secrets)
+            return self._insert(conn, run_id, rows)
 
     def append_in(
         self, conn: Any, run_id: str, events: Iterable[tuple[str, Event]], *, secrets: frozenset[str] = frozenset()
     ) -> list[int]:
-        """The same inside a transaction of the caller's.
+        """The same inside a transaction of the caller's."""
+        return self._insert(conn, run_id, _rows_of(events, secrets))
 
-        An event is dated by the ledger's clock, the one that all controllers share.
-        """
-        ids: list[int] = []
+    def _insert(self, conn: Any, run_id: str, rows: Iterable[Mapping[str, str]]) -> list[int]:
+        """An event is dated by the ledger's clock, the one that all controllers share."""
+        insert = sa.text(
+            "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+            " VALUES (:node, :run, :at, :kind, :name, :data) RETURNING id"
+        )
         now = self.now_in(conn)
-        for node_id, event in events:
-            row = conn.execute(
-                sa.text(
-                    "INSERT INTO events (node_id, run_id, at, kind, name, data)"
-                    " VALUES (:node, :run, :at, :kind, :name, :data) RETURNING id"
-                ),
-                {
-                    "node": node_id,
-                    "run": run_id,
-                    "at": now,
-                    "kind": event.kind,
-                    "name": event.name,
-                    "data": json.dumps(redact(event.data, secrets=secrets), sort_keys=True, default=str),
-                },
-            )
-            ids.append(int(row.scalar()))
-        return ids
+        return [int(conn.execute(insert, {**row, "run": run_id, "at": now}).scalar()) for row in rows]
 
     def alone_with(self, conn: Any, node_id: str) -> None:
         """From here to the end of the caller's transaction nobody else writes an event of this node, and what others
@@ -337,6 +326,18 @@ class Ledger(Connection):
             {"node": node_id},
         )
         return {**rows[0], "envelope": json.loads(rows[0]["envelope"])} if rows else None
+
+
+def _rows_of(events: Iterable[tuple[str, Event]], secrets: frozenset[str]) -> list[dict[str, str]]:
+    return [
+        {
+            "node": node_id,
+            "kind": event.kind,
+            "name": event.name,
+            "data": json.dumps(redact(event.data, secrets=secrets), sort_keys=True, default=str),
+        }
+        for node_id, event in events
+    ]
 
 
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:

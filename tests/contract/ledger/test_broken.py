@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import threading
 import time
+from collections.abc import Callable, ItemsView
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,49 @@ def test_x2_a_server_is_given_up_whichever_answer_it_freezes_at(
             thread.join(20)
     told.pop(-1)
     assert len(cases) > 4 and told == {number: "Unreachable" for _before, number in cases}
+
+
+class Slow(dict[str, object]):
+    """What takes long to be made ready for the ledger."""
+
+    def __init__(self, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> None:
+        super().__init__(x=1)
+        self._seconds = seconds
+        self._meanwhile = meanwhile
+
+    def items(self) -> ItemsView[str, object]:
+        time.sleep(self._seconds)
+        self._meanwhile()
+        return super().items()
+
+
+@pytest.mark.slow
+def test_x3_no_server_is_given_up_for_what_is_computed_here(
+    postgresql: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(postgresql.url("public")) as ledger:
+        node = ledger.identify("n1", aliases=[("serial", "S1")])
+        monkeypatch.setattr(silence, "ANSWER_SECONDS", 2.0)
+        assert ledger.append("run", [(node, Event("note", "x", Slow(2.5)))])
+        with ledger.transaction() as conn:
+            time.sleep(2.5)
+            assert ledger.append_in(conn, "run", [(node, NOTE)])
+        silence.ANSWER_SECONDS = 0.5
+        with ledger.transaction() as conn, silence.unlimited(ledger._conn.connection.driver_connection):
+            assert conn.exec_driver_sql("SELECT 1 FROM pg_sleep(1)").scalar()
+        with pytest.raises(Unreachable), ledger.transaction() as conn:
+            conn.exec_driver_sql("SELECT 1 FROM pg_sleep(1)")
+
+
+def test_x3_others_write_while_the_rows_of_an_append_are_made(ledger: Ledger, url: str) -> None:
+    node = ledger.identify("n1", aliases=[("serial", "S1")])
+
+    def meanwhile() -> None:
+        if url.startswith("sqlite"):
+            with contextlib.closing(sqlite3.connect(url.partition("///")[2], timeout=0)) as other:
+                other.execute("BEGIN IMMEDIATE")
+
+    assert ledger.append("run", [(node, Event("note", "x", Slow(0.0, meanwhile)))])
 
 
 def _parameters(ledger: Ledger) -> dict[bytes, bytes | None]:
