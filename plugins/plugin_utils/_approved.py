@@ -33,7 +33,7 @@ def approved(
 def _of_the_run(ledger: Ledger, node_id: str, newest: Mapping[str, Any], run_id: str) -> Mapping[str, Any]:
     if newest["run_id"] == run_id or newest["data"].get("verdict") != "pass":
         return newest
-    looks = [event for event in ledger.history(node_id, kinds=("verdict",)) if event["name"] == _GATE]
+    looks = ledger.history(node_id, kinds=("verdict",), names=(_GATE,))
     own = [at for at, event in enumerate(looks) if event["run_id"] == run_id]
     if not own or any(event["data"].get("verdict") != "pass" for event in looks[own[-1] :]):
         return newest

@@ -63,7 +63,7 @@ def _admitted(ledger: Ledger, node_id: str) -> int:
     """
     if node_id not in ledger.latest([node_id], "state", ["admitted"]):
         return 0
-    event = _last(ledger.history(node_id, kinds=("state",)), enters_service)
+    event = _last(ledger.history(node_id, kinds=("state",), names=("admitted",)), enters_service)
     return 0 if event is None or event["data"].get("forced") else int(event["id"])
 
 

@@ -249,14 +249,20 @@ class Ledger(Connection):
                 return None
         return max(0.0, age)
 
-    def history(self, node_id: str, *, since: int = 0, kinds: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """A node's events after the event ``since``, oldest first."""
-        rows = self._rows(
+    def history(
+        self, node_id: str, *, since: int = 0, kinds: Sequence[str] = (), names: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """A node's events after the event ``since``, oldest first.
+
+        :param kinds: only events of these kinds, as ``names`` only those of these names: a node's whole life is long.
+        """
+        asked = {column: list(values) for column, values in (("kind", kinds), ("name", names)) if values}
+        narrowed = "".join(f" AND {column} IN :{column}" for column in asked)
+        statement = sa.text(
             "SELECT id, node_id, run_id, at, kind, name, data FROM events"
-            " WHERE node_id = :node AND id > :since ORDER BY id",
-            {"node": node_id, "since": since},
-        )
-        return [_event(row) for row in rows if not kinds or row["kind"] in kinds]
+            f" WHERE node_id = :node AND id > :since{narrowed} ORDER BY id"
+        ).bindparams(*(sa.bindparam(column, expanding=True) for column in asked))
+        return [_event(row) for row in self._read(statement, {"node": node_id, "since": since, **asked})]
 
     def runs(self, node_ids: Sequence[str], verb: str) -> dict[str, set[str]]:
         """Which runs announced a write by a verb, for each node, in one query."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,3 +46,17 @@ def test_v9_what_was_found_wrong_since_refuses_whoever_found_it(ledger: Ledger, 
     assert not looked(ledger, "other", "pass", GOLD), "another run's pass is not ours"
     assert looked(ledger, "ours", "pass", GOLD)
     assert not looked(ledger, "ours", "pass", SILVER)
+
+
+def test_x7_of_the_verdicts_of_a_node_only_those_on_its_image_are_read(
+    ledger: Ledger, texts_read: Callable[[Ledger, Callable[[], object]], int]
+) -> None:
+    assert looked(ledger, "ours", "pass", GOLD) and looked(ledger, "other", "pass", GOLD)
+    node = ledger.identify("n1", aliases=[("serial", "S1")])
+
+    def asked() -> bool:
+        return approved(ledger, "ours", {"n1": node}, {"n1": GOLD})["n1"]
+
+    before = texts_read(ledger, asked)
+    ledger.append("other", [(node, Event("verdict", "dcgm_gate", {"verdict": "fail"}))] * 9)
+    assert texts_read(ledger, asked) == before and asked()

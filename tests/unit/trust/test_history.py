@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -119,3 +120,16 @@ def test_v1_to_say_once_more_that_a_node_is_admitted_lets_no_failure_go(ledger: 
 
 def verdicts_in(found: dict[str, Any]) -> list[str]:
     return [event["data"]["verdict"] for event in found["history"]]
+
+
+def test_x7_the_evidence_of_a_node_is_not_its_whole_life(
+    ledger: Ledger, texts_read: Callable[[Ledger, Callable[[], object]], int]
+) -> None:
+    """What lies before the last admission and the last imaging is not read, but for the admissions themselves."""
+    entered = [("state", "admitted", {"from": "validating"}), IMAGING, PASS]
+    known(ledger, *entered)
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    before = texts_read(ledger, lambda: evidence(ledger, node))
+    known(ledger, *[PASS, FAIL, ordered("ready"), ("state", "quarantined", {"reason": "x"})] * 5, *entered)
+    columns = len(["node_id", "run_id", "kind", "name", "data"])
+    assert before and texts_read(ledger, lambda: evidence(ledger, node)) == before + columns
