@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # What make test asks of a few hundred mutations, asked of many thousands. GPUFLEET_RECORDED_DATA adds recorded outputs.
-FUZZERS ?= tests/unit/gate/test_fuzz.py tests/contract/bmc/test_fuzz.py
+FUZZERS ?= $(wildcard tests/unit/gate/test_fuzz*.py) tests/contract/bmc/test_fuzz.py
 .PHONY: fuzz
 fuzz: setup-link fuzz-$(MAIN) ## Mutate gate documents, kernel logs and BMC answers for long (FUZZERS=files)
 fuzz-2.19 fuzz-2.21: fuzz-%: setup-%

@@ -1,13 +1,31 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the fuzzers change one member of a JSON document, whatever it is a document of."""
+"""How the fuzzers change one member of a JSON document, whatever it is a document of, and how long they look."""
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+#: `make fuzz` looks for long, at other examples each time. All else tries the same few at every run: red means that the
+#: change is at fault, and a kept mutation is noticed each time or never.
+LONG = os.environ.get("GPUFLEET_FUZZ") == "long"
+
+
+def tried(short: int, long: int) -> settings:
+    """How many examples there are of a property."""
+    return settings(
+        max_examples=long if LONG else short,
+        derandomize=not LONG,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

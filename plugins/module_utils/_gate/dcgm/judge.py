@@ -60,6 +60,7 @@ _ENDED = {
     "missing": ("{tool} is not installed", "remediate_config"),
     "denied": ("{tool} cannot be run", "remediate_config"),
 }
+_UNKNOWN_END = ("nobody knows how dcgmi ended", "retest")
 
 
 def judge(seen: Diagnosis, run: Run, wanted: Wanted, tests: Sequence[WantedTest], *, found: Found = NOT_ASKED) -> Sheet:
@@ -230,7 +231,7 @@ def _ending(sheet: Sheet, run: Run, document: str) -> None:
     With the end still open the sheet cannot be a pass; what counts is whether any other cell speaks against one.
     """
     if run.ended != "exit" or run.rc is None:
-        template, remedy = _ENDED[run.ended]
+        template, remedy = _ENDED.get(run.ended, _UNKNOWN_END)
         text = template.format(seconds=run.seconds, tool=run.argv[0] if run.argv else "dcgmi")
         sheet.find("exit_status", NODE, text, remedy)
         sheet.record(Check("exit_status", NODE, INCONCLUSIVE, run.ended, 0))

@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+
 #: Deeper than systemd-pstore puts any record.
 _DEPTH = 3
 #: efi-pstore names a record (time * 100 + part) * 1000 + count (Linux, drivers/firmware/efi/efi-pstore.c).
@@ -26,29 +28,44 @@ _SECONDS = re.compile(r"\d{10}\Z")
 
 
 def crash_records(folder: str, start_wall: float) -> list[str]:
-    """The records since then that nobody has cleared, as paths below the folder."""
-    return sorted(os.path.relpath(path, folder) for path in _files(folder) if _time(folder, path) >= start_wall)
+    """The records since then that nobody has cleared, as paths below the folder.
+
+    :raises ConfigError: where there are none, and not all of the folder could be read.
+    """
+    unread: list[str] = []
+    found = [path for path in _files(folder, unread) if _time(folder, path) >= start_wall]
+    if unread and not found:
+        raise ConfigError("the records of crashes cannot be read", seen=unread[0], do="run as root: become")
+    return sorted(os.path.relpath(path, folder) for path in found)
 
 
-def _files(folder: str, depth: int = 0) -> Iterator[str]:
+def _files(folder: str, unread: list[str], depth: int = 0) -> Iterator[str]:
     try:
         entries = list(os.scandir(folder))
-    except OSError:
+    except FileNotFoundError:  # a kernel without pstore, a system without systemd-pstore
+        return
+    except OSError as exc:
+        unread.append(f"{folder}: {exc.strerror}")
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             if depth < _DEPTH:
-                yield from _files(entry.path, depth + 1)
+                yield from _files(entry.path, unread, depth + 1)
         elif entry.name.startswith("dmesg-") or entry.name == "dmesg.txt":
             yield entry.path
 
 
 def _time(folder: str, path: str) -> float:
-    """When the kernel crashed; where that is not told, when the record was last touched; never, where it is gone."""
+    """When the kernel crashed; where that is not told, when the record was last touched; never, where it is gone.
+
+    A record of which neither can be read is one of now.
+    """
     try:
         touched = os.stat(path).st_mtime
-    except OSError:
+    except FileNotFoundError:
         return float("-inf")
+    except OSError:
+        return float("inf")
     told = _told(os.path.relpath(path, folder))
     return touched if told is None or told > touched else told
 

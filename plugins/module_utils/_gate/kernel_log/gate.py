@@ -152,7 +152,12 @@ def _holes(sheet: Sheet, logs: Sequence[reader.Log], start: float, clock: reader
 
 
 def _crashes(sheet: Sheet, folder: str, start_wall: float) -> None:
-    records = crash_records(folder, start_wall) if folder else []
+    try:
+        records = crash_records(folder, start_wall) if folder else []
+    except ConfigError as exc:
+        sheet.find(f"pstore:{folder}", NODE, str(exc), "remediate_config")
+        sheet.record(Check("kernel", NODE, INCONCLUSIVE, exc.seen, 0, "records", folder))
+        return
     if records:
         text = f"the kernel crashed and left {', '.join(records[:3])} in {folder}"
         sheet.find(f"pstore:{folder}", NODE, text, "field_diag")

@@ -32,12 +32,13 @@ class Line:
     seq: Optional[int] = None
 
 
-_KMSG = re.compile(r"\d+,(\d+),(\d+),[^;]*;(.*)", re.S)
+# No number is longer than the kernel writes it: Python refuses to read thousands of digits.
+_KMSG = re.compile(r"\d{1,10},(\d{1,20}),(\d{1,20}),[^;]*;(.*)", re.S)
 _PRIORITY = re.compile(r"<\d+>\s?")
-_SECONDS = re.compile(r"\[\s*(\d+\.\d+)\](?:\[\s*[TC]\d+\])?\s?(.*)", re.S)
-_CTIME = re.compile(r"\[\w{3} (\w{3})\s+(\d+) (\d\d):(\d\d):(\d\d) (\d{4})\]\s?(.*)", re.S)
+_SECONDS = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\](?:\[\s*[TC]\d+\])?\s?(.*)", re.S)
+_CTIME = re.compile(r"\[\w{3} (\w{3})\s+(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\]\s?(.*)", re.S)
 _ISO = re.compile(r"\[?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?\s+(.*)", re.S)
-_SYSLOG = re.compile(r"(\w{3})\s+(\d+) (\d\d):(\d\d):(\d\d)(?:\.\d+)?\s+(.*)", re.S)
+_SYSLOG = re.compile(r"(\w{3})\s+(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d+)?\s+(.*)", re.S)
 _ORIGIN = re.compile(r"\S+ kernel(?:\[\d+\])?: ?(.*)", re.S)
 
 
@@ -137,8 +138,18 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def journal_line(raw: str) -> tuple[Line, str]:
-    """One entry of ``journalctl -o json``, and the boot it belongs to.
+_MICROSECONDS = re.compile(r"[0-9]{1,18}")
+
+
+def _seconds_of(told: Any) -> Optional[float]:
+    """A time of the journal, which tells microseconds; None for what is no such time."""
+    if isinstance(told, bool) or not _MICROSECONDS.fullmatch(str(told)):
+        return None
+    return int(told) / 1e6
+
+
+def journal_line(raw: str) -> tuple[Line, str, bool]:
+    """One entry of ``journalctl -o json``, the boot it belongs to, and whether each time that it tells is one.
 
     :raises ValueError: where it is none.
     """
@@ -152,12 +163,9 @@ def journal_line(raw: str) -> tuple[Line, str]:
         raise NoMessage("the message is null, or not there")
     mono = entry.get("_SOURCE_MONOTONIC_TIMESTAMP") or entry.get("__MONOTONIC_TIMESTAMP")
     wall = entry.get("__REALTIME_TIMESTAMP")
-    line = Line(
-        message,
-        mono=int(mono) / 1e6 if mono is not None else None,
-        wall=int(wall) / 1e6 if wall is not None else None,
-    )
-    return line, str(entry.get("_BOOT_ID", ""))
+    line = Line(message, mono=_seconds_of(mono), wall=_seconds_of(wall))
+    timed = all(told is None or time is not None for told, time in ((mono, line.mono), (wall, line.wall)))
+    return line, str(entry.get("_BOOT_ID", "")), timed
 
 
 # -- NVIDIA's messages ---------------------------------------------------------------------------------------------
@@ -188,13 +196,15 @@ class Incident:
 
 
 _ADDRESS = r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"
-_XID = re.compile(r"NVRM: Xid \(" + _ADDRESS + r"\):\s*(\d+)\b,?\s*(.*)", re.S)
-_SXID = re.compile(r"nvidia-nvswitch(\d+): SXid \(" + _ADDRESS + r"\):\s*(\d+)\b,?\s*(.*)", re.S)
+_XID = re.compile(r"NVRM: Xid \(" + _ADDRESS + r"\):\s*(\d{1,9})\b,?\s*(.*)", re.S)
+_SXID = re.compile(r"nvidia-nvswitch(\d+): SXid \(" + _ADDRESS + r"\):\s*(\d{1,9})\b,?\s*(.*)", re.S)
 #: The word in any spelling, with the number that follows it and what stands in brackets between.
-_MENTION = re.compile(r"(?<![A-Za-z])(S?)Xid(?:s|error)?\b\s*(?:[(\[{<][^)\]}>]*[)\]}>])?\W*(\d+)?", re.I)
-#: Where it is NVIDIA's; others have an xid as well (NFS, DHCP), in small letters.
+_MENTION = re.compile(
+    r"(?<![A-Za-z])(S?)Xid(?:s|[ _-]?error)?(?![A-Za-z])[\s_]*(?:[(\[{<][^)\]}>]*[)\]}>])?[\W_]*(\d+)?", re.I
+)
+#: Where it is NVIDIA's; others have an xid as well (NFS, DHCP), in small letters, and none has an SXid.
 _NVIDIA = re.compile(r"NVRM|nvidia|nvswitch|\bGPU\b|\bPCI:", re.I)
-_CAPITAL = re.compile(r"\bS?Xid\b\W*\d|\bS?Xid \(")
+_CAPITAL = re.compile(r"\bS?Xid(?![A-Za-z])[\W_]*\d|\bS?Xid \(|(?i:\bSXid(?![A-Za-z])[\W_]*\d)")
 #: One message may hold several errors.
 _NEXT = re.compile(r"(?=NVRM: Xid|nvidia-nvswitch\d+: SXid)")
 _PLACE = re.compile(_ADDRESS)
@@ -203,7 +213,7 @@ _GPU_NAMED = re.compile(r"NVRM: (?:The NVIDIA )?GPU(?: at)? " + _ADDRESS)
 _UUID = re.compile(r"NVRM: GPU at " + _ADDRESS + r": (GPU-[0-9a-fA-F-]{8,})")
 _SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (\S+)")
 _LINK5 = re.compile(r"\b([A-Z][A-Z0-9_]+)\s+(?:Link )?(Fatal|Nonfatal|Non-fatal)\s+XC", re.I)
-_LINK = re.compile(r"\bLink (-?\d+)\b")
+_LINK = re.compile(r"\bLink (-?\d{1,9})\b")
 _AFTER = re.compile(r"caused by previous Xid (\d+)")
 
 #: Messages without a number: pattern, name, words, remedy, source.

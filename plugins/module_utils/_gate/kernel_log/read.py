@@ -36,6 +36,8 @@ SIZE_LIMIT = 128 * 1024 * 1024
 SLACK_SECONDS = 5.0
 #: A record cannot be of this boot when it is that much younger than the boot is old.
 _BOOT_TOLERANCE = 60.0
+#: No machine has run for thirty years.
+_LONGEST_UPTIME = 1e9
 #: The kernel's first message carries a zero.
 _BOOT_BEGIN = 0.01
 #: The same for a log that only tells the time of day, in whole seconds.
@@ -44,6 +46,8 @@ _BOOT_BEGIN_WALL = 1.0
 _BACKWARDS = 1.0
 _CHUNK = 65536
 _NO_JSON = "an entry of the journal is no JSON"
+#: What a file is filled with where a machine lost power while it was written.
+_NULL = "null bytes stand where lines were"
 _JOURNAL_FIELDS = "MESSAGE,_SOURCE_MONOTONIC_TIMESTAMP,_BOOT_ID"
 
 
@@ -68,6 +72,8 @@ def read_clock(params: Mapping[str, Any]) -> Clock:
             uptime = float(file.read().split()[0])
     except (OSError, ValueError, IndexError) as exc:
         raise ConfigError(f"the uptime cannot be read: {exc}", seen=path) from exc
+    if not 0 <= uptime <= _LONGEST_UPTIME:
+        raise ConfigError("the uptime is no time", seen=f"{path}: {uptime}")
     boot = boot_id(str(params.get("boot_id_path") or BOOT_ID)).replace("-", "")
     return Clock(time.time(), uptime, boot)
 
@@ -160,6 +166,7 @@ def read_kmsg(path: str, start: float) -> Log:
     if problem:
         log.problems.append(problem)
         return log
+    _whole_bytes(log)
     now = time.time()
     for text in raw.decode("utf-8", "replace").split("\n"):
         # A record's further lines hold its device, indented by a blank.
@@ -177,6 +184,12 @@ def read_kmsg(path: str, start: float) -> Log:
             break
     log.ends_now = bool(numbered) and not log.problems
     return log
+
+
+def _whole_bytes(log: Log) -> None:
+    """The kernel spells a null byte of a message out; one that stands in a log is a hole."""
+    if b"\0" in log.raw:
+        log.object(_NULL)
 
 
 def _drain(path: str, log: Log) -> tuple[bytes, str]:
@@ -224,12 +237,16 @@ def read_journal(program: str, clock: Clock, timeout: float) -> Log:
 
 def _journal_entry(log: Log, raw: str, clock: Clock) -> None:
     try:
-        line, boot = journal_line(raw)
+        line, boot, timed = journal_line(raw)
     except (ValueError, TypeError, RecursionError) as exc:
         log.object("an entry of the journal has no message" if isinstance(exc, NoMessage) else _NO_JSON)
         return
-    if clock.boot_id and boot.replace("-", "") != clock.boot_id:
-        log.object("the journal shows another boot")
+    if not clock.boot_id or boot.replace("-", "") != clock.boot_id:
+        log.object("the journal shows another boot" if clock.boot_id else "which boot this is cannot be read")
+    if not timed:
+        log.object("a time of the journal is none")
+    if "\0" in line.text:
+        log.object(_NULL)
     log.lines.append(line)
 
 
@@ -247,6 +264,7 @@ def read_file(path: str, clock: Clock) -> Log:
     log.raw, problem = _drain(path, log)
     if problem:
         log.problems.append(problem)
+    _whole_bytes(log)
     for text in log.raw.decode("utf-8", "replace").split("\n"):
         if not text.strip():
             continue

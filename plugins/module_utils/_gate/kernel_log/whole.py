@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
 
 #: Wall-clock times in logs are of whole seconds, and are converted by a clock of their own.
 _WALL_SLACK = 2.0
+_LINES, _GONE = r"(?:messages?|callbacks?|records?|lines?)", r"(?:suppressed|dropped|missed|lost|discarded)\b"
 #: What a log says where lines were left out of it: pattern, words.
 LOST: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d+ callbacks suppressed"), "the kernel suppressed messages"),
@@ -28,6 +29,11 @@ LOST: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"\bmessages? lost due to rate-limiting|\bSuppressed \d+ messages\b"),
         "the log's writer lost messages",
     ),
+    # In words that nobody has foreseen; "output lines suppressed due to ratelimiting" is the kernel's as well.
+    (
+        re.compile(rf"\b\d+ (?:\w+ )?{_LINES} (?:were |was )?{_GONE}|\b{_GONE} \d+ (?:\w+ )?{_LINES}\b", re.I),
+        "lines were left out of the log",
+    ),
 )
 #: Suppresses nothing but messages of the network's own macros (Linux, net/core/utils.c).
 _NOT_OURS = re.compile(r"\bnet_ratelimit: \d+ callbacks suppressed")
@@ -35,9 +41,8 @@ _NOT_OURS = re.compile(r"\bnet_ratelimit: \d+ callbacks suppressed")
 
 def lost(text: str) -> str:
     """What this line says of lines that are missing; empty where it says nothing."""
-    if _NOT_OURS.search(text):
-        return ""
-    return next((words for pattern, words in LOST if pattern.search(text)), "")
+    ours = _NOT_OURS.sub("", text)  # of two lines that were joined the other one still counts
+    return next((words for pattern, words in LOST if pattern.search(ours)), "")
 
 
 def prove_end(log: Log, ring: Log, clock: Clock) -> None:
