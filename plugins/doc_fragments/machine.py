@@ -14,6 +14,9 @@ options:
     description:
       - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
         is not given.
+      - A Redfish system that tells another serial number is neither switched nor reported on, unless O(bmc_system_id)
+        names it. M(gpufleet.baremetal.bmc_info) shows it. A system that tells none, or a placeholder, contradicts
+        nothing.
       - Taken from the host variable C(gpufleet_serial).
     type: str
   boot_mac:

@@ -27,12 +27,13 @@ class FakeBmc:
 
     faults: busy (so many requests are answered with 503), busy_status, drop_post (so many POSTs are done and not
     answered), drop_patch, raw (bytes by path, sent as they are), soft_error (writes answer 200 with an error inside,
-    done nothing), tasks (writes answer 202), task_fails, known_as (the name by which a task is told), liar (writes
-    answer 204, done nothing), no_edge (a restart shows no off), refuse (writes are refused so), refuse_in_ids (the
-    same, by message ids with arguments alone), forgets_login_at (a path that is answered with 401), says (power states
-    that are shown after a write, one a look), basic_off (only sessions are taken), sessions (so many may be open),
-    session_ends (after so many requests a session is unknown), drop_login (so many logins are taken and not answered),
-    no_token, logouts (the statuses by which logouts are answered that are not done; 0: not at all).
+    done nothing), tasks (writes answer 202), task_fails, task_status (what it says of its health), known_as (the name
+    by which a task is told), liar (writes answer 204, done nothing), no_edge (a restart shows no off), refuse (writes
+    are refused so), refuse_in_ids (the same, by message ids with arguments alone), forgets_login_at (a path that is
+    answered with 401), says (power states that are shown after a write, one a look), basic_off (only sessions are
+    taken), sessions (so many may be open), session_ends (after so many requests a session is unknown), drop_login (so
+    many logins are taken and not answered), no_token, token (what it is), logouts (the statuses by which logouts are
+    answered that are not done; 0: not at all).
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class FakeBmc:
         state = "Running" if left > 0 else "Exception" if self.faults.get("task_fails") else "Completed"
         if state == "Running" and self.faults["tasks"] == "monitor":
             raise Answer(202, None, {"Location": f"/redfish/v1/Tasks/{number}"})
-        told: dict[str, Any] = {"TaskState": state, "TaskStatus": "OK"}
+        told: dict[str, Any] = {"TaskState": state, "TaskStatus": self.faults.get("task_status", "OK")}
         if state == "Exception":
             told["Messages"] = [self.wordless("Base.1.4.GeneralError")]
         return {**told, "@odata.type": "#Task.v1_4_0.Task", "Id": str(number)}, ""

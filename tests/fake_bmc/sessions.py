@@ -41,7 +41,7 @@ def begin_session(bmc: Any, raw: bytes) -> Answer:
         return error(401, "Base.1.8.NoValidSession")
     if len(bmc.sessions) >= faults.get("sessions", 8):
         return error(503, "IDRAC.2.8.RAC0218", "The maximum number of user sessions is reached.")
-    token = f"token-{bmc.logins}"
+    token = faults.get("token") or f"token-{bmc.logins}"
     bmc.sessions[token] = faults.get("session_ends", float("inf"))
     if faults.get("drop_login", 0) > 0:
         faults["drop_login"] -= 1

@@ -47,6 +47,9 @@ RESET_TIME = "reset_time"
 RESET_COUNT = "reset_count"
 START_STAGE = "start_stage"
 
+# An option of verbs that only look: what they find may be another machine than the one that was named, and is shown.
+WHOEVER = "whoever"
+
 # What became of a write.
 SENT = "sent"
 WITHHELD = "withheld"

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 def info(params: Mapping[str, Any], ctx: Context) -> Result:
     """Power, boot override, identity and capabilities of one machine; reads only."""
-    with connect(params, ctx) as bmc:
+    with connect({**params, c.WHOEVER: True}, ctx) as bmc:
         found = {
             "address": bmc.address,
             "power": bmc.power.state(),

@@ -15,16 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 
 _GPU = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{36}")
-#: What vendors write where nobody has set a serial; such a value tells no machine from another.
-_NO_SERIAL = re.compile(
-    r"none|n/?a|unknown|not (specified|available)|default string|system serial number|to be filled.*|0123456789|(.)\2*",
-    re.I,
-)
-
 #: What BMC and node both tell of a machine.
 _NAMES = ("serial", "system_uuid")
 
@@ -70,9 +65,8 @@ def normal_identity(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """
     given = given or {}
     gpus = given.get("gpu_uuids") or []
-    serial = str(given.get("serial") or "").strip()
     return {
-        "serial": "" if _NO_SERIAL.fullmatch(serial) else serial,
+        "serial": serial_of(given.get("serial")),
         "system_uuid": _uuid(str(given.get("system_uuid") or given.get("uuid") or "")),
         "gpu_uuids": sorted(str(gpu) for gpu in gpus if gpu),
         "gpu_problem": str(given.get("gpu_problem") or ""),

@@ -10,7 +10,6 @@ fuzz` runs this for long.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -26,24 +25,30 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as redfish_link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import machine as redfish
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.tests.unit.mutated import in_document
+from ansible_collections.gpufleet.baremetal.tests.unit.mutated import in_document, tried
 from fake_bmc.ipmi_memory import Session
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from suite import properties
 
 from .conftest import POWER, PXE, Ctx
 from .test_macs import members, ref
 
-SYSTEM = "/redfish/v1/Systems/1"
-#: Makers with different documents: settings beside the system, an ActionInfo, whole requests, a maker's own part.
-MAKERS = ("plain", "idrac10", "supermicro", "lenovo", "bluefield")
+SYSTEM, NEIGHBOUR = "/redfish/v1/Systems/1", "/redfish/v1/Systems/Node1"
+#: The other system's place for resets, and its settings.
+ITS_RESET = f"{NEIGHBOUR}/Actions/ComputerSystem.Reset"
+SERIAL, OTHER = "SN0001", "OTHER"
+#: Makers with different documents: settings beside the system, an ActionInfo, whole requests, a maker's own part; two
+#: machines in one chassis; a machine beside a baseboard of GPUs.
+MAKERS = ("plain", "idrac10", "supermicro", "lenovo", "bluefield", "blades", "dgx")
+#: What stands beside the machine of the last two, and says the opposite of it.
+BESIDE = {"blades": "Node1", "dgx": "HGX_Baseboard_0"}
 Part = st.floats(min_value=0, max_value=1, exclude_max=True)
 VALUES = st.sampled_from(
     [None, "", 0, 1, -1.5, True, [], {}, "On", "Off", "Once", "Pxe", "/", "//", "/redfish/v1/", "http://[",
      "\u0000", [[]], {"@odata.id": None}, {"@odata.id": 7}, {"@odata.id": "http://["}, [None], [{"@odata.id": SYSTEM}],
-     "x" * 5000, "b8:3f:d2:90:97:c4", 10**400]
+     "x" * 5000, "b8:3f:d2:90:97:c4", 10**400, NEIGHBOUR, ITS_RESET, OTHER, {"@odata.id": NEIGHBOUR},
+     {"SettingsObject": {"@odata.id": NEIGHBOUR}}, [{"@odata.id": NEIGHBOUR}]]
 )  # fmt: skip
 IN_TREE = st.tuples(st.sampled_from(["drop", "set", "wrap", "twice"]), Part, VALUES)
 IN_TEXT = st.tuples(
@@ -81,12 +86,13 @@ def in_head(status: int, headers: dict[str, str], kind: str, part: float) -> tup
 
 
 class Mutating:
-    """Changes the answers of a server by a list of mutations, and keeps what was sent."""
+    """Changes the answers of a server by a list of mutations, and keeps what was sent, and for which path."""
 
-    def __init__(self, mutations: list[Any]) -> None:
+    def __init__(self, bmc: FakeBmc, mutations: list[Any]) -> None:
+        self.bmc = bmc
         self.left = dict(mutations)
         self.turn = 0
-        self.sent: list[bytes] = []
+        self.sent: list[tuple[str, bytes]] = []
 
     def __call__(self, status: int, headers: dict[str, str], data: bytes) -> tuple[int, dict[str, str], bytes]:
         mutation = self.left.get(self.turn)
@@ -96,13 +102,15 @@ class Mutating:
         elif mutation is not None:
             data = in_text(data, *mutation)
             status, headers = in_head(status, headers, mutation[0], mutation[1])
-        self.sent.append(data)
+        self.sent.append((self.bmc.paths[-1].partition(" ")[2], data))
         return status, headers, data
 
-    def said(self, *path: str) -> list[Any]:
-        """What stood at this place in each document that was sent, in order."""
+    def said(self, *path: str, of: str = "") -> list[Any]:
+        """What stood at this place in each document that was sent, in order; of one system, where it is named."""
         found = []
-        for data in self.sent:
+        for place, data in self.sent:
+            if of and not part_of(place, of):
+                continue
             try:
                 doc = json.loads(data)
             except (ValueError, RecursionError):
@@ -126,22 +134,60 @@ def hasty(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
+def part_of(path: str, base: str) -> bool:
+    return path == base or path.startswith(f"{base}/")
+
+
+def own(bmc: FakeBmc) -> str:
+    """The machine's own system."""
+    return f"/redfish/v1/Systems/{next(iter(bmc.vendor['systems']))}"
+
+
 def card(bmc: FakeBmc) -> None:
-    base = next(iter(bmc.vendor["systems"]))
-    place = f"/redfish/v1/Systems/{base}/EthernetInterfaces"
+    place = f"{own(bmc)}/EthernetInterfaces"
     bmc.vendor["system"] = {**bmc.vendor["system"], "EthernetInterfaces": ref(place)}
     docs: dict[str, Any] = {place: members(f"{place}/1"), f"{place}/1": {"MACAddress": "B8:3F:D2:90:97:C4"}}
     bmc.faults["raw"] = {uri: json.dumps(doc).encode() for uri, doc in docs.items()}
 
 
+def neighbour(bmc: FakeBmc, name: str, machine_on: bool) -> None:
+    """Another system, with all that a machine has, which says the opposite of ours and that its override stands."""
+    boot = {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe", "BootSourceOverrideMode": "UEFI"}
+    told = {"Actions": True, "SerialNumber": OTHER, "SystemType": "Physical", "Boot": boot}
+    bmc.vendor["others"] = {name: {**told, "PowerState": "Off" if machine_on else "On"}}
+
+
 def params(bmc: FakeBmc, **more: Any) -> dict[str, Any]:
-    return {"bmc_address": bmc.url, "bmc_username": USER, "bmc_password": PASSWORD, **more}
+    login = {"bmc_address": bmc.url, "bmc_username": USER, "bmc_password": PASSWORD}
+    return {**login, **({"serial": SERIAL} if bmc.vendor["others"] else {}), **more}
+
+
+def ours_alone(bmc: FakeBmc, said: Mutating, method: str) -> bool:
+    """Only the machine's own system was written to, so. False where the BMC gave the other one no name, or our own."""
+    strange = [doc for place, data in said.sent for doc in _systems(place, data) if not part_of(place, own(bmc))]
+    if any(doc.get("SerialNumber") != OTHER for doc in strange):
+        return False
+    for sent, path, body in bmc.writes:
+        assert sent == method and part_of(path, own(bmc)), (sent, path, body)
+    return True
+
+
+def _systems(place: str, data: bytes) -> Iterator[dict[str, Any]]:
+    """The document of a system, if this is one."""
+    try:
+        doc = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    if place.startswith("/redfish/v1/Systems/") and isinstance(doc, dict) and "error" not in doc:
+        yield doc
 
 
 @pytest.fixture(scope="module", params=MAKERS)
 def maker(request: pytest.FixtureRequest) -> Iterator[FakeBmc]:
     with FakeBmc(request.param) as bmc:
         card(bmc)
+        if request.param in BESIDE:
+            neighbour(bmc, BESIDE[request.param], machine_on=True)
         yield bmc
 
 
@@ -151,19 +197,20 @@ def fresh(bmc: FakeBmc, mutations: list[Any], machine_on: bool) -> Mutating:
     machine.reset("On" if machine_on else "ForceOff")
     machine.arrive()
     machine.override.update({"enabled": "Disabled", "target": "None", "mode": "UEFI", "uri": ""})
+    for name in bmc.vendor["others"]:
+        neighbour(bmc, name, machine_on)
     bmc.writes.clear()
-    mutating = Mutating(mutations)
+    mutating = Mutating(bmc, mutations)
     bmc.mangle = mutating
     return mutating
 
 
 #: Each example is a whole run over HTTP: of a short look there are fewer.
-LONG = os.environ.get(properties.VARIABLE) == "long"
-LIKE = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    deadline=None,
-    max_examples=2_000 if LONG else 20,
-)
+LIKE = tried(12, 400)
+
+
+#: What a request for a network boot may hold.
+ASKED = {f"BootSourceOverride{name}" for name in ("Enabled", "Target", "Mode")}
 
 
 @LIKE
@@ -176,7 +223,7 @@ def test_what_a_bmc_tells_of_itself_is_what_it_said(maker: FakeBmc, mutations: l
         assert exc.what
         return
     json.dumps(found)
-    text = b" ".join(said.sent).decode("utf-8", "replace")
+    text = b" ".join(data for _place, data in said.sent).decode("utf-8", "replace")
     strings = re.sub(r"[^0-9a-z]", "", text.lower())
     for name in ("serial", "uuid", "manufacturer", "model"):
         value = found["identity"][name]
@@ -195,13 +242,16 @@ def test_a_power_that_is_claimed_was_told(maker: FakeBmc, mutations: list[Any], 
     except FleetError as exc:
         assert exc.what
         return
+    finally:
+        known = ours_alone(maker, said, "POST")
     goal = "On" if state in ("on", "cycle", "reset") else "Off"
     assert result.after == {"power": goal.lower()}
-    assert said.said("PowerState")[-1] == goal
+    of = own(maker) if known else ""
+    assert said.said("PowerState", of=of)[-1] == goal
     if result.changed and result.data["proof"] == "readback":
-        assert said.said("PowerState")[-2:] == [goal, goal]
-    kinds = {body.get("ResetType") for method, _path, body in maker.writes if method == "POST"}
-    assert kinds <= set(maker.vendor["resets"])
+        assert said.said("PowerState", of=of)[-2:] == [goal, goal]
+    assert all({"ResetType"} == set(body) for _method, _path, body in maker.writes)
+    assert {body["ResetType"] for _method, _path, body in maker.writes} <= set(maker.vendor["resets"])
 
 
 @LIKE
@@ -213,9 +263,13 @@ def test_a_boot_override_that_is_claimed_was_told(maker: FakeBmc, mutations: lis
     except FleetError as exc:
         assert exc.what
         return
+    finally:
+        known = ours_alone(maker, said, "PATCH")
+    assert all(set(body) == {"Boot"} and set(body["Boot"]) <= ASKED for _method, _path, body in maker.writes)
     if result.data["proof"] != "readback":
         return
-    shown = said.said("Boot")[-1]
+    told = said.said("Boot", of=own(maker) if known else "")
+    shown = [boot for boot in told if isinstance(boot, dict) and boot.get("BootSourceOverrideTarget")][-1]
     assert shown["BootSourceOverrideEnabled"] == "Once"
     assert shown["BootSourceOverrideTarget"] in ("Pxe", "UefiBootNext")
     if shown["BootSourceOverrideTarget"] == "UefiBootNext":
@@ -225,7 +279,8 @@ def test_a_boot_override_that_is_claimed_was_told(maker: FakeBmc, mutations: lis
 # -- IPMI ------------------------------------------------------------------------------------------------------------
 
 
-@LIKE
+@pytest.mark.skipif(bool(ipmi_link.LIBRARY_PROBLEM), reason=f"needs pyghmi: {ipmi_link.LIBRARY_PROBLEM}")
+@tried(20, 3_000)
 @given(
     answers=st.lists(
         st.tuples(st.sampled_from([0, 0, 0, 0x80, 0xC1, 0xCC, 0xD4, 0xD5, 0xFF]), st.binary(max_size=24)), min_size=1
@@ -255,7 +310,3 @@ def test_ipmi_answers_of_any_length_are_errors_or_claims_that_were_told(answers:
     flags = told["boot"][-1][1]
     assert (override.enabled == "disabled") is not bool(flags[2] & 0x80) and flags[1] & 0x7F == 5
     assert (override.target == "pxe") is (flags[3] & 0x3C == 0x04)
-
-
-if ipmi_link.LIBRARY_PROBLEM:
-    del test_ipmi_answers_of_any_length_are_errors_or_claims_that_were_told

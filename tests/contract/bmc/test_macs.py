@@ -93,6 +93,24 @@ def test_b6_macs_of_all_places_with_the_source_of_each(fake: Make) -> None:
     }
 
 
+def test_b6_a_card_of_an_older_service_tells_its_ports_elsewhere(fake: Make) -> None:
+    rig = fake("plain")
+    with_cards(rig, Links={"Chassis": [ref(CHASSIS)]})
+    adapter = f"{CHASSIS}/NetworkAdapters/A"
+    serve(
+        rig,
+        {
+            CHASSIS: {"NetworkAdapters": ref(f"{CHASSIS}/NetworkAdapters")},
+            f"{CHASSIS}/NetworkAdapters": members(adapter),
+            adapter: {"NetworkPorts": ref(f"{adapter}/NetworkPorts")},
+            f"{adapter}/NetworkPorts": members(f"{adapter}/NetworkPorts/1"),
+            f"{adapter}/NetworkPorts/1": {"AssociatedNetworkAddresses": ["B8:3F:D2:90:97:C4", ""]},
+        },
+    )
+    place = f"{adapter}/NetworkPorts/1#/AssociatedNetworkAddresses"
+    assert macs(rig) == {"b8:3f:d2:90:97:c4": [place]}
+
+
 @pytest.mark.parametrize(
     "told",
     [

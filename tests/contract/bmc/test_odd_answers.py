@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
+    Refused,
     Unreachable,
     Unsupported,
 )
@@ -72,6 +73,18 @@ def test_b5_a_task_whose_place_is_none_is_decided_by_reading(fake: Make, locatio
         (202, {**headers, "Location": location}, b"") if status == 204 else (status, headers, data)
     )
     assert change(rig, "on")["after"] == {"power": "on"}
+
+
+@pytest.mark.parametrize("status", ["Critical", "OK", "Warning", None])
+def test_b5_a_task_that_was_completed_badly_is_refused(fake: Make, status: Any) -> None:
+    """The machine is on, and the task says Completed: what it says of its health decides."""
+    rig = fake("plain", tls=False)
+    rig.bmc.faults.update(tasks=True, task_status=status)
+    if status != "Critical":
+        assert boot(rig)["proof"] == "readback"
+        return
+    with pytest.raises(Refused, match="task ended badly"):
+        boot(rig)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

@@ -110,6 +110,21 @@ def test_v2_a_logout_that_fails_is_asked_for_once_more(fake: Make, first: int) -
     assert (rig.bmc.requests["DELETE"], rig.bmc.sessions) == (2, {})
 
 
+@pytest.mark.parametrize("way", ["message", "page"])
+def test_s3_a_token_that_the_bmc_repeats_is_masked(fake: Make, way: str) -> None:
+    """Nobody but the session itself knows that it is a secret."""
+    rig, token = fake("plain"), "QWXYZ-8152-ZYXWQ"
+    rig.bmc.faults["token"] = token
+    words = f"who came as {token} may not do that"
+    if way == "message":
+        rig.bmc.faults["refuse"] = (400, "Base.1.8.GeneralError", words)
+    else:
+        rig.bmc.faults["raw"] = {"/redfish/v1/Systems": f"<html>{words}</html>".encode()}
+    with pytest.raises(FleetError, match="may not do that") as caught:
+        session(rig, timeout=1.0)
+    assert token not in str(caught.value.as_result()) and token not in str(caught.value)
+
+
 def test_v2_a_session_that_is_left_is_told(fake: Make) -> None:
     rig = fake("plain")
     rig.bmc.faults["logouts"] = [503, 503]

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.dr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.link import Answer, Link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    BadAnswer,
     ConfigError,
     FleetError,
     Refused,
@@ -171,6 +172,62 @@ def test_which_system_is_the_machine(systems: list[dict[str, Any]], given: dict[
     documents["/nic"] = {"MACAddress": "aa:bb:00:00:00:01"}
     found = select.choose({"Systems": {"@odata.id": "/Systems"}}, documents.__getitem__, **given)
     assert found["Id"] == chosen
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        *(({}, ""), ({"serial": "S1"}, "a"), ({"serial": "S2"}, "")),
+        *(({"mac": "aa:bb:00:00:00:01"}, "a"), ({"wanted": "a"}, "a")),
+    ],
+)
+@pytest.mark.parametrize("silent", ["b", "HGX_Baseboard_0"])
+def test_b4_a_system_that_does_not_answer_may_be_the_machine(given: dict[str, str], chosen: str, silent: str) -> None:
+    """Then the last that is left is not the machine for want of another, unless it is known to be."""
+
+    def read(uri: str) -> dict[str, Any]:
+        if uri == f"/Systems/{silent}":
+            raise BadAnswer("the BMC failed to answer")
+        return documents[uri]
+
+    documents = {
+        "/Systems": {"Members": [{"@odata.id": f"/Systems/{name}"} for name in (silent, "a")]},
+        "/Systems/a": system("a", SerialNumber="S1", EthernetInterfaces={"@odata.id": "/nics"}),
+        "/nics": {"Members": [{"@odata.id": "/nic"}]},
+        "/nic": {"MACAddress": "aa:bb:00:00:00:01"},
+    }
+    root = {"Systems": {"@odata.id": "/Systems"}}
+    if chosen or silent.startswith("HGX_"):
+        assert select.choose(root, read, **given)["Id"] == "a"
+    else:
+        with pytest.raises(ConfigError, match=r"a \(serial S1\), and without an answer: b"):
+            select.choose(root, read, **given)
+
+
+@pytest.mark.parametrize(
+    ("uri", "inside"),
+    [
+        ("/redfish/v1/Systems/1", True), ("/redfish/v1/Systems/1/", True), ("/redfish/v1/systems/1/Settings", True),
+        ("/redfish/v1/Systems/1/Actions/ComputerSystem.Reset", True), ("/redfish/v1/Systems/10", False),
+        ("/redfish/v1/Systems", False), ("/redfish/v1/Systems/2/Settings", False), ("/", False), ("", False),
+    ],
+)  # fmt: skip
+def test_b4_what_is_a_part_of_a_system(uri: str, inside: bool) -> None:
+    assert select.within(uri, "/redfish/v1/Systems/1") is inside
+    assert select.within(uri, "/redfish/v1/Systems/1/") is inside
+
+
+def test_b6_pages_that_are_all_different_have_an_end() -> None:
+    read: list[str] = []
+
+    def page(uri: str) -> dict[str, Any]:
+        read.append(uri)
+        assert len(read) < 5_000, "it would go on for ever"
+        return {"Members": [], "Members@odata.nextLink": f"/Systems?$skip={len(read)}"}
+
+    with pytest.raises(BadAnswer, match="no end"):
+        select.members_of(page, "/Systems")
+    assert len(read) == 200
 
 
 TWO = {"serial": ("S1", "S2"), "mac": ("aa:bb:00:00:00:01", "aa:bb:00:00:00:02")}

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unsupported,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import about_secrets, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import about_secrets, short, whole
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer
 
 BMC = Peer(
@@ -136,7 +136,7 @@ def meaning(response: Any) -> str:
 def said(response: Any) -> str:
     """The messages in a person's words; an id and its arguments where there are none."""
     parts = spoken(messages(body_of(response)))
-    return f"HTTP {response.status_code} {' | '.join(parts)}" if parts else excerpt(response)
+    return f"HTTP {response.status_code} {whole(' | '.join(parts))}" if parts else excerpt(response)
 
 
 def spoken(items: Iterable[dict[str, Any]]) -> list[str]:

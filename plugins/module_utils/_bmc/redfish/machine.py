@@ -21,7 +21,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as links
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as tasks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, FleetError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    DeadlineExceeded,
+    FleetError,
+    Refused,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: What was read so many seconds ago, with no write since, is one look at the machine together with the next read.
@@ -103,16 +109,18 @@ class Machine:
     def uri(self) -> str:
         """The machine's system, chosen once."""
         if not self._uri:
-            wanted = str(self._params.get("bmc_system_id") or "")
+            wanted, serial = (str(self._params.get(name) or "") for name in ("bmc_system_id", "serial"))
             chosen = select.choose(
                 self.root,
                 self.read,
                 wanted=wanted,
-                serial=str(self._params.get("serial") or ""),
+                serial=serial,
                 mac=str(self._params.get("boot_mac") or ""),
                 where=self.address,
             )
-            self._uri = select.link(chosen) or wanted
+            if not wanted and not self._params.get(c.WHOEVER):
+                select.demand(chosen, serial, self.address)
+            self._uri = select.link(chosen)
             if self._uri not in self._seen:  # the resource calls itself by another name than its collection does
                 self._seen[self._uri] = Seen(time.monotonic(), chosen, str(chosen.get("@odata.etag") or ""))
         return self._uri
@@ -124,7 +132,8 @@ class Machine:
     def settings(self) -> str:
         """Where the system's settings object lies; empty where it has none. It does not move."""
         if self._settings is None:
-            self._settings = select.settings_uri(self.system())
+            found = select.settings_uri(self.system())
+            self._settings = found if select.within(found, self.uri) else ""
         return self._settings
 
     def manager_uri(self) -> str:
@@ -166,6 +175,16 @@ class Machine:
         row = self.rows().get(behaviour)
         return row.value if row else None
 
+    def _demand_ours(self, uri: str) -> None:
+        """:raises BadAnswer: where the BMC has led us to a place that is no part of the machine's system."""
+        if not select.within(uri.removeprefix(self.address), self.uri):
+            raise BadAnswer(
+                "the BMC leads to what is no part of the machine's system",
+                address=self.address,
+                wanted=self.uri,
+                seen=short(uri, 200),
+            )
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(
@@ -184,6 +203,7 @@ class Machine:
         :param shown: the body in words fit for a log.
         :param settling: seconds for which a conflict with a state that still settles counts as "not now".
         """
+        self._demand_ours(uri)
         what = f"{method} {self.address}{uri} {shown}"
         limit = min(max(settling, _AGAIN_TIMEOUT), max(0.0, self._deadline - time.monotonic()))
 

@@ -32,7 +32,12 @@ _SYSTEM = {
         "BootSourceOverrideTarget": "None",
         "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe"],
     },
-    "Actions": {"#ComputerSystem.Reset": {"target": "/reset", "ResetType@Redfish.AllowableValues": ["On", "ForceOff"]}},
+    "Actions": {
+        "#ComputerSystem.Reset": {
+            "target": "/redfish/v1/Systems/1/reset",
+            "ResetType@Redfish.AllowableValues": ["On", "ForceOff"],
+        }
+    },
 }
 _ANSWERS = {
     "/redfish/v1/": {"Name": "Root Service", "Systems": {"@odata.id": "/redfish/v1/Systems"}},

@@ -5,7 +5,7 @@
 
 Several systems behind one BMC are the rule on GPU machines: the host, and beside it a baseboard of GPUs or a DPU.
 The host is the one that can be reset. Where that leaves several (multi-node chassis), somebody has to say which;
-the first of the list is never taken for want of a better one.
+the first of the list is never taken for want of a better one, nor the last that is left when the others cannot be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     FleetError,
     Unsupported,
+    WrongMachine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict
 
 #: Kinds of system that are no machine of their own; DMTF ComputerSystem, SystemType.
 NO_HOST = frozenset({"DPU", "Composed", "Virtual", "VirtuallyPartitioned", "OS", "PhysicallyPartitioned"})
@@ -92,29 +94,68 @@ def choose(
     :raises ConfigError: naming the candidates where they are several, or what there is where it is not the wanted one.
     """
     if wanted.startswith("/"):
-        return _resettable(read(wanted), wanted, where)
+        return _resettable(_named(read(wanted), wanted), wanted, where)
     collection = link(root, "Systems")
     if not collection:
         raise _no_system(where, "the service root links to no systems")
     uris = members_of(read, collection)
     if wanted:
         return _by_id(uris, wanted, read, where)
-    systems = [doc for doc in (_read_or_none(read, uri) for uri in uris) if doc is not None]
+    found = {uri: _read_or_none(read, uri) for uri in uris}
+    systems = [_named(doc, uri) for uri, doc in found.items() if doc is not None]
     hosts = [doc for doc in systems if is_host(doc)]
     if not hosts:
         raise _no_host(where, systems, len(uris))
-    bootable = [doc for doc in hosts if _boots(doc, read)] or hosts if len(hosts) > 1 else hosts
-    if len(bootable) > 1:
-        bootable = _identified(bootable, read, serial, mac)
-    if len(bootable) != 1:
-        raise ConfigError(
-            "this BMC serves several machines",
+    silent = [uri for uri, doc in found.items() if doc is None and not last_part(uri).startswith(_BASEBOARD)]
+    return _the_one(hosts, silent, read, serial, mac, where)
+
+
+def _the_one(
+    hosts: Sequence[dict[str, Any]], silent: Sequence[str], read: Read, serial: str, mac: str, where: str
+) -> dict[str, Any]:
+    """Of several the one that is known by serial or port. A system that did not answer may be any machine.
+
+    :raises ConfigError: naming them, where it is not known which.
+    """
+    if len(hosts) + len(silent) == 1:
+        return hosts[0]
+    known = _identified(hosts, read, serial, mac)
+    left = known or list(hosts)
+    bootable = [doc for doc in left if _boots(doc, read)] or left if len(left) > 1 else left
+    if len(bootable) == 1 and (known or not silent):
+        return bootable[0]
+    unread = f", and without an answer: {', '.join(map(last_part, silent))}" if silent else ""
+    raise ConfigError(
+        "this BMC serves several machines",
+        address=where,
+        wanted="one of them",
+        seen=_names(hosts) + unread,
+        do="set gpufleet_bmc_system_id to the Id of this node's system, or gpufleet_serial to its serial number",
+    )
+
+
+def demand(system: Mapping[str, Any], serial: str, where: str) -> None:
+    """:raises WrongMachine: where the system that was chosen tells the serial of another machine."""
+    if contradict(system.get("SerialNumber"), serial):
+        raise WrongMachine(
+            "the BMC's system is another machine",
             address=where,
-            wanted="one of them",
-            seen=_names(hosts),
-            do="set gpufleet_bmc_system_id to the Id of this node's system, or gpufleet_serial to its serial number",
+            wanted=f"serial {serial}",
+            seen=_names([system]),
+            do="correct gpufleet_bmc_address or gpufleet_serial, or set gpufleet_bmc_system_id if it is this node's",
         )
-    return bootable[0]
+
+
+def within(uri: str, system: str) -> bool:
+    """Is this resource the system, or a part of it? Some BMCs mix cases and slashes in their links."""
+    parts = [part.rstrip("/").lower() for part in (uri, system)]
+    return parts[0] == parts[1] or parts[0].startswith(f"{parts[1]}/")
+
+
+def _named(doc: dict[str, Any], uri: str) -> dict[str, Any]:
+    """The document under the name by which it was read: what it calls itself may be another system."""
+    own = link(doc)
+    return doc if own and own.rstrip("/").lower() == uri.rstrip("/").lower() else {**doc, "@odata.id": uri}
 
 
 def is_host(doc: Mapping[str, Any]) -> bool:
@@ -146,11 +187,11 @@ def _read_or_none(read: Read, uri: str) -> dict[str, Any] | None:
 
 
 def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac: str) -> list[dict[str, Any]]:
+    """Those that are known by the serial, or else by a port; none where none is."""
     by_serial = [doc for doc in systems if serial and str(doc.get("SerialNumber") or "").strip() == serial.strip()]
     if by_serial or not mac:
-        return by_serial or list(systems)
-    by_mac = [doc for doc in systems if net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)}]
-    return by_mac or list(systems)
+        return by_serial
+    return [doc for doc in systems if net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)}]
 
 
 def _macs(doc: Mapping[str, Any], read: Read) -> list[Any]:
@@ -165,11 +206,11 @@ def _macs(doc: Mapping[str, Any], read: Read) -> list[Any]:
 def _by_id(uris: Sequence[str], wanted: str, read: Read, where: str) -> dict[str, Any]:
     for uri in uris:
         if last_part(uri) == wanted:
-            return _resettable(read(uri), uri, where)
+            return _resettable(_named(read(uri), uri), uri, where)
     for uri in uris:
         doc = _read_or_none(read, uri)
         if doc is not None and wanted in (doc.get("Id"), doc.get("UUID")):
-            return _resettable(doc, uri, where)
+            return _resettable(_named(doc, uri), uri, where)
     raise ConfigError(
         "the BMC has no such system",
         address=where,
@@ -182,7 +223,6 @@ def _by_id(uris: Sequence[str], wanted: str, read: Read, where: str) -> dict[str
 def _resettable(doc: dict[str, Any], uri: str, where: str) -> dict[str, Any]:
     if not reset_action(doc).get("target"):
         raise _no_system(where, f"{uri} has no Reset action: it is a part of a machine, not one")
-    doc.setdefault("@odata.id", uri)
     return doc
 
 
