@@ -181,7 +181,9 @@ FAULTS = (
     "Kernel panic - not syncing: Fatal exception",
 )
 #: What may be changed in a line without a trace: the words by which a fault is one, and its number.
-_ESSENTIAL = re.compile(r"S?Xid|\d{2,}|callbacks suppressed|Kernel panic - not|fallen off the bus|previous|caused by")
+_ESSENTIAL = re.compile(
+    r"S?Xid|\d{2,}|callbacks suppressed|Kernel panic - not syncing|fallen off the bus|previous|caused by"
+)
 _TROUBLE = re.compile(r"xid|fallen off|panic|suppressed", re.I)
 
 Change = st.tuples(
