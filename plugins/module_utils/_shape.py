@@ -9,11 +9,22 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS, REMEDIES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    REMEDIES,
+    canonical,
+)
 
 _WORDS = (PASS, FAIL, INCONCLUSIVE)
 #: The longest text, the most rows and the largest number of any verdict, many times over.
 _LONGEST, _MOST, _LARGEST = 20_000, 5_000, 1e18
+#: The most values in one cell.
+_LISTED = 100
+#: The most bytes of one answer. A machine of 16 GPUs on which each test of level 4 fails for three reasons answers with
+#: 84,000, and no recorded output makes more than 36,000.
+_WHOLE = 512 * 1024
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -37,10 +48,18 @@ def is_remedy(value: Any) -> bool:
 def plain(value: Any) -> bool:
     """What a cell may hold: a word, a number, nothing, or a list of these."""
     if isinstance(value, list):
-        return len(value) <= _MOST and all(not isinstance(item, list) and plain(item) for item in value)
+        return len(value) <= _LISTED and all(not isinstance(item, list) and plain(item) for item in value)
     if isinstance(value, (int, float)):
         return -_LARGEST < value < _LARGEST
     return value is None or any_text(value)
+
+
+def too_large(value: Any) -> bool:
+    """Is it more than any honest answer, so that reading, keeping and showing it costs the others their time?
+
+    value: one whose shape was checked.
+    """
+    return len(canonical(value)) > _WHOLE
 
 
 def mapping_of(shape: Mapping[str, Callable[[Any], bool]]) -> Callable[[Any], bool]:
@@ -76,4 +95,4 @@ _ROWS = list_of(_flat)
 
 def beside(value: Any) -> bool:
     """What a result may hold beside its verdict: what a cell may, by names, and a list of such rows."""
-    return plain(value) or _flat(value) or _ROWS(value)
+    return (plain(value) or _flat(value) or _ROWS(value)) and not too_large(value)

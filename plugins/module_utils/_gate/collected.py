@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import (
     is_word,
     list_of,
     mapping_of,
+    too_large,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     PASS,
@@ -66,6 +67,8 @@ def problem_of(verdict: Any, *, gate: str, profile: Mapping[str, Any]) -> str:
     bad = [key for key, fits in _SHAPE.items() if not fits(verdict[key])]
     if bad:
         return f"not as it must be: {', '.join(bad)}"
+    if too_large(verdict):
+        return "it is larger than any verdict"
     if verdict["gate"] != gate:
         return f"it is of {verdict['gate']}"
     if verdict["profile"]["digest"] != profile.get("digest"):

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import (
     any_text,
     is_word,
     list_of,
+    too_large,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import Cells
@@ -73,7 +74,11 @@ def _beside(node: Mapping[str, Any]) -> bool:
     argv, identity, evidence = node.get("argv") or [], node.get("identity") or {}, node.get("evidence_digest")
     if not isinstance(evidence, str) or not _DIGEST.match(evidence) or not _TEXTS(argv):
         return False
-    return isinstance(identity, dict) and all(key in _IDENTITY and _IDENTITY[key](identity[key]) for key in identity)
+    if not isinstance(identity, dict):
+        return False
+    if not all(key in _IDENTITY and _IDENTITY[key](identity[key]) for key in identity):
+        return False
+    return not too_large([node.get("checks"), node.get("findings"), argv, identity])
 
 
 def forged(whole: Judgement, text: str, seen: Any) -> None:

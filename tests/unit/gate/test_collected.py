@@ -62,6 +62,11 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a remedy that nobody knows": (lambda verdict: verdict.update(remedy="pray"), "remedy"),
     "no digest": (lambda verdict: verdict.update(evidence_digest="sha256:short"), "evidence_digest"),
     "backwards": (lambda verdict: verdict.update(ended="2026-11-01T09:00:00Z"), "before"),
+    "too much of it": (
+        lambda verdict: verdict.update(argv=["x" * 19_000] * 30),
+        "larger than any verdict",
+    ),
+    "too long a list": (lambda verdict: verdict["checks"][0].update(measured=["x"] * 101), "checks"),
     "another schema": (lambda verdict: verdict.update(schema=2), "schema"),
 }
 
@@ -72,6 +77,16 @@ def test_what_does_not_fit_is_told(name: str) -> None:
     verdict = copy.deepcopy(passing())
     spoil(verdict)
     assert word in problem_of(verdict, gate="dcgm_gate", profile=PROFILE)
+
+
+def test_c3_a_large_machine_on_which_everything_fails_is_read() -> None:
+    verdict = passing()
+    tests, gpus = [f"dcgm.test_{number}" for number in range(17)], [f"GPU {number}" for number in range(16)]
+    row = {"measured": "fail: " + "e" * 300, "wanted": "pass", "unit": "", "source": "dcgmi diag", "verdict": "fail"}
+    verdict["checks"] = [{**row, "id": test, "entity": gpu} for test in tests for gpu in gpus]
+    finding = {"text": "GPU 16: " + "w" * 200, "remedy": "rma"}
+    verdict["findings"] = [{**finding, "id": f"dcgm:{at}", "entity": gpu} for at in range(32) for gpu in gpus]
+    assert problem_of({**verdict, "verdict": "fail", "remedy": "rma"}, gate="dcgm_gate", profile=PROFILE) == ""
 
 
 @pytest.mark.parametrize("verdict", [None, [], "pass", 1])

@@ -85,6 +85,7 @@ def test_v3_a_pass_that_fills_the_grid_is_taken() -> None:
         file_of(passing()).replace('"measured": "2330"', '"measured": ' + "9" * 5000),
         file_of(passing()).replace('"measured": "2330"', '"measured": "' + "x" * 30_000 + '"'),
         file_of(passing()).replace('"verdict": "pass"', '"verdict": "fail", "verdict": "pass"', 1),
+        file_of({**passing(), "argv": ["x" * 19_000] * 30}),
     ],
     ids=[
         "deep",
@@ -97,6 +98,7 @@ def test_v3_a_pass_that_fills_the_grid_is_taken() -> None:
         "long number",
         "long",
         "twice",
+        "large",
     ],
 )
 def test_v3_a_file_of_one_node_closes_that_node_alone(text: str) -> None:
