@@ -37,10 +37,12 @@ _NEXT = {
     "retired": None,
 }
 
-#: As the playbook passports says why it took a node, and the states in which it goes on with one.
+#: As the playbook passports names itself in the ledger, why it took a node where nobody says otherwise (older releases
+#: wrote no more), and the states in which it goes on with one.
+PASSPORTS = "passports"
 RENEWAL = "passport renewal"
 _RENEWED_FROM = frozenset({"draining", "drained", "validating"})
-_RENEW = f"{_AGAIN} -e passports_renew=true".replace("{playbook}", "passports")
+_RENEW = f"{_AGAIN} -e passports_renew=true".replace("{playbook}", PASSPORTS)
 
 
 def status(
@@ -73,7 +75,7 @@ def status(
         one["lease"] = _live(leases.get(node_id), now)
         one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
         if one["stopped"]:
-            one["next"] = one["next"] or _AGAIN.format(playbook="day2_recycle", host=host)
+            one["next"] = one["next"] or _again(host, stopped[node_id]["data"])
         one["imaging_event"] = imaging[node_id]["id"] if node_id in imaging else 0
         one["imaging_at"] = imaging[node_id]["at"] if node_id in imaging else 0.0
         found[host] = one
@@ -91,6 +93,13 @@ def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, ru
     if state is not None and state["name"] == "admitted" and note["run_id"] != run_id:
         return ""
     return str(note["data"].get("reason") or "")
+
+
+def _again(host: str, note: Mapping[str, Any]) -> str:
+    """What was stopped before it did anything, once more. A renewal that was asked for is not due by itself."""
+    if note.get("playbook") == PASSPORTS:
+        return f"{_RENEW.format(host=host)} -e passports_all=true"
+    return _AGAIN.format(playbook="day2_recycle", host=host)
 
 
 def _live(lease: Mapping[str, Any] | None, now: float) -> str:
@@ -117,7 +126,7 @@ def _one(
         "remedy": str(data.get("remedy") or ""),
         "admitted_before": admitted_before,
         "hold": str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else "",
-        "renewing": renewing(state, str(data.get("reason") or "")),
+        "renewing": renewing(state, data),
         "passport_expires": "",
         "passport_due": False,
         "passport_fresh": False,
@@ -125,7 +134,7 @@ def _one(
         "stopped": "",
         "imaging_event": 0,
         "imaging_at": 0.0,
-        "next": next_command(host, state, admitted_before, str(data.get("reason") or "")),
+        "next": next_command(host, state, admitted_before, data),
     }
 
 
@@ -134,14 +143,17 @@ def not_told(host: str, why: str) -> dict[str, Any]:
     return {**_one(host, "", None, False, None), "state": "unknown", "stopped": why, "next": ""}
 
 
-def renewing(state: str, reason: str) -> bool:
-    """Did a renewal of its passport leave it so? Then it goes on as one, which images nothing."""
-    return state in _RENEWED_FROM and reason == RENEWAL
+def renewing(state: str, data: Mapping[str, Any]) -> bool:
+    """Did a renewal of its passport leave it so? Then it goes on as one, which images nothing.
+
+    :param data: what was recorded with the state.
+    """
+    return state in _RENEWED_FROM and (data.get("playbook") == PASSPORTS or data.get("reason") == RENEWAL)
 
 
-def next_command(host: str, state: str, admitted_before: bool, reason: str = "") -> str:
+def next_command(host: str, state: str, admitted_before: bool, data: Mapping[str, Any]) -> str:
     """The command that takes the node on from here; empty where there is nothing to do."""
-    if renewing(state, reason):
+    if renewing(state, data):
         return _RENEW.format(host=host)
     playbook = _NEXT.get(state, "day0_bringup")
     if playbook is None:

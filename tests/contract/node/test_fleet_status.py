@@ -368,6 +368,15 @@ def test_v9_a_renewal_goes_on_with_what_a_renewal_began(renewing: Fleet) -> None
     assert renewing.count()["events"] > before["events"]
 
 
+def test_w8_a_renewal_that_stopped_at_a_node_in_service_names_itself(fleet: Fleet) -> None:
+    """No BMC answers in this fleet."""
+    given = '{"passports_renew": true, "passports_all": true, "passports_all_hours": 0, "passports_reason": "x"}'
+    fleet.book("gpufleet.baremetal.passports", "--limit", "admitted", "-e", given, ok=False)
+    command = "ansible-playbook gpufleet.baremetal.passports -i INVENTORY --limit admitted -e passports_renew=true"
+    text = " ".join(fleet.output.replace("\\", " ").split())
+    assert f"{command} -e passports_all=true" in text and "day2_recycle" not in text
+
+
 def test_q6_a_renewal_takes_so_many_nodes_at_a_time_as_is_asked(renewing: Fleet) -> None:
     renew = ("gpufleet.baremetal.passports", "--limit", "admitted,served", "-e", "passports_renew=true")
 

@@ -73,6 +73,25 @@ def test_v9_a_renewal_that_stopped_goes_on_as_one(ledger: Ledger) -> None:
         assert imaged["next"] == AGAIN.format("day2_recycle") and not imaged["renewing"]
 
 
+def test_w8_a_renewal_is_known_by_its_playbook_whatever_its_reason(ledger: Ledger) -> None:
+    told(ledger, ("state", "admitted", {}))
+    for state in ("draining", "drained", "validating"):
+        found = told(ledger, ("state", state, {"reason": "the key was changed", "playbook": "passports"}))
+        assert found["next"] == RENEW and found["renewing"]
+
+
+def test_w8_a_renewal_that_stopped_before_its_first_state_is_no_case_for_day_2(ledger: Ledger) -> None:
+    """The node is in service, and day 2 would image it for an answer that it does not get."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    times = {"issued": ledger.now(), "expires": ledger.now() + 9e6}
+    ledger.save_passport("r1", node, digest="sha256:1", envelope={}, **times)
+    told(ledger, ("state", "admitted", {}))
+    stopped = ("note", "stopped", {"reason": "the BMC is silent", "playbook": "passports"})
+    found = told(ledger, stopped, asks="r1")
+    assert found["stopped"] and not found["passport_due"] and found["next"] == RENEW + " -e passports_all=true"
+    assert told(ledger, STOPPED, asks="r1")["next"] == AGAIN.format("day2_recycle"), "of day 2 itself"
+
+
 def test_v9_a_passport_is_new_for_as_long_as_is_asked(ledger: Ledger) -> None:
     node = ledger.identify("n1", aliases=[("serial", "GF0001")])
 
@@ -90,3 +109,13 @@ def test_v9_a_passport_is_new_for_as_long_as_is_asked(ledger: Ledger) -> None:
 def test_v9_the_playbook_gives_the_reason_that_the_report_knows() -> None:
     [play] = [one for one in yaml.safe_load(PLAYBOOK.read_text(encoding="utf-8")) if "passports_reason" in one["vars"]]
     assert play["vars"]["passports_reason"] == RENEWAL
+
+
+def test_w8_each_state_that_the_playbook_records_names_it() -> None:
+    [play] = [one for one in yaml.safe_load(PLAYBOOK.read_text(encoding="utf-8")) if "passports_reason" in one["vars"]]
+    [block] = [one for one in play["tasks"] if "block" in one]
+    events = [one["gpufleet.baremetal.ledger_event"] for one in block["block"] if one["name"].startswith("Record")]
+    assert [(one["state"], one["data"]) for one in events] == [
+        (state, {"playbook": "passports"}) for state in ("draining", "drained", "validating")
+    ]
+    assert block["rescue"][0]["vars"] == {"quarantine_playbook": "passports"}
