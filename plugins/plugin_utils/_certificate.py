@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import RETIRE, other_serials
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity, same_uuid
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
@@ -21,11 +21,6 @@ OPTION = "bmc_tls_fingerprint"
 FIXED = "bmc_certificate"
 #: What tells a host's node in the ledger.
 _NAMED_BY = ("gpufleet_node_id", "gpufleet_serial", "gpufleet_boot_mac")
-#: What a BMC is held against, and how.
-_SAME: dict[str, Callable[[str, str], bool]] = {
-    "serial": lambda one, other: one.casefold() == other.casefold(),
-    "system_uuid": same_uuid,
-}
 
 
 class CertifiedAction(VerbAction):
@@ -77,10 +72,10 @@ class CertifiedAction(VerbAction):
                 "system_uuid": self.host_var("gpufleet_system_uuid"),
             }
         )
-        common = [key for key in _SAME if ours[key] and told[key]]
+        common = [key for key in SAME if ours[key] and told[key]]
         # Silence contradicts nothing; but where nobody named the certificate, somebody must say whose it is.
-        enough = bool(common) or params[OPTION] != names.FIRST or not any(ours[key] for key in _SAME)
-        if enough and all(_SAME[key](ours[key], told[key]) for key in common):
+        enough = bool(common) or params[OPTION] != names.FIRST or not any(ours[key] for key in SAME)
+        if enough and all(SAME[key](ours[key], told[key]) for key in common):
             return
         raise WrongMachine(
             "the BMC is not proven to be this node's, and its certificate is not fixed",
@@ -139,4 +134,4 @@ class CertifiedAction(VerbAction):
 
 
 def _shown(identity: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {identity[key] or '(none)'}" for key in _SAME)
+    return ", ".join(f"{key} {identity[key] or '(none)'}" for key in SAME)

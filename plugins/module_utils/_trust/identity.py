@@ -98,6 +98,13 @@ def same_uuid(one: str, other: str) -> bool:
     return any(wanted in (order, uuid.UUID(bytes=order).bytes_le) for order in orders)
 
 
+#: How two spellings of what tells a machine are compared; BMC, DMI and inventory do not agree on a serial's case.
+SAME: dict[str, Callable[[str, str], bool]] = {
+    "serial": lambda one, other: one.casefold() == other.casefold(),
+    "system_uuid": same_uuid,
+}
+
+
 def judge_machine(judgement: Judgement, bmc: Mapping[str, Any], node: Mapping[str, Any]) -> None:
     """Add the check ``machine``: is what answers the machine that the BMC says? Both in their one shape.
 
@@ -126,7 +133,7 @@ def disagreements(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
     """Why BMC and node are not proven to be one machine; empty where they are."""
     told: list[str] = []
     compared = 0
-    for key, same in (("serial", str.__eq__), ("system_uuid", same_uuid)):
+    for key, same in SAME.items():
         if not bmc[key] or not node[key]:
             continue
         compared += 1
@@ -151,7 +158,7 @@ def differences(subject: Mapping[str, Any], node: Mapping[str, Any]) -> list[str
     told: list[str] = []
     if not node["serial"] and not node["system_uuid"]:
         told.append("subject: this machine tells neither serial nor system UUID")
-    for key, same in (("serial", str.__eq__), ("system_uuid", same_uuid)):
+    for key, same in SAME.items():
         if subject[key] and not (node[key] and same(subject[key], node[key])):
             told.append(f"subject: the passport is one of {key} {subject[key]}, this machine has {node[key] or 'none'}")
     if subject["gpu_uuids"] and node["gpu_problem"]:

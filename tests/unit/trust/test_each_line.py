@@ -284,6 +284,7 @@ THIS = {"serial": "GF0001", "uuid": "5AC00000-0000-4000-8000-000000000001"}
     ("bmc", "identity", "word"),
     [
         (THIS, {"serial": "GF0001"}, "pass"),
+        (THIS, {"serial": "gf0001"}, "pass"),
         (THIS, {"serial": "GF0002"}, "inconclusive"),
         (THIS, {"serial": "GF0001", "system_uuid": "9ac00000-0000-4000-8000-000000000099"}, "inconclusive"),
         (THIS, {}, "inconclusive"),
