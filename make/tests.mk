@@ -5,8 +5,10 @@
 # Tests. What needs the rack is marked so; everything else runs anywhere, as anybody.
 PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_HOME=$(BUILD)/home-$*/.ansible \
 	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python -m pytest --junit-xml=build/junit/$@.xml
-# One more than the two cores of a small machine: most tests wait for other programs part of their time.
+# More at once than a small machine has cores: unit tests wait for other programs part of their time, contract tests (of
+# which most talk to a server, or wait for a clock of their own) most of it.
 JOBS ?= 3
+CONTRACT_JOBS ?= 5
 
 .PHONY: test test-fast units molecule test-rack e2e
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
@@ -29,17 +31,20 @@ test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint,
 	@exec python3 make/steps.py --main $(MAIN) --pairs $(MAIN) lint-ruff lint-mypy lint-yaml fast-$(MAIN)
 
 fast-2.19 fast-2.21: fast-%: setup-%
-	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack and not slow" tests/unit tests/contract tests/tree
+	GPUFLEET_FUZZ=brief $(PYTEST) -q -n $(CONTRACT_JOBS) --dist loadgroup -m "not rack and not slow and not programs" \
+		tests/unit tests/contract tests/tree
 
 units: $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) ## Unit and contract tests, on each ansible-core
-# The contract tests. The slow ones, against real services, run on the main pair alone.
+# The contract tests. The slow ones, against real services, run on the main pair alone, which also tries the most examples
+# of what is looked for at random.
+FUZZ = $(if $(filter $(MAIN),$*),,GPUFLEET_FUZZ=brief)
 units-2.19 units-2.21: units-%: setup-%
-	$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not rack$(if $(filter $(MAIN),$*),, and not slow)" \
+	$(FUZZ) $(PYTEST) -q -n $(CONTRACT_JOBS) --dist loadgroup -m "not rack$(if $(filter $(MAIN),$*),, and not slow)" \
 		tests/contract $(if $(filter $(MAIN),$*),tests/tree)
 
 # The unit tests, all of them, as ansible-test runs them: in the collection's own name space, with its settings of pytest
 ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-% setup-rack
-	build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
+	$(FUZZ) build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
 
 # On the rack, which must be up: make rack-up
 test-rack: rack-on-$(MAIN) ## Tests on the built-in rack

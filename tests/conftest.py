@@ -24,6 +24,7 @@ properties.load(ci=skips.in_ci())
 MARKERS = {
     "rack": "needs the built-in rack, running (make rack-up)",
     "slow": "takes more than a few seconds; left out of make test-fast",
+    services.PROGRAMS: "starts a program for each call of its driver; left out of make test-fast",
     services.MANY_RUNS: "runs a driver many times: slow where each of its calls starts a program",
     "needs_root": "needs root: namespaces, mounts or low ports",
 }
@@ -53,6 +54,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(without_root)
         if item.path.name in WHOLE_RUNS or services.started_by(item):
             item.add_marker("slow")
+        if services.calls_programs(item):
+            item.add_marker(services.PROGRAMS)
         if TOGETHER & set(item.path.parents):
             program = services.asked(item)
             group = f"{item.path.parent}: {program}" if program else str(item.path)

@@ -21,7 +21,7 @@ VENVS = "GPUFLEET_TESTS_VENVS"
 #: The file in which a run notes how far it has come
 PROGRESS = "GPUFLEET_TESTS_PROGRESS"
 #: What run_ansible_test.py writes down, if it is set
-NAMES = ("CI", "GPUFLEET_RECORDED_DATA", VENVS, PROGRESS)
+NAMES = ("CI", "GPUFLEET_RECORDED_DATA", "GPUFLEET_FUZZ", VENVS, PROGRESS)
 
 
 def take(home: Path | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-#: Set to "long", fuzzers look for as long as they may: `make fuzz`.
+#: "long": fuzzers look for as long as they may, `make fuzz`. "brief": a fifth of the examples, `make test-fast`.
 VARIABLE = "GPUFLEET_FUZZ"
 #: Everywhere: no deadline for an example, no complaint that they are slow to make, and what repeats a failure is shown.
 _COMMON: dict[str, Any] = {
@@ -30,4 +30,6 @@ def load(ci: bool) -> None:
     settings.register_profile("gpufleet", **_COMMON)
     settings.register_profile("ci", **{**_COMMON, "max_examples": 200, "derandomize": True, "database": None})
     settings.register_profile("long", **{**_COMMON, "max_examples": 20_000})
-    settings.load_profile("long" if os.environ.get(VARIABLE) == "long" else "ci" if ci else "gpufleet")
+    settings.register_profile("brief", **{**_COMMON, "max_examples": 20})
+    asked = os.environ.get(VARIABLE)
+    settings.load_profile(asked if asked in ("long", "brief") else "ci" if ci else "gpufleet")

@@ -19,6 +19,8 @@ import pytest
 FIXTURES: set[str] = set()
 #: Of a test that runs a driver many times and counts each of its calls.
 MANY_RUNS = "many_runs"
+#: Of a test over a driver each of whose calls starts a program.
+PROGRAMS = "programs"
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 
@@ -33,11 +35,15 @@ def _sites(item: pytest.Item) -> list[type]:
     return [one for one in values if isinstance(one, type)]
 
 
+def calls_programs(item: pytest.Item) -> bool:
+    """Does each call of this test's driver start a program?"""
+    return any(getattr(site, "many_calls", False) is True for site in _sites(item))
+
+
 def started_by(item: pytest.Item) -> bool:
     """Does this test start one, by its fixtures or by the sites that it is run with?"""
     many_runs = item.get_closest_marker(MANY_RUNS) is not None
-    by_site = many_runs and any(getattr(site, "many_calls", False) is True for site in _sites(item))
-    return by_site or bool(asked(item))
+    return (many_runs and calls_programs(item)) or bool(asked(item))
 
 
 def asked(item: pytest.Item) -> str:

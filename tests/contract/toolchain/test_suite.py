@@ -306,6 +306,18 @@ def test_it(site): pass
     assert ("1 passed" in suite(text, "-m", "slow").stdout) == slow
 
 
+@pytest.mark.parametrize(("said", "programs"), [("many_calls = True", True), ("real = True", False)])
+def test_t5_a_driver_of_programs_is_left_out_of_what_runs_before_each_commit(suite, said, programs):
+    text = f"""
+import pytest
+class Site: {said}
+@pytest.fixture(params=[Site])
+def site(request): pass
+def test_it(site): pass
+"""
+    assert ("1 passed" in suite(text, "-m", "programs").stdout) == programs
+
+
 def test_t5_a_fixture_says_itself_that_it_starts_programs(suite):
     text = """
 import pytest
