@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
+#: Seconds before its end at which a passport is due where nobody says otherwise.
+_DUE_WITHIN = 14 * 86400
 SPEC = spec(
     FLEET,
     hosts={"type": "list", "elements": "str"},
     report={"type": "bool", "default": False},
     title={"type": "str", "default": "Fleet"},
-    expire_within={"type": "int", "default": 14 * 86400},
+    expire_within={"type": "int", "default": _DUE_WITHIN},
     issued_within={"type": "int", "default": 0},
 )
 
@@ -71,7 +74,7 @@ def status(
         one["passport_due"] = one["state"] == "admitted" and ends <= now + expire_within
         one["passport_fresh"] = now - issued < issued_within
         if one["passport_due"]:
-            one["next"] = _RENEW.format(host=host)
+            one["next"] = _RENEW.format(host=host) + _days(expire_within)
         one["lease"] = _live(leases.get(node_id), now)
         one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
         if one["stopped"]:
@@ -80,6 +83,11 @@ def status(
         one["imaging_at"] = imaging[node_id]["at"] if node_id in imaging else 0.0
         found[host] = one
     return found
+
+
+def _days(expire_within: float) -> str:
+    """The playbook must ask for as many days as the list did, or it finds the node not due."""
+    return "" if expire_within <= _DUE_WITHIN else f" -e passports_days={ceil(expire_within / 86400)}"
 
 
 def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str) -> str:

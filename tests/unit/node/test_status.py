@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
@@ -90,6 +91,17 @@ def test_w8_a_renewal_that_stopped_before_its_first_state_is_no_case_for_day_2(l
     found = told(ledger, stopped, asks="r1")
     assert found["stopped"] and not found["passport_due"] and found["next"] == RENEW + " -e passports_all=true"
     assert told(ledger, STOPPED, asks="r1")["next"] == AGAIN.format("day2_recycle"), "of day 2 itself"
+
+
+@pytest.mark.parametrize(("days", "more"), [(30, " -e passports_days=30"), (29.5, " -e passports_days=30"), (14, "")])
+def test_x8_the_command_for_a_due_passport_finds_it_due(ledger: Ledger, days: float, more: str) -> None:
+    """Told without the days of the list, it would ask for its own, find the node not due and leave it alone."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    ends = ledger.now() + (days - 1) * 86400
+    ledger.save_passport("r1", node, digest="sha256:1", envelope={}, issued=ledger.now(), expires=ends)
+    told(ledger, ("state", "admitted", {}))
+    found = status(ledger, {"n1": node}, expire_within=days * 86400)["n1"]
+    assert found["passport_due"] and found["next"] == RENEW + more
 
 
 def test_v9_a_passport_is_new_for_as_long_as_is_asked(ledger: Ledger) -> None:
