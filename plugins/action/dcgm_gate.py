@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._detached import DetachedGate
 
@@ -47,3 +48,6 @@ class ActionModule(DetachedGate):
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return lacking(verdict, self.job_question(params))
+
+    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
+        return own(verdict, self.job_question(params))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import ASKED, LACKING
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import ASKED, LACKING, OWN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import AFTER_EVENT, LOOKED_AT, Moment
@@ -38,7 +38,9 @@ class ActionModule(BatchAction):
         def look(nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
             return looks.ask({str(node["host"]): command(node) for node in nodes})
 
-        return {**params, "look": look, "lacking": LACKING[params["gate"]], "asked_of": ASKED[params["gate"]]}
+        gate = params["gate"]
+        own = OWN.get(gate, lambda _verdict, _question: None)
+        return {**params, "look": look, "lacking": LACKING[gate], "asked_of": ASKED[gate], "own": own}
 
     def began(self, host: str) -> Moment:
         """When its job did, as whoever started it told."""

@@ -7,8 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate, lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import (
+    kernel_log_gate,
+    lacking,
+    own,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import iso_time
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import KERNEL_LOG_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import BOOT, IMAGING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import iso
@@ -24,6 +29,9 @@ class ActionModule(GateAction):
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return lacking(verdict)
+
+    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
+        return own(self._window)
 
     def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         return {"window": self._window}

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own, strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import beside as fits_beside
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -164,15 +165,24 @@ class GateAction(VerbAction):
         """The module's verdict as this controller records it: checked, and its event built here."""
         verdict = {key: result.get(key) for key in KEYS}
         problem = problem_of(verdict, gate=self.NAME, profile=reference(params["profile"]))
+        told = verdict["findings"]
         if not problem and verdict["verdict"] == PASS:
-            problem = self.lacking(params, verdict)
+            own = None if (problem := self.lacking(params, verdict)) else self.own(params, verdict)
+            problem = problem or strange(verdict, own)
+            verdict = verdict if problem else written(verdict, own)
         if problem:
             text = f"what the node answered is no verdict of this gate: {cut(problem, 300)}"
             return self._concluded(params, self._without(text, "forged", "retest", params))
         beside = {key: result[key] for key in self.BESIDE if key in result and fits_beside(result[key])}
         ctx = Context(check_mode=bool(self._task.check_mode), diff=bool(self._task.diff))
         ctx.asked = [cut(what, _ANNOUNCED) for what in result.get("asked") or [] if isinstance(what, str)]
+        # Notes of a pass are for the play that ran it; what is kept, and signed, has none of them.
+        beside["findings"] = told
         return self._concluded(params, answer(verdict, self._question(params, verdict), **beside).as_dict(ctx))
+
+    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Optional[Own]:
+        """What this gate knows of a pass that lacks nothing, for what is kept of it; None keeps what the node said."""
+        return None
 
     @abstractmethod
     def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:

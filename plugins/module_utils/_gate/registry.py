@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Knows, Lacking
 
 #: What a claimed pass lacks of the cells that its question demands, by the gate's name.
 LACKING: Mapping[str, Lacking] = {"dcgm_gate": lacking}
 #: What its verdict was asked, of the question that the start of its job tells.
 ASKED: Mapping[str, Asked] = {"dcgm_gate": asked}
+#: What the gate knows of a pass that lacks nothing.
+OWN: Mapping[str, Knows] = {"dcgm_gate": own}

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS, UNWRITTEN
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own, strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import start_in
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -36,6 +37,9 @@ Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
 
 #: What a pass lacks of the cells that its question demands; the gate itself knows.
 Lacking = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
+
+#: What the gate knows of a pass that lacks nothing of its question.
+Knows = Callable[[Mapping[str, Any], Mapping[str, Any]], Optional[Own]]
 
 #: What a question is, as others are compared with it, with the verdict on it: a pass is of what it answered.
 Asked = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
@@ -102,6 +106,7 @@ class _Watch:
         self._ask: Look = params["look"]
         self._lacking: Lacking = params["lacking"]
         self._asked: Asked = params["asked_of"]
+        self._own: Knows = params["own"]
         self._timeout: Optional[float] = params.get("timeout")
         self._grace = float(params["grace"])
         self._begun = time.monotonic()
@@ -198,7 +203,10 @@ class _Watch:
             told = f"the file of the verdict is not what the gate writes: {cut(problem, _SHOWN)}"
             self._conclude(host, told, "unreadable")
         else:
-            self._keep(host, dict(verdict or {}))
+            self._keep(host, self._kept(dict(verdict or {}), node["question"]))
+
+    def _kept(self, verdict: dict[str, Any], question: Mapping[str, Any]) -> dict[str, Any]:
+        return written(verdict, self._own(verdict, question)) if verdict["verdict"] == PASS else verdict
 
     def _misfit(self, node: Mapping[str, Any], verdict: Any, clock: str) -> str:
         """It is a verdict; is it one of this job, and on the question that was asked?"""
@@ -210,7 +218,10 @@ class _Watch:
             limit=float(node["limit"]) + ENDING_SECONDS,
             oldest=STALE_SECONDS + waited + ENDING_SECONDS,
         )
-        return problem or (self._lacking(verdict, node["question"]) if verdict["verdict"] == PASS else "")
+        if problem or verdict["verdict"] != PASS:
+            return problem
+        lacks = self._lacking(verdict, node["question"])
+        return lacks or strange(verdict, self._own(verdict, node["question"]))
 
     def _conclude(self, host: str, text: str, id: str, remedy: str = "retest") -> None:
         node = self._nodes[host]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import problem_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -116,6 +116,7 @@ def watched(texts: dict[str, tuple[str, str]], **options: Any) -> dict[str, Any]
         "interval": 0.01,
         "grace": 0,
         "lacking": lacking,
+        "own": own,
         "asked_of": asked,
         "look": lambda nodes: texts,
         **options,
@@ -166,6 +167,7 @@ def test_a_node_without_a_job_is_not_asked() -> None:
         "interval": 1,
         "grace": 5,
         "lacking": lacking,
+        "own": own,
         "asked_of": asked,
         "look": lambda nodes: looks.append(1),
     }

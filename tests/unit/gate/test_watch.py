@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked as asked_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import UNWRITTEN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
@@ -122,7 +122,7 @@ def wait(
 
     params = {
         "gate": "dcgm_gate", "nodes": [node.told for node in nodes], "timeout": timeout, "interval": 0.05,
-        "grace": grace, "look": look, "lacking": lacking, "asked_of": asked_of,
+        "grace": grace, "look": look, "lacking": lacking, "own": own, "asked_of": asked_of,
     }  # fmt: skip
     result = gate_wait(params, Context(check_mode=check, lifeline=line))
     assert {event.node for event in result.events} == {

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import digest, iso
@@ -52,7 +52,7 @@ def wait(*nodes: dict[str, Any], answers: dict[str, tuple[str, str]], timeout: O
         return {one["host"]: answers[one["host"]] for one in waiting}
 
     params = {"gate": "dcgm_gate", "timeout": timeout, "interval": 0.01, "grace": 5, "look": look, "nodes": list(nodes)}
-    params["lacking"], params["asked_of"] = lacking, asked
+    params["lacking"], params["asked_of"], params["own"] = lacking, asked, own
     found: dict[str, Any] = gate_wait(params, Context()).data["verdicts"]
     return found
 
@@ -192,7 +192,9 @@ def test_v3_whatever_breaks_over_one_node_leaves_the_others_their_verdicts(broke
     answers = dict.fromkeys(("bad", "good"), shown(file_of(passing())))
     nodes = [node("bad", question={**made.asked(), "bad": 1}), node("good")]
     given = {"gate": "dcgm_gate", "timeout": 0, "interval": 0.01, "grace": 5, "look": lambda _nodes: answers}
-    result = gate_wait({**given, "lacking": lacking, "asked_of": asked, broken: breaks, "nodes": nodes}, Context())
+    result = gate_wait(
+        {**given, "lacking": lacking, "asked_of": asked, "own": own, broken: breaks, "nodes": nodes}, Context()
+    )
     events = {event.node: event.data for event in result.events}
     assert events["good"]["verdict"] == "pass" and events["good"]["asked"]["level"] == 2
     assert len(result.data["verdicts"]["bad"]["reason"]) < 1000
@@ -240,5 +242,21 @@ def test_v1_a_pass_that_was_waited_for_claims_what_it_answered() -> None:
     answers = {"old": shown(file_of(verdict))}
     params = {"gate": "dcgm_gate", "timeout": 0, "interval": 0.01, "grace": 5, "look": lambda _nodes: answers}
     given = {**params, "nodes": [node("old", question=question(newer, 2, []))], "lacking": lacking, "asked_of": asked}
+    given["own"] = own
     [event] = gate_wait(given, Context()).events
     assert event.data["verdict"] == "pass" and event.data["asked"]["tests"] == ["memory", "software"]
+
+
+def test_s6_of_a_pass_that_was_waited_for_the_cells_that_were_asked_for_are_kept() -> None:
+    verdict = passing()
+    more = {"id": "attestation", "entity": "node", "measured": "mine", "wanted": "mine", "unit": "", "source": "mine"}
+    verdict["checks"].append({**more, "verdict": "pass"})
+    verdict["findings"].append({"id": "mine", "entity": "node", "text": "mine", "remedy": "none"})
+    given = {"gate": "dcgm_gate", "timeout": 0, "interval": 0.01, "grace": 5, "nodes": [node("one")]}
+    given.update(lacking=lacking, asked_of=asked, own=own, look=lambda _nodes: {"one": shown(file_of(verdict))})
+    [event] = gate_wait(given, Context()).events
+    assert event.data["verdict"] == "pass" and "mine" not in json.dumps(event.data)
+    assert len(event.data["checks"]) == len(passing()["checks"])
+    verdict["tool"]["name"] = "mine"
+    bad = one(verdict)
+    assert (bad["verdict"], bad["findings"][0]["id"]) == ("inconclusive", "unreadable")

@@ -30,9 +30,10 @@ FAILED = {
 
 def run(folder: Path, answer: dict[str, Any], base: type[GateAction] = dcgm_gate.ActionModule, **args: Any) -> Any:
     with_answer = {"_execute_module": lambda _self, **_options: dict(answer)}
+    given = {"profile": PROFILE, "level": 1, "dmi_path": made.dmi(folder, "GF0001"), **args}
     door = Door(
         folder, lambda params, ctx: Result(), base=type("Node", (base,), with_answer), name=base.NAME,
-        own_spec=base.SPEC, args={"profile": PROFILE, "level": 1, "dmi_path": made.dmi(folder, "GF0001"), **args},
+        own_spec=base.SPEC, args={key: value for key, value in given.items() if value is not None},
     )  # fmt: skip
     return door.run()
 

@@ -17,9 +17,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import Version, parse_version
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Line, Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, NODE, PASS
 
+#: What measures.
+TOOLS = ("dcgmi",)
 #: Of a test's row in the profile, what the grid depends on.
 _OF_A_TEST = ("name", "level", "scope", "since", "until")
 #: A GPU as a verdict names it; each number has one spelling.
@@ -126,3 +129,22 @@ def lacking(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     # Where the version is not known every test is wanted.
     least = _gap(wanted, tests, numbers, _shapes(version), passed)
     return f"required cells are not in it: {', '.join(least[:4])}" if least else ""
+
+
+def own(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> Own:
+    """What a pass says that lacks nothing. A test that another version would have to run is in it where it was run."""
+    wanted, version = wanted_of(asked["profile"]), parse_version(verdict["tool"]["version"])
+    level, names = int(asked["level"]), list(asked["tests"])
+    every, passed = wanted_tests(wanted, level, names, None), _passed(verdict)
+    due = {test.name for test in wanted_tests(wanted, level, names, version)} | _answered(wanted, every, verdict)
+    tests, numbers = [test for test in every if test.name in due], _numbers(e for id, e in passed if id == "device_id")
+    shape = min(_shapes(version), key=lambda shape: len(_gap(wanted, tests, numbers, (shape,), passed)))
+    return Own(
+        {
+            (row.id, row.entity): Line(
+                row.wanted, row.source or "profile", known=None if row.id == "device_id" else row.wanted
+            )
+            for row in required(wanted, tests, numbers, shape)
+        },
+        TOOLS,
+    )

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
     incidents,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.whole import lost, prove_end
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Line, Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
@@ -42,6 +43,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 GATE = "kernel_log_gate"
 #: What each pass has looked at.
 CELLS = ("window", "xid", "sxid", "kernel")
+#: Where they can have been seen.
+SOURCES = ("kmsg", "journal", "file")
 _SAME_SECONDS = 2.0
 
 
@@ -50,6 +53,15 @@ def lacking(verdict: Mapping[str, Any]) -> str:
     passed = {row["id"] for row in verdict["checks"] if (row["entity"], row["verdict"]) == (NODE, PASS)}
     gone = [name for name in CELLS if name not in passed]
     return f"required cells are not in it: {', '.join(gone)}" if gone else ""
+
+
+def own(window: str) -> Own:
+    """What each pass says, by the window that was asked for."""
+    quiet = Line(0, "kernel log", "failures", 0)
+    return Own(
+        {(name, NODE): Line(f"whole since {window}", "kernel log") if name == "window" else quiet for name in CELLS},
+        SOURCES,
+    )
 
 
 def kernel_log_gate(params: Mapping[str, Any], ctx: Context) -> Result:
