@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
@@ -132,7 +132,7 @@ def collected(boots: Mapping[str, Optional[str]] = {}, times: Mapping[str, Any] 
     }  # fmt: skip
     look = {"n1": (text_of(told["now"], times, said), "")}
     params = {"gate": "dcgm_gate", "timeout": 0, "interval": 0.01, "grace": 0, "look": lambda waiting: look}
-    params.update(nodes=[node], lacking=lacking, asked_of=asked)
+    params.update(nodes=[node], lacking=lacking, asked_of=asked, own=own)
     return str(gate_wait(params, Context()).data["verdicts"]["n1"]["verdict"])
 
 
