@@ -128,12 +128,26 @@ def stale(mutations: Iterable[Mutation], root: Path) -> list[str]:
         seen.add(one.why)
         complaints += [f"{said}: no test {test}" for test in one.tests if not _exists(test, root)]
         try:
-            compile(one.mutated(root), one.path, "exec", dont_inherit=True)
+            _understood(one.path, one.mutated(root))
         except Stale as exc:
             complaints.append(str(exc))
         except SyntaxError as exc:
             complaints.append(f"{said}: what it makes is no Python: {exc}")
+        except yaml.YAMLError as exc:
+            complaints.append(f"{said}: what it makes is no YAML: {exc}")
     return complaints
+
+
+def _understood(path: str, text: str) -> None:
+    """What cannot even be read is noticed by any test.
+
+    :raises SyntaxError: for a text that is no Python.
+    :raises yaml.YAMLError: for a playbook's or a role's that is no YAML.
+    """
+    if path.endswith(".yml"):
+        yaml.compose(text, _Loader)
+    else:
+        compile(text, path, "exec", dont_inherit=True)
 
 
 def places(test: str) -> Iterator[str]:

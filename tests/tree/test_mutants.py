@@ -65,6 +65,18 @@ def test_a_list_that_is_no_longer_true_is_told(tmp_path, old, new, told):
     assert [told in line for line in found] == ([True] if told else [])
 
 
+@pytest.mark.parametrize(("new", "told"), [("{a: 2}", ""), ("{a: 2", "no YAML")])
+def test_a_playbook_is_broken_as_well_and_stays_one(tmp_path, new, told):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "one.yml").write_text("---\nx: {a: 1}\n", encoding="utf-8")
+    (tmp_path / "tests" / "test_one.py").touch()
+    entry = ENTRY.format(old="{a: 1}", new=new).replace("plugins/one.py", "plugins/one.yml")
+    (tmp_path / "list.yml").write_text(entry, encoding="utf-8")
+    found = kept.stale(kept.load(tmp_path), tmp_path)
+    assert [told in line for line in found] == ([True] if told else [])
+
+
 @pytest.mark.parametrize(
     "gone", ["tests/test_one.py::test_gone", "tests/test_one.py::test_her[a]", "tests/test_two.py::test_here"]
 )

@@ -385,15 +385,3 @@ def test_q6_a_renewal_takes_so_many_nodes_at_a_time_as_is_asked(renewing: Fleet)
         return renewing.book(*renew, *flags, ok=False).count('"lines": [')
 
     assert [looks("-e", "passports_serial=1"), looks("-e", "passports_serial="), looks()] == [3, 2, 2]
-
-
-def test_q6_a_number_of_hours_that_is_none_is_refused(fleet: Fleet) -> None:
-    given = '{"passports_renew": true, "passports_all": true, "passports_all_hours": "2d"}'
-    before = fleet.count()
-    fleet.book("gpufleet.baremetal.passports", "-e", given, ok=False)
-    assert "issued_within" in fleet.output and "2d" in fleet.output and fleet.count() == before
-
-
-def test_q6_a_number_of_days_that_is_none_is_refused_and_not_taken_for_none_due(fleet: Fleet) -> None:
-    fleet.book("gpufleet.baremetal.passports", "-e", "passports_days=60d", ok=False)
-    assert "expire_within" in fleet.output and "60d" in fleet.output
