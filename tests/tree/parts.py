@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ TASK_WORDS = {
     *("delegate_to", "run_once", "until", "retries", "delay", "throttle", "become", "no_log", "check_mode", "diff"),
     *("changed_when", "failed_when", "ignore_errors"),
 }
+ROLE_WORDS = ("import_role", "include_role")
 # A lock line: an exact version and nothing else, neither an address nor a path.
 PIN = re.compile(r"^[A-Za-z0-9._-]+(\[[a-z,]+\])?==[A-Za-z0-9.+!]+$")
 
@@ -148,6 +150,26 @@ def plays_of_other_strategies(root: Path) -> list[str]:
         for play in yaml.safe_load(text(path)) or []:
             if "hosts" in play and play.get("strategy") != "linear":
                 complaints.append(f"{path.name}: {play.get('name')} does not say strategy: linear")
+    return complaints
+
+
+def tasks_of(things: Any) -> Iterator[dict[str, Any]]:
+    """The tasks of a play's lists, those in blocks included."""
+    for thing in things or []:
+        yield thing
+        for part in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+            yield from tasks_of(thing.get(part))
+
+
+def machines_of_nobody(root: Path) -> list[str]:
+    """Whoever proves the machine of a node passes on who it is as its BMC says: another one answers just as well."""
+    complaints = []
+    for path in under(root, "playbooks", suffix=".yml"):
+        for task in tasks_of(yaml.safe_load(text(path))):
+            named = [task.get(f"ansible.builtin.{word}") or task.get(word) or {} for word in ROLE_WORDS]
+            said = re.sub(r"\s", "", str((task.get("vars") or {}).get("baseline_bmc_identity", "")))
+            if f"{COLLECTION}.baseline" in [one.get("name") for one in named] and said != "{{oob_ready_bmc.identity}}":
+                complaints.append(f"{path.name}: {task.get('name')!r} does not pass on oob_ready_bmc.identity")
     return complaints
 
 

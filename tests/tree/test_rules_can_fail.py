@@ -32,6 +32,14 @@ ROLE = {
     "roles/gate/tasks/main.yml": "---\n",
     "roles/gate/meta/argument_specs.yml": "---\nargument_specs: {main: {short_description: x, description: [x]}}\n",
 }
+PROVED = """---
+- name: A
+  tasks:
+    - block:
+        - name: Prove
+          ansible.builtin.import_role: {name: gpufleet.baremetal.baseline}
+          vars: {baseline_bmc_identity: "%s"}
+"""
 LONG_FUNCTION = "def long():\n" + "    pass\n" * code.LONGEST_FUNCTION
 LONG_FILE = "def short():\n    pass\n" + "x = 1\n" * code.MOST_LINES
 LONG_MODULE = "def short():\n    pass\n" + "x = 1\n" * code.MOST_LINES_OF_A_MODULE
@@ -195,6 +203,12 @@ CASES = (
         {"playbooks/a.yml": "---\n- name: A\n  hosts: all\n"},
         "strategy",
         {"playbooks/a.yml": "---\n- name: A\n  hosts: all\n  strategy: linear\n"},
+    ),
+    (
+        parts.machines_of_nobody,
+        {"playbooks/a.yml": PROVED % "{{ omit }}"},
+        "'Prove' does not pass on oob_ready_bmc.identity",
+        {"playbooks/a.yml": PROVED % "{{ oob_ready_bmc.identity }}"},
     ),
     (
         parts.bad_locks,

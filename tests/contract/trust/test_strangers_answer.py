@@ -54,6 +54,9 @@ def verdicts(site: Site) -> list[tuple[str, str]]:
         return [(str(name), str(word)) for name, word in found]
 
 
+#: What leads image_verify to a machine in a folder.
+OPTIONS = [f"{name}_path" for name in ("manifest", "driver_version", "boot_id", "uptime", "dmi")]
+OPTIONS += ["nvidia_smi", "fabric_manager"]
 DEEP = "[" * 700 + "]" * 700
 ROW = json.dumps({**CLOCK, "id": "image", "verdict": "fail", "measured": "DEEP"}).replace('"DEEP"', DEEP)
 WRONG = json.dumps({**VERDICT, "verdict": "fail", "checks": ["ROW"]}).replace('"ROW"', ROW)
@@ -164,6 +167,17 @@ def test_v2_a_gate_goes_by_what_the_bmc_said_in_this_run(site: Site) -> None:
     alone, here = site.play(gate, {**gate, "vars": {"dmi": "{{ node_paths.dmi_path }}"}})
     kinds += [one["result"].get("error", {}).get("kind", "") for one in (alone, here)]
     assert kinds == ["", "wrong_machine", "config", ""]
+
+
+def test_v2_the_baseline_holds_the_machine_against_the_bmc_that_it_is_told(site: Site) -> None:
+    paths = {name: f"{{{{ node_paths.{name} }}}}" for name in OPTIONS}
+    role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.baseline"}}
+    given = ({"baseline_bmc_identity": f"{{{{ hostvars.{of}.bmc }}}}"} for of in ("gpu001", "gpu002"))
+    defaults = {"gpufleet.baremetal.image_verify": paths}
+    told = site.play(*({"block": [{**role, "vars": one}], "module_defaults": defaults} for one in given))
+    own, other = [one for one in told if "error" in one["result"] or "verdict" in one["result"]]
+    assert own["outcome"] == "ok" and "machine" in [one["id"] for one in own["result"]["checks"]], own
+    assert other["outcome"] == "failed" and other["result"]["error"]["kind"] == "wrong_machine", other
 
 
 def test_v2_another_machines_answer_is_no_verdict_on_this_node(site: Site) -> None:
