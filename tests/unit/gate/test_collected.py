@@ -66,6 +66,8 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda verdict: verdict.update(argv=["x" * 19_000] * 30),
         "larger than any verdict",
     ),
+    "a cell with a mapping": (lambda verdict: verdict["checks"][0].update(measured={"a": {}}), "checks"),
+    "a cell with half a character": (lambda verdict: verdict["checks"][0].update(measured="\ud800"), "checks"),
     "too long a list": (lambda verdict: verdict["checks"][0].update(measured=["x"] * 101), "checks"),
     "another schema": (lambda verdict: verdict.update(schema=2), "schema"),
 }
