@@ -48,9 +48,9 @@ class Site:
         self.hosts[name] = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
-            "gpufleet_serial": name,
+            "gpufleet_serial": made.serial_of(name),
             "gpufleet_sku": "test-sku",
-            **made.known_by(home, name),
+            **made.known_by(home, made.serial_of(name)),
             "dcgmi": made.dcgmi(home, output, body=run),
             **variables,
         }
@@ -381,7 +381,7 @@ IMAGING = {"gpufleet.baremetal.ledger_event": {"state": "imaging", "force_reason
 def admitting(site: Site, name: str) -> list[str]:
     """What a passport of this host may rest on."""
     with Ledger(f"sqlite:///{site.folder / 'ledger.sqlite'}") as ledger:
-        node = ledger.identify(name, aliases=[("serial", name)])
+        node = ledger.identify(name, aliases=[("serial", made.serial_of(name))])
         return [event["data"]["verdict"] for event in evidence(ledger, node)["verdicts"]]
 
 
@@ -394,7 +394,7 @@ def test_c3_a_job_that_began_before_the_node_was_imaged_admits_nothing_whenever_
     # The gate is no verb of the provisioner, which alone may order another image without a state of the lifecycle.
     ordered = Event("intent", "provisioner_node", {"options": {"state": "deployed"}})
     with Ledger(f"sqlite:///{site.folder / 'ledger.sqlite'}") as ledger:
-        ledger.append("run", [(ledger.identify("node0", aliases=[("serial", "node0")]), ordered)])
+        ledger.append("run", [(ledger.identify("node0", aliases=[("serial", made.serial_of("node0"))]), ordered)])
     found = site.play(START, WAIT, COLLECT)["node0"]
     assert found[0]["joined"] and found[-1]["verdict"] == "pass", found
     assert len(site.verdicts("node0")) == 2 and admitting(site, "node0") == []

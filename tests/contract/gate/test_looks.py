@@ -64,9 +64,9 @@ def heard(site: Site, name: str) -> set[str]:
     return set(path.read_text(encoding="utf-8").split()) if path.exists() else set()
 
 
-def two(site: Site, **variables: Any) -> None:
+def two(site: Site, *more: str, **variables: Any) -> None:
     """Each has a sudo of its own."""
-    for name in ("a", "b"):
+    for name in ("a", "b", *more):
         home = site.host(name)
         site.hosts[name].update(ansible_become=True, ansible_become_exe=program(home, "own_sudo", SUDO), **variables)
 
@@ -84,6 +84,25 @@ def test_m1_a_sudo_password_is_told_to_no_other_host(site: Site) -> None:
         passed(site.play(*ALL), "a", "b")
         assert heard(site, "a") == {site.hosts["a"].pop(variable)} and heard(site, "b") == set()
         (site.folder / "a" / "heard").unlink()
+
+
+@pytest.mark.usefixtures("sudo")
+def test_m1_a_sudo_password_of_a_host_that_runs_no_sudo_is_told_to_nobody(site: Site) -> None:
+    """Then no plugin tells by which further names it is known."""
+    two(site)
+    site.hosts["a"].update(ansible_become=False, ansible_become_password="secret-of-a")
+    passed(site.play(*ALL), "a", "b")
+    assert heard(site, "a") == heard(site, "b") == set()
+
+
+@pytest.mark.usefixtures("sudo")
+def test_m1_the_password_of_the_host_that_is_delegated_to_is_told_to_no_other(site: Site) -> None:
+    two(site, "c")
+    own = {"ansible.builtin.set_fact": {"ansible_become_password": "secret-of-c"}, "when": "inventory_hostname == 'c'"}
+    found = site.play(VALIDATING, START, own, {**WAIT, "delegate_to": "c"})
+    assert all(one["ok"] for one in found["a"][-1]["verdicts"].values()), found
+    assert heard(site, "a") == heard(site, "b") == set()
+    assert heard(site, "c") == {"secret-of-c"}
 
 
 @pytest.mark.usefixtures("sudo")

@@ -68,6 +68,11 @@ def dmi(home: Path, serial: str, uuid: str = "") -> str:
     return str(folder)
 
 
+def serial_of(name: str) -> str:
+    """A host's, also where its name is one letter, which is no serial."""
+    return f"serial-{name}"
+
+
 def known_by(home: Path, serial: str) -> dict[str, str]:
     """What a host of :data:`PLAY` says of itself."""
     return {"home": str(home), "dmi": dmi(home, serial)}
