@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sqlite3
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,10 +55,15 @@ class Site:
         self.url = f"sqlite:///{folder}/ledger.sqlite"
         self.tell("state", "validating")
 
-    def tell(self, kind: str, name: str, **data: Any) -> int:
+    def tell(self, kind: str, name: str, *, ago: float = 0, **data: Any) -> int:
         with Ledger(self.url) as ledger:
             node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
-            return ledger.append("other", [(node, Event(kind, name, data))])[0]
+            number = ledger.append("other", [(node, Event(kind, name, data))])[0]
+        if ago:
+            with sqlite3.connect(self.folder / "ledger.sqlite") as past:
+                past.execute("DROP TRIGGER events_update")
+                past.execute("UPDATE events SET at = at - ? WHERE id = ?", (ago, number))
+        return number
 
     def run(
         self, base: type[GateAction], answer: Mapping[str, Any], args: Mapping[str, Any], **host: Any
@@ -118,6 +124,15 @@ def test_v8_a_job_that_was_found_again_is_as_old_as_its_announcement(site: Site)
     found = site.diagnosed(joined=True)
     assert not found.get("failed") and found["after_event"] == announced, found
     assert found["looked_at"] <= time.time()
+
+
+def test_v8_a_job_that_was_found_again_may_be_the_first_that_was_announced(site: Site) -> None:
+    """One that is still going on, or that has ended and waits to be collected, was announced long ago."""
+    first = site.tell("intent", "dcgm_gate", ago=3000)
+    site.tell("intent", "dcgm_gate")
+    found = site.diagnosed(joined=True)
+    assert not found.get("failed") and found["after_event"] == first, found
+    assert found["looked_at"] <= time.time() - 2900
 
 
 def judged(word: str, *cells: str) -> dict[str, Any]:

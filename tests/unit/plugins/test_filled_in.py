@@ -82,13 +82,14 @@ def test_v9_a_batch_deploys_only_where_this_run_has_verified_the_image(tmp_path:
 # -- node_passport -----------------------------------------------------------------------------------------------------
 
 
-def issue(folder: Path, sku: str) -> dict[str, Any]:
+def issue(folder: Path, sku: str, **args: Any) -> dict[str, Any]:
     key = folder / "key.pem"
     key.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     key.chmod(0o600)
     return act(
         folder, node_passport.ActionModule,
         state="issued", sku=sku, key_path=str(key), public_keys=[PUBLIC], identity=MACHINE, bmc_identity=BMC,
+        **args,
     )  # fmt: skip
 
 
@@ -144,3 +145,16 @@ def test_v1_a_lift_of_one_gate_takes_no_failure_of_another(tmp_path: Path) -> No
         found = state(tmp_path, kind="lift", name=gate, reason="a loose cable", lifted_by="me")
         assert found["changed"] and found["lifted"] == [number], found
         assert found["events"][0]["data"]["failures"] == [number]
+
+
+def test_v9_a_lift_names_each_failure_whatever_the_passport_rests_on(tmp_path: Path) -> None:
+    """An old failure does not say what it was asked. By the policy of this passport its pass of level 2 answers it."""
+    old = verdict(1, "dcgm_gate", "fail", profile=PROFILE)["data"]
+    number = tell(tmp_path, "verdict", "dcgm_gate", {key: value for key, value in old.items() if key != "asked"})
+    passing(tmp_path)
+    weak = {**ASKED["dcgm_gate"], "level": 2, "profile": PROFILE["digest"]}
+    tell(tmp_path, "verdict", "dcgm_gate", verdict(1, "dcgm_gate", profile=PROFILE, asked=weak)["data"])
+    issued = issue(tmp_path, SKU, policy={"gates": {"dcgm_gate": {"level": 2}}})
+    assert issued.get("valid"), issued
+    found = state(tmp_path, kind="lift", name="dcgm_gate", reason="a loose cable", lifted_by="me")
+    assert found["lifted"] == [number], found
