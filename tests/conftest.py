@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from suite import handed_on, progress, properties, services, skips
+
+# Python's collector runs wherever something is made, also at the bottom of what nests as deeply as Python goes. What
+# ends by it there has no room to, and pytest takes that for a fault of the test. Run seldom it is out of the way.
+gc.set_threshold(50_000, 20, 20)
 
 # Before a test file is read: what it says in a decorator is settled then.
 handed_on.take()

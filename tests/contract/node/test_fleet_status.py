@@ -165,11 +165,12 @@ def test_w2_the_ledger_that_a_play_names_is_made_for_each_host(fleet: Fleet, tmp
     with Ledger(own) as ledger:
         node = ledger.identify("served", aliases=[("serial", "S-served")])
     fleet.shared["of_row"], fleet.hosts["served"]["of_row"] = fleet.url, own
-    fleet.shared["gpufleet_ledger_url"] = "sqlite:////nonexistent/ledger.sqlite"
+    fleet.shared["gpufleet_ledger_url"] = f"sqlite:///{tmp_path / 'of-the-inventory.sqlite'}"
     (result,) = fleet.play({**status(), "vars": {"gpufleet_ledger_url": "{{ of_row }}"}})
     assert {name: one["node_id"] for name, one in result["nodes"].items()} == {
         **fleet.ids, "served": node, UNKNOWN: "",
     }  # fmt: skip
+    assert not (tmp_path / "of-the-inventory.sqlite").exists()
 
 
 BAD_LEDGERS = {
