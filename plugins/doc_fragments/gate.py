@@ -42,6 +42,8 @@ options:
         that in the same run (the check C(machine) of M(gpufleet.baremetal.image_verify)). Without such a proof what the
         machine tells here, as root, is held against C(gpufleet_serial), C(gpufleet_system_uuid), the ledger and the
         node's passport.
+      - One of the serials that the ledger has is enough. A UUID that the passport alone tells does not count where a
+        serial agrees, since a board may have been swapped.
       - Another machine is refused, and so is one that nothing is known of. Neither leaves a verdict on the node.
       - Used by the action on the controller alone.
     type: path

@@ -12,27 +12,38 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity, same_uuid
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS
 
 #: Stands before each part of the node's answer: with a terminal in between, what the login says comes first.
 _MARK = "=gpufleet="
 _FILES = ("product_serial", "product_uuid")
-#: By what a machine is told from another, and how two spellings of it are compared.
-_SAME: dict[str, Callable[[str, str], bool]] = {
-    "serial": lambda one, other: one.casefold() == other.casefold(),
-    "system_uuid": same_uuid,
-}
 _PROVE = (
     "prove the machine in this run, before the gates: the role gpufleet.baremetal.baseline with baseline_bmc_identity"
     " (what bmc_info returns as identity)"
 )
+#: A board that was swapped has another UUID than the passport says; only the BMC can prove that machine.
+_SWAPPED = (
+    "if the node's board was swapped, prove the machine by its BMC: playbook passports with -e passports_renew=true"
+    " -e passports_all=true"
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Who a node is: of each kind whatever counts, of which one is enough."""
+
+    serial: tuple[str, ...] = ()
+    system_uuid: tuple[str, ...] = ()
+    #: Is it the passport alone that tells the UUID? That was the machine's when it was signed.
+    remembered: bool = False
 
 
 def question(folder: str) -> str:
@@ -59,11 +70,14 @@ def proven(ledger: Ledger, node_id: str, run_id: str) -> bool | None:
     return all(check.get("verdict") == PASS for check in cells) if cells else None
 
 
-def known(ledger: Ledger, node_id: str, inventory: Mapping[str, Any]) -> dict[str, Any]:
+def known(ledger: Ledger, node_id: str, inventory: Mapping[str, Any]) -> Known:
     """Who the node is, as far as inventory, ledger and the newest passport tell; the first that tells counts."""
-    names = {row["kind"]: row["value"] for row in ledger.aliases(node_id)}
-    sources = [normal_identity(one) for one in (inventory, names, _subject(ledger.passport(node_id)))]
-    return {key: next((one[key] for one in sources if one[key]), "") for key in _SAME}
+    names = [{row["kind"]: row["value"]} for row in ledger.aliases(node_id)]
+    sources = ([inventory], names, [_subject(ledger.passport(node_id))])
+    shaped = [[normal_identity(one) for one in source] for source in sources]
+    of = {key: [tuple(one[key] for one in source if one[key]) for source in shaped] for key in SAME}
+    serial, system_uuid = (next(filter(None, of[key]), ()) for key in ("serial", "system_uuid"))
+    return Known(serial, system_uuid, remembered=not any(of["system_uuid"][:-1]))
 
 
 def _subject(passport: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -75,28 +89,46 @@ def _subject(passport: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {}
 
 
-def demand(node: str, ours: Mapping[str, Any], machine: Mapping[str, Any], *, dry: bool = False) -> None:
+def demand(node: str, ours: Known, machine: Mapping[str, Any], *, dry: bool = False) -> None:
     """:param dry: only what contradicts counts.
 
     :raises WrongMachine: where the machine says that it is another one.
 
     :raises ConfigError: where it says nothing that the node is known by.
     """
-    common = [key for key in _SAME if ours[key] and machine[key]]
-    what: dict[str, Any] = {"node": node, "wanted": _shown(ours), "seen": _shown(machine)}
-    if not common and not dry:
+    agrees = _compared(ours, machine)
+    what: dict[str, Any] = {"node": node, "wanted": _shown(ours), "seen": _shown(_of(machine))}
+    if not agrees and not dry:
         raise ConfigError(
             "the machine that answers is not known to be this node, and no gate runs on it",
             do=f"set gpufleet_serial to the serial that the machine tells as root (dmidecode -s system-serial-number);"
             f" where its board has none, {_PROVE}",
             **what,
         )
-    if not all(_SAME[key](ours[key], machine[key]) for key in common):
+    if not all(agrees.values()):
         raise WrongMachine(
             "another machine answers at this node's address, and no gate runs on it",
-            do="correct ansible_host or gpufleet_serial in the inventory; nothing was recorded of the node",
+            do="correct ansible_host, gpufleet_serial or gpufleet_system_uuid in the inventory (nothing was recorded of"
+            f" the node); {_SWAPPED}",
             **what,
         )
+
+
+def _compared(ours: Known, machine: Mapping[str, Any]) -> dict[str, bool]:
+    """Of each kind that both tell, whether it agrees."""
+    found = {
+        key: any(same(one, machine[key]) for one in getattr(ours, key))
+        for key, same in SAME.items()
+        if getattr(ours, key) and machine[key]
+    }
+    if ours.remembered and found.get("serial"):
+        found.pop("system_uuid", None)
+    return found
+
+
+def _of(machine: Mapping[str, Any]) -> Known:
+    serial, system_uuid = (((machine[key],) if machine[key] else ()) for key in ("serial", "system_uuid"))
+    return Known(serial, system_uuid)
 
 
 def contradicted(node: str) -> WrongMachine:
@@ -110,5 +142,5 @@ def contradicted(node: str) -> WrongMachine:
     )
 
 
-def _shown(identity: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {identity[key] or '(none)'}" for key in _SAME)
+def _shown(identity: Known) -> str:
+    return ", ".join(f"{key} {' or '.join(getattr(identity, key)) or '(none)'}" for key in SAME)

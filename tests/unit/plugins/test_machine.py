@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import Known
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 THIS, OTHER = str(uuid.UUID(int=7)), str(uuid.UUID(int=9))
@@ -46,19 +47,50 @@ def test_v2_what_the_bmc_said_in_this_run_counts(
     assert _machine.proven(ledger, node, "r1") is None
 
 
-def test_v2_a_node_is_known_by_inventory_ledger_and_passport(ledger: Ledger) -> None:
-    node = ledger.identify("gpu001", aliases=[("mac", "52:54:00:00:00:01")])
-    assert _machine.known(ledger, node, {}) == {"serial": "", "system_uuid": ""}
-    subject = {"serial": "GF0001", "system_uuid": THIS, "gpu_uuids": []}
+def passport(ledger: Ledger, node: str, serial: str, system_uuid: str) -> None:
+    subject = {"serial": serial, "system_uuid": system_uuid, "gpu_uuids": []}
     made_of: dict[str, Any] = {"subject": statement.subject_of(subject), "predicate": {}}
     envelope = dsse.sign(made_of, Ed25519PrivateKey.generate())
     ledger.save_passport("r", node, issued=1.0, expires=2.0, digest="d", envelope=envelope)
-    assert _machine.known(ledger, node, {}) == {"serial": "GF0001", "system_uuid": THIS}
-    assert _machine.known(ledger, node, {"serial": "GF0002"})["serial"] == "GF0002"
+
+
+def test_v2_a_node_is_known_by_inventory_ledger_and_passport(ledger: Ledger) -> None:
+    node = ledger.identify("gpu001", aliases=[("mac", "52:54:00:00:00:01")])
+    nothing = Known(remembered=True)
+    assert _machine.known(ledger, node, {}) == nothing
+    passport(ledger, node, "GF0001", THIS)
+    assert _machine.known(ledger, node, {}) == Known(("GF0001",), (THIS,), remembered=True)
+    assert _machine.known(ledger, node, {"serial": "GF0002"}).serial == ("GF0002",)
+    assert _machine.known(ledger, node, {"system_uuid": OTHER}) == Known(("GF0001",), (OTHER,))
     ledger.save_passport("r", node, issued=1.0, expires=2.0, digest="d", envelope={"payload": 7})
-    assert _machine.known(ledger, node, {}) == {"serial": "", "system_uuid": ""}
+    assert _machine.known(ledger, node, {}) == nothing
     named = ledger.identify("gpu002", aliases=[("serial", "GF0002"), ("system_uuid", OTHER)])
-    assert _machine.known(ledger, named, {"serial": None}) == {"serial": "GF0002", "system_uuid": OTHER}
+    assert _machine.known(ledger, named, {"serial": None}) == Known(("GF0002",), (OTHER,))
+
+
+def test_n3_of_the_serials_that_a_ledger_has_each_is_the_nodes(ledger: Ledger) -> None:
+    """Older ledgers have two."""
+    node = ledger.identify("gpu001", aliases=[("serial", "CN7016"), ("serial", "6XYZ003")])
+    ours = _machine.known(ledger, node, {})
+    for serial in ("CN7016", "6xyz003"):
+        _machine.demand("gpu001", ours, {"serial": serial, "system_uuid": ""})
+    with pytest.raises(WrongMachine, match="serial 6XYZ003 or CN7016"):
+        _machine.demand("gpu001", ours, {"serial": "GF0009", "system_uuid": ""})
+    with pytest.raises(WrongMachine):  # the inventory has said which one
+        said = _machine.known(ledger, node, {"serial": "6XYZ003"})
+        _machine.demand("gpu001", said, {"serial": "CN7016", "system_uuid": ""})
+
+
+def test_n3_a_board_that_was_swapped_since_the_passport_makes_no_other_machine(ledger: Ledger) -> None:
+    """Where its serial agrees. A UUID that somebody has set contradicts as ever."""
+    node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
+    passport(ledger, node, "GF0001", THIS)
+    ours = _machine.known(ledger, node, {})
+    _machine.demand("gpu001", ours, {"serial": "GF0001", "system_uuid": OTHER})
+    set_by_hand = _machine.known(ledger, node, {"system_uuid": THIS})
+    for mine, told in ((ours, "GF0002"), (ours, ""), (set_by_hand, "GF0001")):
+        with pytest.raises(WrongMachine, match="playbook passports"):
+            _machine.demand("gpu001", mine, {"serial": told, "system_uuid": OTHER})
 
 
 @pytest.mark.parametrize(
@@ -78,12 +110,13 @@ def test_v2_a_node_is_known_by_inventory_ledger_and_passport(ledger: Ledger) -> 
 def test_v2_each_kind_that_both_tell_must_agree_and_one_is_enough(
     ours: tuple[str, str], machine: tuple[str, str], wrong: Optional[type[Exception]]
 ) -> None:
-    named = [dict(zip(("serial", "system_uuid"), one)) for one in (ours, machine)]
+    named = Known(*(((told,) if told else ()) for told in ours))
+    answer = dict(zip(("serial", "system_uuid"), machine))
     if wrong is None:
-        _machine.demand("gpu001", *named)
+        _machine.demand("gpu001", named, answer)
         return
     with pytest.raises(wrong) as refused:
-        _machine.demand("gpu001", *named)
+        _machine.demand("gpu001", named, answer)
     assert "gpufleet_serial" in str(refused.value)
 
 
