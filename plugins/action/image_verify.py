@@ -200,7 +200,8 @@ def _other_machine(result: Result, node: str) -> WrongMachine | None:
             return WrongMachine(
                 finding["text"],
                 node=node,
-                do="correct ansible_host or gpufleet_bmc_address in the inventory; nothing of it is recorded",
+                do="correct ansible_host or gpufleet_bmc_address in the inventory and run again: until then the look"
+                " counts as inconclusive",
             )
     return None
 

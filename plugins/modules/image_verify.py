@@ -115,8 +115,8 @@ options:
     description:
       - Who the node is as its BMC says, as M(gpufleet.baremetal.bmc_info) returns it. With O(mode=node), the machine
         that answers must then be that one (the check C(machine)), so that nothing is run on another one.
-      - Another machine ends the task with an error of kind C(wrong_machine), and no verdict on the node is recorded of
-        what it answered.
+      - Another machine ends the task with an error of kind C(wrong_machine). Neither a pass nor a failure is recorded
+        of what it answered, and the look counts as inconclusive until it is repeated.
       - Without it nothing proves here that the machine that answers is the one in the inventory.
     type: dict
   max_clock_skew:

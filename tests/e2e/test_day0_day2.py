@@ -224,3 +224,15 @@ def test_u7_passports_become_files_that_verify_by_themselves(renewed: lab.Run) -
     key = str(lab.RACK / "keys" / "passport_ed25519.pub.pem")
     told = lab.adhoc("gpu002", "node_passport", {"path": str(folder / "gpu002.passport.json"), "public_keys": [key]})
     assert told["valid"] and not told["machine_checked"]
+
+
+def test_x3_a_node_that_answers_nobody_in_its_renewal_is_one_for_day_2(renewed: lab.Run) -> None:
+    """Each further renewal would end at it, and day 2 leaves alone what a renewal goes on with."""
+    lab.kill_sshd("gpu003")
+    options = json.dumps({"passports_renew": True, "passports_days": 365})
+    run = lab.play("passports", "--limit", "gpu003", "-e", options)
+    assert run.rc == 2 and "does not answer over SSH" in run.failure("gpu003"), run.tail()
+    assert "quarantined" in lab.node_state("gpu003")["reason"]
+    again = lab.play("day2_recycle", "--limit", "gpu003")
+    assert again.rc == 0, again.tail()
+    assert lab.node_state("gpu003") == {"state": "IDLE", "reason": ""}

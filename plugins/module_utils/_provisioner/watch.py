@@ -134,7 +134,7 @@ class _Batch:
         self._sent: dict[str, list[_Sent]] = {}
         self._due: dict[str, list[tuple[NodeState, Wanted]]] = {}
         self._outage: FleetError | None = None
-        self._unsent: dict[str, str] = {}
+        self._unsent: dict[str, FleetError] = {}
         self._said = ""
 
     def _take_up(self, params: Mapping[str, Any], ctx: Context) -> None:
@@ -216,7 +216,7 @@ class _Batch:
 
     def _went_wrong(self, host: str, exc: FleetError) -> None:
         if isinstance(exc, _OUTAGE):
-            self._unsent[host] = str(exc)  # asked again at the next poll
+            self._unsent[host] = exc  # asked again at the next poll
         else:
             self._close(host, False, str(exc.located(node=host)), kind=exc.kind)
 
@@ -371,6 +371,8 @@ class _Batch:
                 self._close(host, True, "check mode: nothing was begun, so nothing was waited for")
                 continue
             node = self._last.get(host)
-            error = self._unsent.get(host) or (node.last_error if node else "")
+            unsent = self._unsent.get(host)
+            error = str(unsent) if unsent else node.last_error if node else ""
             still = f"still {node.native if node else 'unknown'} after {timeout:g} s"
-            self._close(host, False, f"{still}; {error}" if error else still)
+            # A step that the service never took says nothing of the node.
+            self._close(host, False, f"{still}; {error}" if error else still, kind=unsent.kind if unsent else "")

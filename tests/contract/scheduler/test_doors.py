@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sqlite3
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from suite import playbook
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -99,6 +102,34 @@ def test_hold_of_one_run_is_lifted_by_the_next(site: Site) -> None:
     assert [name for node, name, data in site.events("hold")] == ["taken", "released"]
     assert [name for node, name, data in site.events("evidence")][-1] == "in_service"
     assert not site.play(RESUME)[0]["result"]["changed"]
+
+
+STATES = [{"gpufleet.baremetal.ledger_event": {"state": state}} for state in ("enrolled", "imaging", "validating")]
+ADMIT = {
+    "ansible.builtin.import_role": {"name": "gpufleet.baremetal.join", "tasks_from": "admit.yml"},
+    "vars": {"join_passport": {"passport": {"digest": "sha256:1"}}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failed", [True, False])
+def test_x1_a_node_that_is_not_admitted_does_not_stay_in_service(site: Site, slurm: Any, failed: bool) -> None:
+    """The scheduler gives it work already when another run's look finds something."""
+    site.play(HOLD, *STATES)
+    assert site.play(RESUME)[0]["result"]["state"] == "idle"
+    payload = base64.b64encode(b'{"predicate": {}}').decode()
+    envelope = {"payload": payload, "payloadType": "application/vnd.in-toto+json", "signatures": []}
+    with Ledger(f"sqlite:///{site.ledger}") as ledger:
+        node, now = ledger.identify("gpu001", aliases=[("serial", "Sgpu001")]), ledger.now()
+        ledger.save_passport("r1", node, issued=now, expires=now + 9e6, digest="sha256:1", envelope=envelope)
+        found = {"verdict": "fail", "asked": {"window": "imaging"}, **ledger.moment().as_data()}
+        ledger.append("another run", [(node, Event("verdict", "kernel_log_gate", found))] if failed else [])
+    told = site.play(ADMIT, ok=not failed)
+    assert slurm.state("gpu001") == ("IDLE+DRAIN" if failed else "IDLE")
+    assert ("admitted" in [name for _node, name, _data in site.events("state")]) is not failed
+    if failed:
+        told = told[-1]["result"]
+        assert "assertion" in told and "held again" in told["msg"] and "kernel_log_gate" in told["msg"], told
 
 
 def test_another_controller_of_ours_without_this_ledger_is_foreign(site: Site, slurm: Any, tmp_path: Path) -> None:

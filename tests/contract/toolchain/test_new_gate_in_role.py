@@ -51,6 +51,7 @@ class Batch:
             "gpufleet_scheduler": "none",
             "kernel_log": looks,
             "dcgm": {**diagnosis, "boot_id_path": looks["boot_id_path"]},
+            "dmi": made.dmi(home, name),
             "acme": made.program(home / "acme", f"cat {home}/said"),
         }
 
@@ -61,7 +62,7 @@ class Batch:
         """The role alone, in a run that has imaged nothing: the log counts from the boot."""
         (self.folder / "profiles").mkdir(exist_ok=True)
         (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
-        profile = {"profile_path": [str(self.folder / "profiles")]}
+        profile = {"profile_path": [str(self.folder / "profiles")], "dmi_path": "{{ dmi }}"}
         module = "gpufleet.baremetal."
         play = {
             "hosts": "all",

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import Found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
@@ -53,9 +54,7 @@ DEPLOYMENT = [
 PLAY: dict[str, Any] = {
     "hosts": "all",
     "gather_facts": False,
-    "module_defaults": {
-        f"gpufleet.baremetal.{name}": {"dmi_path": "{{ dmi }}"} for name in ("dcgm_gate", "kernel_log_gate")
-    },
+    "module_defaults": {f"gpufleet.baremetal.{name}": {"dmi_path": "{{ dmi }}"} for name in names.DRIVERS.values()},
 }
 
 

@@ -101,6 +101,15 @@ def test_t1_an_outage_that_passes_is_waited_out_and_one_that_lasts_is_told() -> 
         verdict(Unreachable("down"), timeout=0.1)
 
 
+def test_x2_a_step_that_an_outage_kept_from_being_taken_says_nothing_of_the_node() -> None:
+    """Looks are answered meanwhile, as by a proxy that serves what it knows; deploy and enroll go by the kind."""
+    Memory.refusals = {"n1": [Unreachable("down") for _ in range(1000)]}
+    found = verdict(at("new"), timeout=0.3)
+    assert not found["ok"] and "down" in found["reason"] and found["kind"] == Unreachable.kind
+    Memory.refusals = {}
+    assert verdict(at("going"), timeout=0.1)["kind"] == "", "a node that is late is a finding"
+
+
 class Line(Lifeline):
     def __init__(self) -> None:
         self.foreseen: list[str] = []
