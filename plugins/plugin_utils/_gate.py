@@ -138,12 +138,12 @@ class GateAction(VerbAction):
         node = self.node_id()
         proven = _machine.proven(self.ledger(), node, self.run_id)
         if proven is False:
-            raise _machine.contradicted(self._host)
+            raise _machine.refused(self.ledger(), node, self._host)
         if proven is None:
             inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
             folder = str(self._params.get("dmi_path") or _DMI)
             answer = self._low_level_execute_command(_machine.question(folder))
-            machine = _machine.told(str(answer.get("stdout", "")))
+            machine = _machine.told(str(answer.get("stdout", "")), str(answer.get("stderr", "")))
             ours = _machine.known(self.ledger(), node, inventory)
             # A dry run has recorded no proof that there could be.
             _machine.demand(self._host, ours, machine, dry=bool(self._task.check_mode))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
@@ -28,6 +29,16 @@ _FILES = ("product_serial", "product_uuid")
 _PROVE = (
     "prove the machine in this run, before the gates: the role gpufleet.baremetal.baseline with baseline_bmc_identity"
     " (what bmc_info returns as identity)"
+)
+#: By what the inventory names a machine that tells something of itself.
+_NAME = (
+    "set gpufleet_serial to the serial that the machine tells as root (dmidecode -s system-serial-number), or where its"
+    " board has none gpufleet_system_uuid (dmidecode -s system-uuid)"
+)
+_BECOME = "run the gate as root: become, by a login that may (sudo)"
+_MUTE = (
+    "no gate can run on a machine whose firmware tells neither serial nor UUID, or what all boards of its kind tell:"
+    " have one of them set with the vendor's tool"
 )
 #: A board that was swapped has another UUID than the passport says; only the BMC can prove that machine.
 _SWAPPED = (
@@ -47,15 +58,25 @@ class Known:
 
 
 def question(folder: str) -> str:
-    """The command that makes a machine say who it is; only root may read its serial."""
-    return "; ".join(f"echo {_MARK}; cat {shlex.quote(f'{folder}/{name}')} 2>/dev/null; echo" for name in _FILES)
+    """The command that makes a machine say who it is; only root may read that, and as whom we asked it says as well."""
+    files = {name: shlex.quote(f"{folder}/{name}") for name in _FILES}
+    reads = [f"cat {path} 2>/dev/null; echo" for path in files.values()]
+    kept = [f"if test -e {path} && ! test -r {path}; then echo {name}; fi" for name, path in files.items()]
+    return "; ".join(f"echo {_MARK}; {one}" for one in (*reads, "; ".join(["id -u", *kept])))
 
 
-def told(stdout: str) -> dict[str, Any]:
-    """The identity in the answer, in its one shape; placeholders are nothing."""
+def told(stdout: str, stderr: str = "") -> dict[str, Any]:
+    """The identity in the answer, in its one shape; placeholders are nothing.
+
+    ``kept`` says what it was kept from telling.
+    """
     parts = [part.strip() for part in stdout.replace("\r", "").split(f"{_MARK}\n")[1:]]
-    whole = len(parts) == len(_FILES)
-    return normal_identity({"serial": parts[0], "system_uuid": parts[1]} if whole else {})
+    if len(parts) <= len(_FILES):
+        return {**normal_identity({}), "kept": f"it did not answer: {cut(stderr.strip() or 'without a word', 200)}"}
+    serial, system_uuid, rest = parts[0], parts[1], parts[2].splitlines()
+    files = [name for name in _FILES if name in rest[1:]]
+    kept = f"user {cut(rest[0], 20)} may not read {' and '.join(files)}" if files else ""
+    return {**normal_identity({"serial": serial, "system_uuid": system_uuid}), "kept": kept}
 
 
 def proven(ledger: Ledger, node_id: str, run_id: str) -> bool | None:
@@ -63,11 +84,15 @@ def proven(ledger: Ledger, node_id: str, run_id: str) -> bool | None:
 
     What another run has proven says nothing of the address that this one goes to.
     """
-    event = ledger.latest([node_id], "verdict", ["image_verify"]).get(node_id)
+    event = _look(ledger, node_id)
     if event is None or event["run_id"] != run_id:
         return None
     cells = [check for check in event["data"].get("checks") or [] if check.get("id") == "machine"]
     return all(check.get("verdict") == PASS for check in cells) if cells else None
+
+
+def _look(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
+    return ledger.latest([node_id], "verdict", ["image_verify"]).get(node_id)
 
 
 def known(ledger: Ledger, node_id: str, inventory: Mapping[str, Any]) -> Known:
@@ -99,10 +124,11 @@ def demand(node: str, ours: Known, machine: Mapping[str, Any], *, dry: bool = Fa
     agrees = _compared(ours, machine)
     what: dict[str, Any] = {"node": node, "wanted": _shown(ours), "seen": _shown(_of(machine))}
     if not agrees and not dry:
+        if machine.get("kept"):
+            what["seen"] += f"; {machine['kept']}"
         raise ConfigError(
             "the machine that answers is not known to be this node, and no gate runs on it",
-            do=f"set gpufleet_serial to the serial that the machine tells as root (dmidecode -s system-serial-number);"
-            f" where its board has none, {_PROVE}",
+            do=_way_on(machine),
             **what,
         )
     if not all(agrees.values()):
@@ -112,6 +138,13 @@ def demand(node: str, ours: Known, machine: Mapping[str, Any], *, dry: bool = Fa
             f" the node); {_SWAPPED}",
             **what,
         )
+
+
+def _way_on(machine: Mapping[str, Any]) -> str:
+    """Of a machine that is not known."""
+    if machine.get("kept"):
+        return _BECOME
+    return f"{_NAME}; or {_PROVE}" if any(machine[key] for key in SAME) else _MUTE
 
 
 def _compared(ours: Known, machine: Mapping[str, Any]) -> dict[str, bool]:
@@ -131,14 +164,26 @@ def _of(machine: Mapping[str, Any]) -> Known:
     return Known(serial, system_uuid)
 
 
-def contradicted(node: str) -> WrongMachine:
-    """This run has asked the BMC, and it did not confirm the machine."""
-    return WrongMachine(
-        "the machine that answers is not the one that this node's BMC tells, and no gate runs on it",
+def refused(ledger: Ledger, node_id: str, node: str) -> FleetError:
+    """This run has asked the BMC, and it did not confirm the machine: another one, or nobody could tell."""
+    findings = ((_look(ledger, node_id) or {}).get("data") or {}).get("findings") or []
+    texts = {str(one.get("id")): str(one.get("text")) for one in findings if isinstance(one, dict)}
+    wanted = "the check machine of image_verify passed in this run"
+    if "other_machine" in texts:
+        return WrongMachine(
+            "the machine that answers is not the one that this node's BMC tells, and no gate runs on it",
+            node=node,
+            wanted=wanted,
+            seen="it did not pass",
+            do="correct ansible_host or gpufleet_bmc_address in the inventory, and run again",
+        )
+    return ConfigError(
+        "the machine that answers was not proven by this node's BMC, and no gate runs on it",
         node=node,
-        wanted="the check machine of image_verify passed in this run",
-        seen="it did not pass",
-        do="correct ansible_host or gpufleet_bmc_address in the inventory, and run again",
+        wanted=wanted,
+        seen=cut(texts.get("machine_unknown", "it did not pass"), 300),
+        do="run image_verify as root (become); where BMC and machine tell nothing in common, leave bmc_identity out,"
+        f" {_NAME}, and run again; {_MUTE}",
     )
 
 

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -27,10 +31,11 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(f"sqlite:///{tmp_path}/own.sqlite")
 
 
-def looked(ledger: Ledger, run: str, verdict: Optional[str]) -> str:
+def looked(ledger: Ledger, run: str, verdict: Optional[str], finding: str = "") -> str:
     node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
     checks = [{"id": "manifest", "verdict": "pass"}, *([{"id": "machine", "verdict": verdict}] if verdict else [])]
-    ledger.append(run, [(node, Event("verdict", "image_verify", {"verdict": "fail", "checks": checks}))])
+    data = {"verdict": "fail", "checks": checks, "findings": [{"id": finding, "text": "x"}] if finding else []}
+    ledger.append(run, [(node, Event("verdict", "image_verify", data))])
     return node
 
 
@@ -117,12 +122,71 @@ def test_v2_each_kind_that_both_tell_must_agree_and_one_is_enough(
         return
     with pytest.raises(wrong) as refused:
         _machine.demand("gpu001", named, answer)
-    assert "gpufleet_serial" in str(refused.value)
+    assert ("gpufleet_serial" if any(machine) else "no gate can run") in str(refused.value)
 
 
 @pytest.mark.parametrize("said", ["", "GF0001", "=gpufleet=\nGF0001\n", "=gpufleet=\n\n=gpufleet=\n\n"])
 def test_v2_an_answer_that_is_none_tells_nothing(said: str) -> None:
     told = _machine.told(said)
     assert (told["serial"], told["system_uuid"]) == ("", "")
-    whole = f"Welcome\r\n=gpufleet=\r\nGF0001\r\n\r\n=gpufleet=\r\n{THIS.upper()}\r\n\r\n"
+    assert told["kept"].startswith("it did not answer")
+    whole = f"Welcome\r\n=gpufleet=\r\nGF0001\r\n\r\n=gpufleet=\r\n{THIS.upper()}\r\n\r\n=gpufleet=\r\n0\r\n"
     assert (_machine.told(whole)["serial"], _machine.told(whole)["system_uuid"]) == ("GF0001", THIS)
+    assert _machine.told(whole)["kept"] == ""
+
+
+def test_n5_who_may_not_read_the_serial_is_told_to_become_root() -> None:
+    barred = "=gpufleet=\n\n=gpufleet=\n\n=gpufleet=\n1000\nproduct_serial\nproduct_uuid\n"
+    for said, seen in (
+        ((barred, ""), "user 1000 may not read product_serial and product_uuid"),
+        (("", "sudo: a password is required\n"), "did not answer: sudo: a password is required"),
+    ):
+        with pytest.raises(ConfigError, match=seen) as refused:
+            _machine.demand("gpu001", Known(("GF0001",)), _machine.told(*said))
+        assert "as root: become" in str(refused.value) and "set gpufleet_serial" not in str(refused.value)
+        _machine.demand("gpu001", Known(("GF0001",)), _machine.told(*said), dry=True)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that every user may look into; pytest's own lie below a folder of ours alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_n5_the_question_says_which_files_are_there_and_kept_from_us(open_folder: Path) -> None:
+    """Asked of a shell, as the user nobody where we are root."""
+    folder = open_folder
+    for name in ("product_serial", "product_uuid"):
+        (folder / name).write_text("GF0001\n", encoding="utf-8")
+    assert _machine.told(_asked(folder))["serial"] == "GF0001" and not _machine.told(_asked(folder))["kept"]
+    (folder / "product_uuid").unlink()
+    (folder / "product_serial").chmod(0)
+    told = _machine.told(_asked(folder, user=65534))
+    assert told["serial"] == "" and told["kept"].endswith("may not read product_serial"), told
+    assert not _machine.told(_asked(folder / "nothing"))["kept"], "a machine without DMI"
+
+
+def _asked(folder: Path, user: Optional[int] = None) -> str:
+    as_user = {"user": user} if user and os.geteuid() == 0 else {}
+    command = ["sh", "-c", _machine.question(str(folder))]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, **as_user).stdout
+
+
+@pytest.mark.parametrize(
+    ("finding", "kind", "do"),
+    [
+        ("other_machine", WrongMachine, "correct ansible_host"),
+        ("machine_unknown", ConfigError, "gpufleet_system_uuid"),
+        ("", ConfigError, "become"),
+    ],
+)
+def test_n5_what_the_bmc_could_not_tell_is_no_contradiction(
+    ledger: Ledger, finding: str, kind: type[Exception], do: str
+) -> None:
+    node = looked(ledger, "r1", "inconclusive", finding)
+    assert _machine.proven(ledger, node, "r1") is False
+    found = _machine.refused(ledger, node, "gpu001")
+    assert type(found) is kind and do in str(found)
+    assert ("ansible_host" in str(found)) is (kind is WrongMachine)
