@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
     report,
     status,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import NAMELESS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 
@@ -81,7 +82,9 @@ class ActionModule(VerbAction):
         within = (self._params["expire_within"], self._params["issued_within"])
         told = status(self.ledger(), ids, self.run_id, *within)
         for host, problem in problems.items():
-            told[host]["stopped"] = problem
+            # Of whom nothing is told may be a new one; who contradicts the ledger may be a node in service.
+            one = told[host] if problem.what == NAMELESS else not_told(host, "")
+            told[host] = {**one, "stopped": _why(problem)}
         return told
 
     def _turn_to(self, url: str) -> None:
@@ -90,14 +93,14 @@ class ActionModule(VerbAction):
             ledger.close()
         self._ledger = of_this_run(url, create=not self._task.check_mode)
 
-    def _identified(self, hosts: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    def _identified(self, hosts: list[str]) -> tuple[dict[str, str], dict[str, ConfigError]]:
         """The ledger's ids, and what is wrong with a host that it cannot identify: such a host stops no report."""
         ids, problems = {}, {}
         for host in hosts:
             try:
                 ids[host] = self.node_id(host, create=False)
             except ConfigError as exc:
-                ids[host], problems[host] = "", _why(exc)
+                ids[host], problems[host] = "", exc
         return ids, problems
 
 

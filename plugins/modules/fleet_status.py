@@ -16,6 +16,8 @@ description:
   - Reads only. A machine that the ledger has never seen is V(discovered), and stays unknown to it.
   - Each host is read in the ledger that a task of its own would use. Where some ledgers cannot be read, their hosts are
     V(unknown), and the others are told all the same; where none can, the task fails.
+  - A host whose serial, MAC or node id contradict each other or the ledger is V(unknown) as well. One that has none of
+    them may be a new machine, and is V(discovered).
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
@@ -72,7 +74,9 @@ nodes:
       description: The ledger's id; empty for a machine that it has never seen.
       type: str
     state:
-      description: Lifecycle state; V(unknown) where the host's ledger cannot be read, and C(stopped) says why.
+      description:
+        - Lifecycle state; V(unknown) where the host's ledger cannot be read or does not tell which of its nodes the
+          host is, and C(stopped) says why.
       type: str
       sample: quarantined
     event:

@@ -147,7 +147,8 @@ def _one(
 
 
 def not_told(host: str, why: str) -> dict[str, Any]:
-    """A host whose ledger cannot be read. It is no new one: nothing is to be done with it before that is known."""
+    """A host whose ledger cannot be read, or does not say which of its nodes this is. It is no new one: nothing is
+    to be done with it before that is known."""
     return {**_one(host, "", None, False, None), "state": "unknown", "stopped": why, "next": ""}
 
 

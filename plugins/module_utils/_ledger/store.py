@@ -39,6 +39,8 @@ RETIRE = (
     "retire the old node first (ledger_event with state retired and a reason, run with -e gpufleet_serial= so that the"
     " old one is meant) and take its gpufleet_node_id out of the inventory; the new serial gets a node of its own then"
 )
+#: What is wrong with a host of which the inventory says nothing: no more than that.
+NAMELESS = "nothing tells which machine this is"
 
 
 def other_serials(ours: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -109,7 +111,7 @@ class Ledger(Connection):
             )
         if not owners and not any(kind in JOINING for kind, value in known):
             raise ConfigError(
-                "nothing tells which machine this is",
+                NAMELESS,
                 node=name,
                 wanted="gpufleet_node_id, gpufleet_serial or gpufleet_boot_mac",
                 do="add the serial or the boot MAC to the inventory; host names are no identity",
