@@ -46,7 +46,7 @@ EXAMPLES = r"""
 
 - name: It is the machine that the inventory means
   ansible.builtin.assert:
-    that: bmc.identity.serial == gpufleet_serial
+    that: bmc.identity.serial | lower == gpufleet_serial | lower
 """
 
 RETURN = r"""

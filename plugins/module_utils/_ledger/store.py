@@ -58,6 +58,12 @@ def normal(kind: str, value: str) -> str:
     return value.lower() if kind == "system_uuid" else value
 
 
+def _in_any_case(pair: tuple[str, str]) -> tuple[str, str]:
+    """What an alias is compared by: one machine may be told by its serial in upper and in lower case."""
+    kind, value = pair
+    return kind, value.lower() if kind == "serial" else value
+
+
 class Ledger(Connection):
     """An open ledger."""
 
@@ -116,7 +122,8 @@ class Ledger(Connection):
                 wanted="gpufleet_node_id, gpufleet_serial or gpufleet_boot_mac",
                 do="add the serial or the boot MAC to the inventory; host names are no identity",
             )
-        chosen, missing = next(iter(owners), None), [pair for pair in known if pair not in found]
+        told = {_in_any_case(pair) for pair in found}
+        chosen, missing = next(iter(owners), None), [pair for pair in known if _in_any_case(pair) not in told]
         if chosen and any(kind == "serial" for kind, value in missing):
             self._one_serial(name, chosen, serials)
         return chosen, missing
@@ -156,9 +163,14 @@ class Ledger(Connection):
         return bool(self._rows("SELECT node_id FROM nodes WHERE node_id = :id", {"id": node_id}))
 
     def _aliases(self, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+        """Their rows; of a serial that no node has as it is spelled here, those that have it in another case."""
         sql = "SELECT kind, value, node_id FROM aliases WHERE value IN :values"
         rows = self._many(sql, "values", [value for kind, value in pairs] or [""], {})
-        return [row for row in rows if (row["kind"], row["value"]) in set(pairs)]
+        rows = [row for row in rows if (row["kind"], row["value"]) in set(pairs)]
+        told = {(row["kind"], row["value"]) for row in rows}
+        other = [value.lower() for kind, value in pairs if kind == "serial" and (kind, value) not in told]
+        sql = "SELECT kind, value, node_id FROM aliases WHERE kind = 'serial' AND lower(value) IN :values"
+        return [*rows, *self._many(sql, "values", other, {})] if other else rows
 
     def _remember(
         self, conn: Any, node_id: str | None, name: str, pairs: Sequence[tuple[str, str]], source: str

@@ -43,3 +43,9 @@ def test_the_node_is_known_by_the_serial_of_its_machine(play: Play) -> None:
         assert play.ansible(ROLE, **more).returncode == 0, play.output
         assert "known as SN0001" in play.output
     assert play.rig.writes() == 0
+
+
+@pytest.mark.parametrize("spelled", ["sn0001", "Sn0001"])
+def test_n6_the_serial_in_another_case_is_the_machines(play: Play, spelled: str) -> None:
+    assert play.ansible(ROLE, gpufleet_serial=spelled).returncode == 0, play.output
+    assert "known as SN0001" in play.output

@@ -123,6 +123,7 @@ def test_aliases_join_a_machine(ledger: Ledger) -> None:
     node = ledger.identify("gpu001", aliases=[SERIAL])
     assert ledger.identify("renamed", aliases=[SERIAL, MAC]) == node
     assert ledger.identify("gpu001", aliases=[("mac", "5254.0000.0001")]) == node, "one MAC, however it is written"
+    assert ledger.identify("gpu001", aliases=[("serial", SERIAL[1].lower())]) == node, "one serial, in any case"
     assert {(row["kind"], row["value"]) for row in ledger.aliases(node)} == {SERIAL, MAC}
 
 

@@ -256,6 +256,7 @@ def chosen_of_two(**given: str) -> str:
         ({}, ""),
         ({"serial": "S1"}, "a"),
         ({"serial": " S2 "}, "b"),
+        ({"serial": "s2"}, "b"),
         ({"serial": "S3"}, ""),
         ({"mac": "AABB00000002"}, "b"),
         ({"mac": "aa-bb-00-00-00-01"}, "a"),

@@ -80,3 +80,33 @@ def test_v2_a_retired_node_stays_itself(ledger: Ledger) -> None:
     assert ledger.identify("gpu001", aliases=[MAC]) == node
     with pytest.raises(ConfigError, match="by another serial"):
         ledger.identify("gpu001", node_id=node, aliases=[OTHER, MAC])
+
+
+def test_n6_a_serial_in_another_case_is_the_same_machine(ledger: Ledger) -> None:
+    """As the inventory and the BMC tell it; as it was told first it stays."""
+    stored = {"GF0001": ("gf0001", "Gf0001", " GF0001 "), "gf0002": ("GF0002", "gF0002", "gf0002")}
+    for first, others in stored.items():
+        node = ledger.identify(first, aliases=[("serial", first)])
+        for spelled in others:
+            for create in (False, True):
+                assert ledger.identify(first, aliases=[("serial", spelled)], create=create) == node, spelled
+        assert ledger.serials(node) == [first]
+    assert len(ledger._rows("SELECT * FROM nodes")) == 2
+
+
+def test_n6_a_serial_in_another_case_belongs_to_its_node(ledger: Ledger) -> None:
+    one, other = ledger.identify("gpu001", aliases=[SERIAL]), ledger.identify("gpu002", aliases=[MAC])
+    with pytest.raises(ConfigError, match="different nodes") as caught:
+        ledger.identify("gpu001", aliases=[("serial", "gf0001"), MAC])
+    assert one in caught.value.seen and other in caught.value.seen
+
+
+def test_n6_two_nodes_that_an_older_release_made_of_one_serial_stay_what_they_are(ledger: Ledger) -> None:
+    """Each by its own spelling; by a third one nobody can say which."""
+    spellings = ("GF0001", "gf0001")
+    with ledger.transaction() as conn:
+        ids = [ledger._remember(conn, None, one, [("serial", one)], "inventory") for one in spellings]
+    for node, spelled in zip(ids, spellings):
+        assert ledger.identify("gpu001", aliases=[("serial", spelled)]) == node
+    with pytest.raises(ConfigError, match="different nodes"):
+        ledger.identify("gpu001", aliases=[("serial", "Gf0001")])

@@ -188,7 +188,8 @@ def _read_or_none(read: Read, uri: str) -> dict[str, Any] | None:
 
 def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac: str) -> list[dict[str, Any]]:
     """Those that are known by the serial, or else by a port; none where none is."""
-    by_serial = [doc for doc in systems if serial and str(doc.get("SerialNumber") or "").strip() == serial.strip()]
+    ours = serial.strip().casefold()
+    by_serial = [doc for doc in systems if ours and str(doc.get("SerialNumber") or "").strip().casefold() == ours]
     if by_serial or not mac:
         return by_serial
     return [doc for doc in systems if net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)}]
