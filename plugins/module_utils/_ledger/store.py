@@ -36,8 +36,10 @@ _ALIAS = (
 )
 #: What frees a MAC for a machine of another serial.
 RETIRE = (
-    "retire the old node first (ledger_event with state retired and a reason, run with -e gpufleet_serial= so that the"
-    " old one is meant) and take its gpufleet_node_id out of the inventory; the new serial gets a node of its own then"
+    "retire the old node first, with -e gpufleet_serial= and the old serial on each command so that the old one is"
+    " meant (where it is in service the playbook drain, then ledger_event with state retired and a reason), lift by"
+    " hand what scheduler and provisioner keep of it, take its gpufleet_node_id out of the inventory, and name the new"
+    " serial there, which gets a node of its own then"
 )
 #: What is wrong with a host of which the inventory says nothing: no more than that.
 NAMELESS = "nothing tells which machine this is"
