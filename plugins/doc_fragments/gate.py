@@ -44,6 +44,7 @@ options:
         node's passport.
       - One of the serials that the ledger has is enough. A UUID that the passport alone tells does not count where a
         serial agrees, since a board may have been swapped.
+      - An equal system UUID outweighs serials that differ. A UUID that boards are delivered with is none.
       - Another machine is refused, and so is one that nothing is known of. Neither leaves a verdict on the node.
       - Used by the action on the controller alone.
     type: path

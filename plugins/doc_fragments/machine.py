@@ -17,6 +17,7 @@ options:
       - A Redfish system that tells another serial number is neither switched nor reported on, unless O(bmc_system_id)
         names it. M(gpufleet.baremetal.bmc_info) shows it. A system that tells none, or a placeholder, contradicts
         nothing.
+      - Of a Dell system the service tag (its C(SKU)) counts as well as its C(SerialNumber), which is the board's.
       - Taken from the host variable C(gpufleet_serial).
     type: str
   boot_mac:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine's serial number, and what stands there where nobody has set one. PRIVATE to the collection.
+"""A machine's serial number and UUID, and what stands there where nobody has set one. PRIVATE to the collection.
 
 Standard library only.
 """
@@ -9,6 +9,7 @@ Standard library only.
 from __future__ import annotations
 
 import re
+import uuid
 from typing import Any
 
 #: What vendors write where nobody has set a serial; such a value tells no machine from another.
@@ -16,6 +17,25 @@ _NO_SERIAL = re.compile(
     r"none|n/?a|unknown|not (specified|available)|default string|system serial number|to be filled.*|0123456789|(.)\2*",
     re.I,
 )
+#: UUIDs of boards whose maker wrote none; each is on many.
+_MAKERS = (
+    "00000000-0000-0000-0000-000000000000",  # SMBIOS 7.2.1: not present, but may be set
+    "ffffffff-ffff-ffff-ffff-ffffffffffff",  # SMBIOS 7.2.1: not present
+    "03000200-0400-0500-0006-000700080009",  # AMI's own, which a board's maker is to replace
+    "12345678-1234-5678-90ab-cddeefaabbcc",
+    "fefefefe-fefe-fefe-fefe-fefefefefefe",
+    "4c4c4544-0000-2010-8020-80c04f202020",  # Dell's, where the service tag is blank
+)
+
+
+def _orders(value: uuid.UUID) -> frozenset[bytes]:
+    """The same UUID in each byte order in which a BMC shows it."""
+    both = (value.bytes, value.bytes[::-1])
+    return frozenset((*both, *(uuid.UUID(bytes=one).bytes_le for one in both)))
+
+
+#: The same in each byte order, in lower case.
+NO_UUIDS = frozenset(str(uuid.UUID(bytes=one)) for maker in _MAKERS for one in _orders(uuid.UUID(maker)))
 
 
 def serial_of(told: Any) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import NO_UUIDS
 
 #: What boards say that nobody gave a serial: no identity. In upper case.
 #: (dmidecode's own list in util and dmiopt.c, and strings seen in recorded machines)
@@ -32,15 +33,6 @@ NO_SERIALS = frozenset(
         "UNKNOWN",
         "EMPTY",
         "NULL",
-    }
-)
-#: UUIDs of boards whose maker wrote none.
-NO_UUIDS = frozenset(
-    {
-        "00000000-0000-0000-0000-000000000000",
-        "ffffffff-ffff-ffff-ffff-ffffffffffff",
-        "03000200-0400-0500-0006-000700080009",
-        "12345678-1234-5678-90ab-cddeefaabbcc",
     }
 )
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")

@@ -131,7 +131,8 @@ def demand(node: str, ours: Known, machine: Mapping[str, Any], *, dry: bool = Fa
             do=_way_on(machine),
             **what,
         )
-    if not all(agrees.values()):
+    # An equal UUID outweighs the serial: the inventory may have the board's, as some BMCs tell it.
+    if not all(agrees.values()) and not agrees.get("system_uuid"):
         raise WrongMachine(
             "another machine answers at this node's address, and no gate runs on it",
             do="correct ansible_host, gpufleet_serial or gpufleet_system_uuid in the inventory (nothing was recorded of"

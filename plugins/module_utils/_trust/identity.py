@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import NO_UUIDS, serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 
@@ -74,12 +74,12 @@ def normal_identity(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _uuid(text: str) -> str:
-    """A UUID in lower case; nothing for none, and for the two that boards are delivered with."""
+    """A UUID in lower case; nothing for none, and for those that boards are delivered with."""
     try:
         value = uuid.UUID(text.strip())
     except ValueError:
         return ""
-    return "" if value.int in (0, 2**128 - 1) else str(value)
+    return "" if str(value) in NO_UUIDS else str(value)
 
 
 def same_uuid(one: str, other: str) -> bool:
@@ -130,7 +130,10 @@ def another(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
 
 
 def disagreements(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
-    """Why BMC and node are not proven to be one machine; empty where they are."""
+    """Why BMC and node are not proven to be one machine; empty where they are.
+
+    An equal UUID outweighs the serial: some BMCs tell the board's, and DMI the chassis's.
+    """
     told: list[str] = []
     compared = 0
     for key, same in SAME.items():
@@ -139,6 +142,8 @@ def disagreements(bmc: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
         compared += 1
         if not same(bmc[key], node[key]):
             told.append(f"{key}: the BMC says {bmc[key]}, the node says {node[key]}")
+    if bmc["system_uuid"] and same_uuid(bmc["system_uuid"], node["system_uuid"]):
+        told.clear()
     if not compared:
         told.append("identity: the BMC and the node have told neither serial nor system UUID in common")
     if bmc["gpu_uuids"] and bmc["gpu_uuids"] != node["gpu_uuids"]:

@@ -60,6 +60,20 @@ def test_b4_a_machine_of_another_serial_is_shown_and_not_touched(fake: Make) -> 
     assert change(rig, "on", serial="SN0002")["changed"], "silence contradicts nothing"
 
 
+def test_n4_a_service_tag_is_the_machines_serial_and_a_models_number_is_not(fake: Make) -> None:
+    rig = fake("plain")
+    plain = rig.bmc.vendor["system"]
+    rig.bmc.vendor["system"] = {**plain, "Manufacturer": "Dell Inc.", "SerialNumber": "CN7016", "SKU": "6XYZ003"}
+    assert change(rig, "on", serial="6xyz003")["changed"] and boot(rig, serial="CN7016")["proof"] == "readback"
+    before = rig.writes()
+    with pytest.raises(WrongMachine, match="6XYZ004.*CN7016 or 6XYZ003"):
+        change(rig, "force_off", serial="6XYZ004")
+    rig.bmc.vendor["system"] = {**plain, "Manufacturer": "HPE", "SKU": "P52345-B21"}
+    with pytest.raises(WrongMachine, match="P52345-B21"):
+        change(rig, "force_off", serial="P52345-B21")
+    assert rig.writes() == before
+
+
 @pytest.mark.parametrize(
     ("says", "error"),
     [(b"<html>", ConfigError), (b"{}", WrongMachine), (b'{"error": {"code": "Base.1.8.InternalError"}}', WrongMachine)],

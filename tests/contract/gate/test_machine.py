@@ -16,7 +16,8 @@ from contract.gate.test_doors import LOOK, PLAYBOOK, Site, dcgm
 
 pytestmark = pytest.mark.skipif(not PLAYBOOK.exists(), reason="ansible-playbook is not installed beside this Python")
 
-THIS, OTHER = str(uuid.UUID(int=7)), str(uuid.UUID(int=9))
+THIS, OTHER = str(uuid.UUID(int=7)), str(uuid.UUID(int=9))  #: What boards are delivered with.
+AMI = "03000200-0400-0500-0006-000700080009"
 HEALTHY = made.text(made.dcgm4(["software"]))
 
 
@@ -56,13 +57,14 @@ def test_v2_serial_and_uuid_of_the_inventory_are_each_held_against_the_machine(s
     machines = {
         "both": ("BOTH", THIS, THIS), "swapped": ("swapped", str(uuid.UUID(bytes_le=uuid.UUID(THIS).bytes)), THIS),
         "uuid": ("none", THIS.upper(), THIS), "half": ("half", OTHER, THIS), "serial": ("x1", THIS, THIS),
+        "ami": ("x2", AMI, AMI),
     }  # fmt: skip
     for name, (serial, told, ours) in machines.items():
         dcgm(site, name, HEALTHY, gpufleet_system_uuid=ours)
         site.hosts[name]["dmi"] = made.dmi(site.folder / name, serial, told)
     results = site.play({"gpufleet.baremetal.dcgm_gate": {**LOOK["gpufleet.baremetal.dcgm_gate"], "fail_on": "never"}})
     wrong = {name for name, found in results.items() if found.get("error", {}).get("kind") == "wrong_machine"}
-    assert wrong == {"half", "serial"} and set(site.verdicts()) == set(machines) - wrong
+    assert wrong == {"half", "ami"} and set(site.verdicts()) == set(machines) - wrong
 
 
 def test_v2_a_dry_run_looks_at_no_neighbour_either(site: Site) -> None:

@@ -146,6 +146,10 @@ def test_every_row_is_whole() -> None:
     assert {row.value for row in rows if row.behaviour == "boot_readback"} == {"blind"}
 
 
+#: Its SerialNumber is the board's, and its SKU the machine's own.
+DELL = {"Manufacturer": "Dell Inc.", "SerialNumber": "CN7016"}
+
+
 def system(name: str, **more: Any) -> dict[str, Any]:
     action = {"#ComputerSystem.Reset": {"target": f"/Systems/{name}/reset"}}
     return {"@odata.id": f"/Systems/{name}", "Id": name, "Actions": action, "Bios": {"@odata.id": "/b"}, **more}
@@ -160,6 +164,7 @@ def system(name: str, **more: Any) -> dict[str, Any]:
         ([system("card", SystemType="DPU"), system("host")], {}, "host"),
         ([system("a", Bios=None), system("b")], {}, "b"),
         ([system("a", SerialNumber="S1"), system("b", SerialNumber="S2 ")], {"serial": "S2"}, "b"),
+        ([system("a", SKU="S2", **DELL), system("b", SKU="S3", **DELL)], {"serial": "s3"}, "b"),
         ([system("a"), system("b")], {"wanted": "b"}, "b"),
         ([system("a"), system("b", UUID="u-u")], {"wanted": "u-u"}, "b"),
         ([system("a"), system("b", EthernetInterfaces={"@odata.id": "/nics"})], {"mac": "AA-bb-00-00-00-01"}, "b"),

@@ -106,13 +106,14 @@ def test_n3_a_board_that_was_swapped_since_the_passport_makes_no_other_machine(l
         (("", THIS), ("GF0009", THIS), None),
         (("GF0001", ""), ("GF0002", ""), WrongMachine),
         (("GF0001", THIS), ("GF0001", OTHER), WrongMachine),
-        (("GF0001", THIS), ("GF0002", THIS), WrongMachine),
+        (("GF0001", THIS), ("GF0002", THIS), None),
+        (("GF0001", ""), ("GF0002", THIS), WrongMachine),
         (("GF0001", ""), ("", THIS), ConfigError),
         (("", ""), ("GF0001", THIS), ConfigError),
         (("GF0001", THIS), ("", ""), ConfigError),
     ],
 )
-def test_v2_each_kind_that_both_tell_must_agree_and_one_is_enough(
+def test_v2_a_uuid_that_both_tell_decides_and_else_the_serial(
     ours: tuple[str, str], machine: tuple[str, str], wrong: Optional[type[Exception]]
 ) -> None:
     named = Known(*(((told,) if told else ()) for told in ours))

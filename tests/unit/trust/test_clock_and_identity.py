@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 SECONDS = st.floats(0, 30)
 UUID = "5ac00000-0000-4000-8000-000000000001"
+#: What boards are delivered with, and as it stands in the table.
+AMI, AMI_SWAPPED = "03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009"
 
 
 @given(st.floats(-100, 100), st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=4), st.floats(0.1, 20))
@@ -91,7 +93,7 @@ def test_serials_that_look_odd(serial: str) -> None:
     assert machine(serial=f" {serial} ")["serial"] == ("" if len(set(serial)) == 1 else serial)
 
 
-@pytest.mark.parametrize("text", ["", "noise", f"{0:032x}", "f" * 32])
+@pytest.mark.parametrize("text", ["", "noise", f"{0:032x}", "f" * 32, AMI, AMI.upper(), AMI_SWAPPED])
 def test_no_uuid(text: str) -> None:
     assert machine(system_uuid=text)["system_uuid"] == ""
 
@@ -108,6 +110,7 @@ def test_bmc_and_node_are_one_machine() -> None:
     node = machine()
     assert identity.disagreements(machine(gpu_uuids=[]), node) == []
     assert identity.disagreements(machine(serial="", gpu_uuids=[]), node) == []
+    assert identity.disagreements(machine(serial="CN7016", gpu_uuids=[]), node) == [], "the board's serial"
     swapped = "0000c05a-0000-0040-8000-000000000001"
     assert identity.disagreements(machine(system_uuid=swapped, gpu_uuids=[]), node) == [], "the table's own byte order"
     for sent in ("01000000-0000-0080-4000-00005ac00000", "01000000-0000-0080-0040-00000000c05a"):
@@ -118,7 +121,8 @@ def test_bmc_and_node_are_one_machine() -> None:
 @pytest.mark.parametrize(
     "bmc,told",
     [
-        ({"serial": "GF0002"}, "serial"),
+        ({"serial": "GF0002", "system_uuid": ""}, "serial"),
+        ({"serial": "GF0002", "system_uuid": AMI}, "serial"),
         ({"system_uuid": UUID[:-1] + "2"}, "system_uuid"),
         ({"serial": "", "system_uuid": ""}, "identity"),
         ({"gpu_uuids": ["GPU-9"]}, "GPUs"),

@@ -190,7 +190,7 @@ def without(name: str) -> dict[str, Any]:
     [
         (None, "BMC"),
         ({}, "BMC"),
-        ({"serial": "GF0002", "uuid": UUID}, "the BMC says GF0002"),
+        ({"serial": "GF0002"}, "the BMC says GF0002"),
         ({"serial": "GF0001", "uuid": UUID.replace("1", "2")}, "system_uuid"),
         ({"manufacturer": "ACME"}, "neither serial nor system UUID"),
     ],
@@ -201,6 +201,10 @@ def test_bmc_and_node_must_be_known_to_be_one(key: str, bmc: Any, told: str) -> 
 
 def test_one_identity_in_common_is_enough(key: str) -> None:
     assert issue(key, bmc_identity={"serial": "GF0001"})["changed"]
+
+
+def test_n4_an_equal_uuid_outweighs_the_serial_of_a_board(key: str) -> None:
+    assert issue(key, bmc_identity={"serial": "CN7016", "uuid": UUID})["changed"]
 
 
 def test_the_clock_must_have_been_compared(key: str) -> None:

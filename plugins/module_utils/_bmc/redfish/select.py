@@ -21,11 +21,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
     WrongMachine,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, serial_of
 
 #: Kinds of system that are no machine of their own; DMTF ComputerSystem, SystemType.
 NO_HOST = frozenset({"DPU", "Composed", "Virtual", "VirtuallyPartitioned", "OS", "PhysicallyPartitioned"})
 _BASEBOARD = "HGX_"
+#: Makers whose SKU is the machine's own serial, as its DMI tells it, while SerialNumber is the board's (Dell, iDRAC:
+#: the service tag). With others the SKU is the model's, which many machines share.
+_SKU_IS_SERIAL = frozenset({"dell", "dell inc."})
 _TARGETS = "BootSourceOverrideTarget@Redfish.AllowableValues"
 
 Read = Callable[[str], dict[str, Any]]
@@ -136,7 +139,8 @@ def _the_one(
 
 def demand(system: Mapping[str, Any], serial: str, where: str) -> None:
     """:raises WrongMachine: where the system that was chosen tells the serial of another machine."""
-    if contradict(system.get("SerialNumber"), serial):
+    told = serials(system)
+    if told and all(contradict(one, serial) for one in told):
         raise WrongMachine(
             "the BMC's system is another machine",
             address=where,
@@ -144,6 +148,13 @@ def demand(system: Mapping[str, Any], serial: str, where: str) -> None:
             seen=_names([system]),
             do="correct gpufleet_bmc_address or gpufleet_serial, or set gpufleet_bmc_system_id if it is this node's",
         )
+
+
+def serials(system: Mapping[str, Any]) -> list[str]:
+    """By which numbers the machine goes; placeholders are none."""
+    own = str(system.get("Manufacturer") or "").strip().casefold() in _SKU_IS_SERIAL
+    told = (system.get("SerialNumber"), system.get("SKU") if own else "")
+    return [one for one in map(serial_of, told) if one]
 
 
 def within(uri: str, system: str) -> bool:
@@ -189,7 +200,7 @@ def _read_or_none(read: Read, uri: str) -> dict[str, Any] | None:
 def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac: str) -> list[dict[str, Any]]:
     """Those that are known by the serial, or else by a port; none where none is."""
     ours = serial.strip().casefold()
-    by_serial = [doc for doc in systems if ours and str(doc.get("SerialNumber") or "").strip().casefold() == ours]
+    by_serial = [doc for doc in systems if ours and ours in [one.casefold() for one in serials(doc)]]
     if by_serial or not mac:
         return by_serial
     return [doc for doc in systems if net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)}]
@@ -228,13 +239,11 @@ def _resettable(doc: dict[str, Any], uri: str, where: str) -> dict[str, Any]:
 
 
 def _names(systems: Sequence[Mapping[str, Any]]) -> str:
-    return (
-        ", ".join(
-            f"{doc.get('Id') or last_part(link(doc))} (serial {doc.get('SerialNumber') or 'not told'})"
-            for doc in systems
-        )
-        or "none"
-    )
+    return ", ".join(f"{doc.get('Id') or last_part(link(doc))} (serial {_told(doc)})" for doc in systems) or "none"
+
+
+def _told(doc: Mapping[str, Any]) -> str:
+    return " or ".join(serials(doc)) or str(doc.get("SerialNumber") or "not told")
 
 
 def _no_host(where: str, systems: Sequence[Mapping[str, Any]], number: int) -> FleetError:
