@@ -215,11 +215,11 @@ def test_resume_of_a_node_that_was_reimaged_and_fell_down(site: Any, slurm: Any)
     """slurmctld takes a silent node down and appends to our reason: it is ours all the same."""
     node(site, "gpu002", "held")
     slurm.power_off("gpu002")
-    slurm.wait_for(lambda: slurm.state("gpu002").startswith("DOWN+DRAIN"), "SlurmdTimeout has passed", 60)
+    slurm.wait_for(lambda: slurm.state("gpu002").startswith("DOWN+DRAIN"), "SlurmdTimeout has passed", 180)
     assert slurm.show("gpu002")["Reason"].startswith(TOKEN)
     assert verdict(wait(site, "gpu002"), "gpu002")["ok"]
     slurm.boot("gpu002", again=True)
-    assert node(site, "gpu002", "resumed", timeout=30).data["state"] == "idle"
+    assert node(site, "gpu002", "resumed", timeout=120).data["state"] == "idle"
 
 
 def test_a_node_that_never_registered_can_be_held_for_its_first_image(site: Any) -> None:
