@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.tests import recorded
-from ansible_collections.gpufleet.baremetal.tests.tree import cases_of_ports, code, listing, parts
+from ansible_collections.gpufleet.baremetal.tests.tree import cases_of_ports, code, listing, parts, quarantine
 from ansible_collections.gpufleet.baremetal.tests.tree.test_tree import RULES
 
 LICENCE = listing.HEADER + "\n"
@@ -227,6 +227,24 @@ CASES = (
         {"requirements/collection.in": "sushy\n", "meta/ee-requirements.txt": "requests\n"},
         "sushy",
         {"requirements/collection.in": "sushy\n", "meta/ee-requirements.txt": "sushy>=5\n"},
+    ),
+    (
+        quarantine.kinds_listed_again,
+        {"roles/a/tasks/main.yml": '---\n- name: A\n  when: x.kind not in ["", "trust", "deadline"]\n'},
+        "roles/a/tasks/main.yml: deadline, trust",
+        {"roles/a/tasks/main.yml": '---\n- name: A\n  when: x.kind == "trust" or x is not quarantines\n'},
+    ),
+    (
+        quarantine.kinds_listed_again,
+        {"roles/a/defaults/main.yml": "---\na_kinds:\n- trust\n- not_proven\n"},
+        "roles/a/defaults/main.yml: not_proven, trust",
+        {"playbooks/a.yml": "---\n- name: A deadline is not trust\n"},
+    ),
+    (
+        quarantine.kinds_listed_again,
+        {"plugins/action/a.py": "KINDS = {'trust': 1, 'deadline': 2}\n"},
+        "plugins/action/a.py:1: deadline, trust",
+        {quarantine.LIST: "KINDS = ('trust', 'deadline')\n"},
     ),
     *cases_of_ports.CASES,
 )

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, listing, names, parts
+from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, listing, names, parts, quarantine
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT_ALONE = Path(__file__).with_name("import_alone.py")
@@ -57,6 +57,7 @@ RULES = (
     parts.machines_of_nobody,
     parts.bad_locks,
     parts.environments_that_differ,
+    quarantine.kinds_listed_again,
 )
 
 

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role quarantine makes of a failure, through ansible-playbook: the node's own, or anybody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import Fleet, status
+
+pytestmark = pytest.mark.slow
+
+ROLE = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.quarantine"}}
+#: What fails on each host.
+FAULTS: dict[str, dict[str, Any]] = {
+    "admitted": {"ansible.builtin.assert": {"that": False, "fail_msg": "it does not answer"}},
+    "released": {"ansible.builtin.fail": {"msg": "jobs run"}},
+    "stopped-then-imaged": {"gpufleet.baremetal.ledger_event": {"kind": "note"}},
+}
+
+
+def test_only_the_nodes_own_failure_quarantines_it_and_every_other_is_noted(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    fleet.shared["gpufleet_scheduler"] = "none"
+    tasks = [{**task, "when": f"inventory_hostname == {host!r}"} for host, task in FAULTS.items()]
+    flags = ("--limit", ",".join(FAULTS))
+    fleet.play({"block": tasks, "rescue": [ROLE]}, flags=flags)
+    nodes = fleet.play(status(), flags=flags)[0]["nodes"]
+    assert {host: nodes[host]["state"] for host in FAULTS} == {
+        "admitted": "quarantined",
+        "released": "drained",
+        "stopped-then-imaged": "validating",
+    }
+    assert "it does not answer" in nodes["admitted"]["reason"]
+    assert "jobs run" in nodes["released"]["stopped"] and "name" in nodes["stopped-then-imaged"]["stopped"]
+
+
+def test_what_is_no_result_is_not_taken_for_one(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    asked = {"ansible.builtin.debug": {"msg": "{{ 'a word' is gpufleet.baremetal.quarantines }}"}}
+    fleet.play(asked, ok=False, flags=("--limit", "admitted"))
+    assert "asks of a result or of a watcher" in fleet.output
