@@ -16,7 +16,7 @@ import pytest
 # `from recorded import demanded` works under pytest and under ansible-test alike.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from suite import handed_on, progress, properties, services, skips
+from suite import handed_on, progress, properties, services, skips, together
 
 # Python's collector runs wherever something is made, also at the bottom of what nests as deeply as Python goes. What
 # ends by it there has no room to, and pytest takes that for a fault of the test. Run seldom it is out of the way.
@@ -46,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if skips.in_ci():
         config.pluginmanager.register(skips.NoSilence())
+    config.pluginmanager.register(together.Together())
     file = os.environ.get(handed_on.PROGRESS)
     if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(progress.Progress(Path(file)))

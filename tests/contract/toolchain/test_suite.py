@@ -331,3 +331,20 @@ def test_far(url): pass
 def test_other(): pass
 """
     assert "1 passed, 1 deselected" in suite(text, "-m", "slow").stdout
+
+
+def test_what_belongs_together_is_run_by_one_worker(suite, tmp_path):
+    text = """
+import os
+import time
+import pytest
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("service", [pytest.param(one, marks=pytest.mark.xdist_group(one)) for one in ("x", "y")])
+def test_it(service, number):
+    time.sleep(0.1)
+    with open(service, "a") as seen: seen.write(os.environ["PYTEST_XDIST_WORKER"] + " ")
+"""
+    done = suite(text, "-n", "2", "--dist", "loadgroup")
+    assert "12 passed" in done.stdout, done.stdout
+    seen = [set((tmp_path / service).read_text(encoding="utf-8").split()) for service in ("x", "y")]
+    assert sorted(map(sorted, seen)) == [["gw0"], ["gw1"]], "each service is started by one worker"
