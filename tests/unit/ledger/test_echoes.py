@@ -20,6 +20,13 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+
+@pytest.fixture(autouse=True)
+def _nobody_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests of this process logged in with is no secret here."""
+    monkeypatch.setattr(excerpt, "_known", set[str]())
+
+
 #: In what a value that nobody knows comes back from a peer.
 WORDS = (
     "password: {}", "Password : {}", "passwd={}", "passwd = {}", "pwd: {}", "BMC_PASSWORD={}", "--password {}",

@@ -150,8 +150,8 @@ def test_n5_who_may_not_read_the_serial_is_told_to_become_root() -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """One that every user may look into; pytest's own lie below a folder of ours alone."""
-    with tempfile.TemporaryDirectory() as folder:
+    """One that every user may look into; what pytest and TMPDIR offer may lie below a folder of ours alone."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
