@@ -8,6 +8,8 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import time
+
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: More than any such file holds.
 _LIMIT = 4096
@@ -20,6 +22,11 @@ def boot_id(path: str = BOOT_ID) -> str:
             return file.read(_LIMIT).strip()
     except (OSError, ValueError):
         return ""
+
+
+def uptime() -> float:
+    """Seconds since this boot began, those that the machine slept among them; nobody sets this clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def process_start(pid: int) -> int:

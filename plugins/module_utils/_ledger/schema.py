@@ -38,6 +38,13 @@ CREATE TABLE passports (
 CREATE INDEX passports_node ON passports (node_id, id)
 """
 
+#: On which boot of its controller an event was written, and how many seconds after it had begun: a file's clock is the
+#: controller's, and may be set back. Events of before have neither.
+_BOOT = """
+ALTER TABLE events ADD COLUMN boot TEXT NOT NULL DEFAULT '';
+ALTER TABLE events ADD COLUMN uptime DOUBLE PRECISION NOT NULL DEFAULT 0
+"""
+
 _APPEND_ONLY = {
     "sqlite": [
         f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN "
@@ -59,5 +66,9 @@ _APPEND_ONLY = {
 
 def migrations(dialect: str) -> list[list[str]]:
     """All migrations of a dialect in order; the schema's version is how many of them have run."""
-    first = [part.strip() for part in _FIRST.replace("{id}", _ID[dialect]).split(";")]
-    return [[*first, *_APPEND_ONLY[dialect]]]
+    first = _statements(_FIRST.replace("{id}", _ID[dialect]))
+    return [[*first, *_APPEND_ONLY[dialect]], _statements(_BOOT)]
+
+
+def _statements(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";")]

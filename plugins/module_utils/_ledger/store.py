@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import Connection
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id, uptime
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
@@ -219,11 +220,11 @@ class Ledger(Connection):
     def _insert(self, conn: Any, run_id: str, rows: Iterable[Mapping[str, str]]) -> list[int]:
         """An event is dated by the ledger's clock, the one that all controllers share."""
         insert = sa.text(
-            "INSERT INTO events (node_id, run_id, at, kind, name, data)"
-            " VALUES (:node, :run, :at, :kind, :name, :data) RETURNING id"
+            "INSERT INTO events (node_id, run_id, at, kind, name, data, boot, uptime)"
+            " VALUES (:node, :run, :at, :kind, :name, :data, :boot, :uptime) RETURNING id"
         )
-        now = self.now_in(conn)
-        return [int(conn.execute(insert, {**row, "run": run_id, "at": now}).scalar()) for row in rows]
+        when = {"at": self.now_in(conn), "boot": boot_id(), "uptime": uptime()}
+        return [int(conn.execute(insert, {**row, **when, "run": run_id}).scalar()) for row in rows]
 
     def alone_with(self, conn: Any, node_id: str) -> None:
         """From here to the end of the caller's transaction nobody else writes an event of this node, and what others
@@ -254,16 +255,25 @@ class Ledger(Connection):
     def age(self, event: Mapping[str, Any]) -> float | None:
         """Seconds since this event; None where the ledger's clock was set back since, so that nobody knows.
 
-        A database has one clock for all; that of a file is the controller's, and was set back where it is earlier than
-        the event, or where any later event is dated before it.
+        A database has one clock for all. That of a file is the controller's, which may be set: on the boot that wrote
+        the event, what has passed since counts; on another one, no event since may be dated before an earlier one.
         """
-        age = self.now() - float(event["at"])
+        now = self.now()
         if self.dialect == "sqlite":
-            later = "SELECT id FROM events WHERE id > :id AND at < :at LIMIT 1"
-            before = float(event["at"]) - CLOCK_SECONDS
-            if age < -CLOCK_SECONDS or self._rows(later, {"id": event["id"], "at": before}):
+            written = self._rows("SELECT boot, uptime FROM events WHERE id = :id", {"id": event["id"]})[0]
+            if written["boot"] and written["boot"] == boot_id():
+                return max(0.0, uptime() - float(written["uptime"]))
+            if self._set_back_since(int(event["id"]), now):
                 return None
-        return max(0.0, age)
+        return max(0.0, now - float(event["at"]))
+
+    def _set_back_since(self, number: int, now: float) -> bool:
+        """Was the clock of this file's controller set back since the event, as far as what it dated tells?"""
+        sql = (
+            "SELECT 1 AS back FROM (SELECT at, lag(at) OVER (ORDER BY id) AS earlier FROM events WHERE id >= :id"
+            " UNION ALL SELECT :now, max(at) FROM events WHERE id >= :id) WHERE at < earlier - :by LIMIT 1"
+        )
+        return bool(self._rows(sql, {"id": number, "now": now, "by": CLOCK_SECONDS}))
 
     def history(
         self, node_id: str, *, since: int = 0, kinds: Sequence[str] = (), names: Sequence[str] = ()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import time
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import connection, schema
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from postgresql import Server
@@ -106,6 +108,26 @@ def test_a_newer_ledger_is_not_touched(url: str) -> None:
         conn.execute(sa.text("INSERT INTO schema_version VALUES (99)"))
     with pytest.raises(ConfigError, match="newer release"):
         Ledger(url)
+
+
+def test_a_ledger_of_the_first_schema_is_taken_along_with_what_it_holds(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose clock dated an old event is not known: it is as old as its date says."""
+    with monkeypatch.context() as before:
+        before.setattr(connection, "migrations", lambda dialect: schema.migrations(dialect)[:1])
+        with Ledger(url) as old, old.transaction() as conn:
+            conn.exec_driver_sql("INSERT INTO nodes VALUES ('n1', 'gpu001', 0)")
+            conn.exec_driver_sql(
+                "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+                f" VALUES ('n1', 'run', {time.time() - 300}, 'state', 'imaging', '{{}}')"
+            )
+    with Ledger(url) as ledger:
+        event = ledger.latest(["n1"], "state")["n1"]
+        assert (event["name"], event["data"]) == ("imaging", {})
+        assert 299 < (ledger.age(event) or 0) < 360
+        [number] = ledger.append("run", [("n1", Event("state", "validating", {}))])
+        assert number > event["id"] and (ledger.age(ledger.latest(["n1"], "state")["n1"]) or 99) < 60
 
 
 def test_secrets_are_masked_before_they_are_written(ledger: Ledger) -> None:

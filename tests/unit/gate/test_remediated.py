@@ -42,7 +42,8 @@ class Controller(GateAction):
         with self._opened.transaction() as conn:
             # What was written stays: only a test makes an event older, past the guard that keeps everybody else out.
             conn.exec_driver_sql("DROP TRIGGER IF EXISTS events_update")
-            conn.exec_driver_sql(f"UPDATE events SET at = at - {float(ago)} WHERE id = {int(number)}")
+            earlier = f"at = at - {float(ago)}, uptime = uptime - {float(ago)}"
+            conn.exec_driver_sql(f"UPDATE events SET {earlier} WHERE id = {int(number)}")
 
     def seconds(self) -> float:
         found = self.remediated()
@@ -90,18 +91,58 @@ def test_t1_of_state_and_deploy_the_newer_one_counts(controller: Controller, ord
     assert 49 < controller.seconds() < 110
 
 
-def test_v8_after_the_ledgers_clock_was_set_back_nobody_knows_how_long_ago_the_imaging_was(
+def test_v8_on_its_boot_a_controller_knows_how_long_ago_the_imaging_was_whatever_its_clock_says(
     controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set back by less than has passed, and with no event between, the clock alone would tell of nothing."""
+    real = time.time
+    controller.happened(5000, "state", "imaging", {})
+    monkeypatch.setattr(time, "time", lambda: real() - 4000.0)
+    assert 4999 < controller.seconds() < 5060
+    monkeypatch.setattr(time, "time", lambda: real() - 90000.0)
+    controller.happened(0, "note", "x", {})
+    assert 4999 < controller.seconds() < 5060
+
+
+@pytest.fixture
+def rebooted(controller: Controller) -> Controller:
+    """What it writes was written before its last boot."""
+    with controller.ledger().transaction() as conn:
+        conn.exec_driver_sql(
+            "CREATE TRIGGER events_before AFTER INSERT ON events BEGIN"
+            " UPDATE events SET boot = 'an earlier one' WHERE id = new.id; END"
+        )
+        conn.exec_driver_sql("DROP TRIGGER events_update")
+    return controller
+
+
+def test_v8_after_the_ledgers_clock_was_set_back_nobody_knows_how_long_ago_the_imaging_was(
+    rebooted: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the window of the kernel log would be the five seconds that a clock may be wrong."""
     real = time.time
-    controller.happened(0, "state", "imaging", {})
-    assert controller.seconds() < 60
+    rebooted.happened(0, "state", "imaging", {})
+    assert rebooted.seconds() < 60
     monkeypatch.setattr(time, "time", lambda: real() - 600.0)
-    controller.happened(0, "note", "x", {})
-    assert controller.remediated() is None
+    assert rebooted.remediated() is None
+    rebooted.happened(0, "note", "x", {})
+    assert rebooted.remediated() is None
     # Much later the clock is past the imaging again, and still shows less than has passed.
     monkeypatch.setattr(time, "time", lambda: real() + 100.0)
-    assert controller.remediated() is None
-    controller.happened(0, "state", "imaging", {})
-    assert controller.seconds() < 60
+    assert rebooted.remediated() is None
+    rebooted.happened(0, "state", "imaging", {})
+    assert rebooted.seconds() < 60
+
+
+def test_v8_a_clock_that_was_set_back_to_a_time_after_the_imaging_tells_its_age_no_more(
+    rebooted: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    rebooted.happened(5000, "state", "imaging", {})
+    rebooted.happened(0, "note", "x", {})
+    assert rebooted.seconds() > 4999
+    monkeypatch.setattr(time, "time", lambda: real() - 4000.0)
+    assert rebooted.remediated() is None
+    rebooted.happened(0, "note", "x", {})
+    monkeypatch.setattr(time, "time", real)
+    assert rebooted.remediated() is None
