@@ -16,7 +16,7 @@ from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 
-#: The same for each host of a play; Ansible makes each list anew, of all hosts for each of them.
+#: The same for each host of a play. Ansible would make each list anew, of all hosts for each of them.
 _SHARED = ("ansible_play_hosts_all", "ansible_play_hosts", "ansible_play_batch", "play_hosts")
 
 
@@ -33,7 +33,8 @@ class Variables:
         if host is None:
             raise ConfigError(f"the inventory has no host {name!r}", do="correct the name")
         task = action._task
-        self._known = hostvars._variable_manager.get_vars(play=task.get_play(), host=host, task=task)
+        gather = hostvars._variable_manager.get_vars
+        self._known = gather(play=task.get_play(), host=host, task=task, _hosts=[name], _hosts_all=[name])
         self._known.update({key: seen[key] for key in _SHARED if key in seen})
         self._known.update(_of_the_loop(seen))
         self._known["vars"] = {key: value for key, value in self._known.items() if key != "vars"}
