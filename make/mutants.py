@@ -4,7 +4,7 @@
 
 """Breaks the collection one line at a time, and names each broken line that no fast test notices.
 
-    mutants.py [--jobs 2] [--only SUBSTRING] [--write] [--anew]
+    mutants.py [--jobs 2] [--only SUBSTRING] [--new] [--write] [--anew]
 
 The lines are kept in tests/mutants/. Each is broken in a private copy of the tree, never in the checkout, and only the
 tests that are named for it run there. What was noticed before, with the same code and the same tests, is not asked
@@ -37,7 +37,7 @@ _OURS = (str(_HERE), str(_HERE.parent / "tests" / "mutants"))
 sys.path.insert(0, _OURS[1])
 
 from kept import Mutation, Stale, load, never_asked, stale  # noqa: E402
-from page import PAGE, written  # noqa: E402
+from page import PAGE, noticed_then, run_of, written  # noqa: E402
 
 FAST = "not rack and not slow"
 ANY = "not rack"
@@ -273,6 +273,11 @@ def _run_in_words(outcomes: Sequence[Outcome], seconds: float, jobs: int) -> str
     return f"{words}, {len(days)} in runs since {days[0]}\nwith the same code and the same tests" if days else words
 
 
+def _since(page: str, run: str) -> str:
+    """The same of a run over what was new alone, behind the last whole one."""
+    return f"{run_of(page)};\nsince then {run}"
+
+
 def chosen(only: str) -> list[Mutation]:
     """The mutations whose words, path or old text hold ``only``; all without it.
 
@@ -328,6 +333,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="only mutations that have this in their words, path or old text")
+    parser.add_argument("--new", action="store_true", help=f"only what {PAGE} does not call noticed")
     parser.add_argument("--write", action="store_true", help=f"write the result to {PAGE}")
     parser.add_argument("--anew", action="store_true", help="ask also what was noticed before")
     options = parser.parse_args()
@@ -338,7 +344,9 @@ def main() -> int:
     begun = time.monotonic()
     try:
         mutations = chosen(options.only)
-        outcomes = tried(mutations, options.jobs, anew=options.anew)
+        before = Path(PAGE).read_text(encoding="utf-8") if options.new and Path(PAGE).exists() else ""
+        known = noticed_then(before, mutations)
+        outcomes = tried([one for one in mutations if one not in known], options.jobs, anew=options.anew)
     except (Stale, RuntimeError) as exc:
         print(exc, file=sys.stderr)
         return 2
@@ -348,8 +356,9 @@ def main() -> int:
     for outcome in survivors:
         print(f"  {outcome.result}: {outcome.mutation.name}\n      {outcome.note}")
     if options.write:
-        results = [(outcome.mutation, outcome.result) for outcome in outcomes]
-        told = written(results, NOTICED, _run_in_words(outcomes, seconds, options.jobs))
+        results = [(one, NOTICED) for one in known] + [(outcome.mutation, outcome.result) for outcome in outcomes]
+        words = _run_in_words(outcomes, seconds, options.jobs)
+        told = written(results, NOTICED, _since(before, words) if before else words)
         Path(PAGE).write_text(told, encoding="utf-8")
     return 1 if any(not outcome.mutation.survives for outcome in survivors) else 0
 

@@ -24,14 +24,16 @@ MOST_UNASKED = 250
 NAMED = 20
 #: In the place of a reason.
 NOBODY = "nobody says why"
-HINT = "make mutants WRITE=1 writes it anew"
+HINT = "make mutants NEW=1 WRITE=1 writes it anew"
 HEAD = """# Broken lines, and whether a test notices
 
 Written by `make mutants WRITE=1`. [`tests/mutants/`](../../tests/mutants) keeps a list of one-line
 mutations, the safety code first: a check left out, a comparison turned, a limit off by one, another host's
 value. Each is made in a private copy of the tree, and the tests that are named for it must fail. Entries that were
-added or changed since are not asked yet; `tests/tree/` names them when there are many.
+added or changed since are not asked yet; `tests/tree/` names them when there are many, and `make mutants NEW=1 WRITE=1`
+asks them alone.
 """
+_RUN = re.compile(r"^Last run: (.+?)(?:;\nsince then .*?)?\.$", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
 _SURVIVOR = re.compile(r"^- ((\w+): .+ \(\S+\)): (\w+): (.+)$", re.MULTILINE)
 _STAMPS = re.compile(r"^<!-- asked:\n(.*?)-->$", re.MULTILINE | re.DOTALL)
@@ -82,6 +84,19 @@ def written(results: Sequence[tuple[Entry, str]], noticed: str, run: str) -> str
         lines += [f"- {entry.name}: {result}: {entry.survives or NOBODY}" for entry, result in survivors] + [""]
     stamps = textwrap.fill(" ".join(sorted(stamp(entry) for entry, _result in results)), 116)
     return "\n".join([*lines, "<!-- asked:", stamps, "-->", ""])
+
+
+def noticed_then(page: str, entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of which a page says that they were noticed, and that are the same still."""
+    asked = set(" ".join(_STAMPS.findall(page)).split())
+    others = {name for name, _part, _result, _why in _SURVIVOR.findall(page)}
+    return [entry for entry in entries if stamp(entry) in asked and entry.name not in others]
+
+
+def run_of(page: str) -> str:
+    """The last whole run, as a page tells it; empty where it tells none."""
+    found = _RUN.search(page)
+    return found[1] if found else ""
 
 
 def complaints(page: str, entries: Iterable[Entry]) -> list[str]:

@@ -77,6 +77,23 @@ def test_t1_survivors_are_named_and_the_checkout_stays_as_it_is(tree: Path) -> N
     )
 
 
+def test_t1_what_a_page_does_not_tell_yet_can_be_asked_alone(tree: Path) -> None:
+    """What was noticed then is not asked again, even where its code is another; what was not is."""
+    mutants(tree, "--write")
+    (tree / "plugins/one.py").write_text(CODE + "# changed\n", encoding="utf-8")
+    done = mutants(tree, "--new", "--write")
+    assert done.returncode == 1 and "2 mutations" in done.stdout and "off by one" not in done.stdout, done.stdout
+    list_ = tree / "tests/mutants/one.yml"
+    entries = list_.read_text(encoding="utf-8").replace("old: '0 <= age < 60'", "old: 'return 0 <= age < 60'")
+    entries = entries.replace("new: 'age < 60'", "new: 'return age < 59'")
+    list_.write_text(entries, encoding="utf-8")
+    done = mutants(tree, "--new", "--write")
+    assert "2 mutations" in done.stdout and "1 noticed" in done.stdout, done.stdout + done.stderr
+    page = (tree / "docs/reference/mutants.md").read_text(encoding="utf-8")
+    assert "| one | 3 | 2 | 1 |" in page and "one: a check left out" not in page
+    assert page.count("Last run: ") == 1 and page.count("since then ") == 1 and page.count("3 mutations: ") == 1
+
+
 @pytest.fixture
 def asked(tree: Path) -> Path:
     """The same tree, and one of its mutations was asked about and noticed."""
