@@ -69,6 +69,12 @@ def kind_of(reason: str) -> str:
     return (found["kind"] or USUAL) if found else ""
 
 
+def why_of(reason: str) -> str:
+    """What a token says behind run and kind; empty where there is none."""
+    found = _TOKEN.match(reason)
+    return found["why"] if found else ""
+
+
 def says(reason: str, why: str) -> bool:
     """Does the token's own text say this? Peers append to it, so its beginning counts."""
     found = _TOKEN.match(reason)

@@ -111,6 +111,11 @@ nodes:
     hold:
       description: The token of our hold at the scheduler, where there is one.
       type: str
+    kept:
+      description:
+        - Why a person keeps the node out of service, as they told the playbook C(maintenance); empty where none does.
+        - It is what the ledger was told. Who lifts such a hold in the scheduler itself tells nobody.
+      type: str
     passport_expires:
       description: When its newest passport ends, UTC.
       type: str

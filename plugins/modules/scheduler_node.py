@@ -55,6 +55,21 @@ options:
     description: Why the node is held, in a few words; it becomes the end of the token.
     type: str
     default: maintenance
+  kind:
+    description:
+      - What O(state=held) holds the node for. A hold of the kind V(work) is a run's own.
+      - One of the kind V(keep) is a person's, made through this collection, and C(+keep) stands in its token. No run
+        lifts it, takes it for its own work or counts it as proof that the node may be touched, unless O(over_keep).
+    type: str
+    choices: [work, keep]
+    default: work
+  over_keep:
+    description:
+      - A person asks, so a hold of the kind V(keep) that was made through us counts as ours. O(state=held) puts one of
+        O(kind) in its place, O(state=resumed) lifts it. Implied by O(kind=keep).
+      - For a person's own tasks. A playbook that runs by a schedule must not set it.
+    type: bool
+    default: false
   timeout:
     description: Seconds to wait for the node's agent when O(state=resumed).
     type: float
@@ -90,6 +105,12 @@ EXAMPLES = r"""
   gpufleet.baremetal.scheduler_node:
     state: held
     why: reimage
+
+- name: Keep the node for the technicians, whatever runs meanwhile
+  gpufleet.baremetal.scheduler_node:
+    state: held
+    kind: keep
+    why: disk swap, ticket 4711
 
 - name: Give the node back, and wait until the scheduler sees it answer
   gpufleet.baremetal.scheduler_node:

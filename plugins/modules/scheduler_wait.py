@@ -40,6 +40,12 @@ options:
     type: str
     choices: [drained, idle]
     default: drained
+  over_keep:
+    description:
+      - A person asks, so a node that is held by a hold of the kind C(keep), made through us, is waited for as well. It
+        is no proof that the node may be touched.
+    type: bool
+    default: false
   timeout:
     description: Seconds until the verdict is spoken of the nodes that are not there yet.
     type: float

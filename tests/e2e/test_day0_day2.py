@@ -208,6 +208,30 @@ def test_q6_a_renewal_leaves_alone_what_is_not_due_and_what_others_drained(renew
     assert lab.play("readmit", "--limit", "gpu004").rc == 0
 
 
+def test_h2_what_a_person_keeps_no_run_touches_until_it_is_given_back(renewed: lab.Run) -> None:
+    why = ("-e", "maintenance=on", "-e", json.dumps({"maintenance_why": "disk swap, ticket 4711"}))
+    assert lab.play("maintenance", "--limit", "gpu004", "-e", "maintenance=on").rc != 0, "nobody says why"
+    assert "DRAIN" not in lab.node_state("gpu004")["state"]
+    kept = lab.play("maintenance", "--limit", "gpu004", *why)
+    assert kept.rc == 0 and "maintenance=off" in kept.output, kept.tail()
+    reason = lab.node_state("gpu004")["reason"]
+    assert "+keep:disk swap, ticket 4711" in reason
+    before = counters()
+    for playbook, more, good in (
+        ("day2_recycle", ("-e", "day2_recycle_all=true"), True),
+        ("maintenance", why, True),
+        ("reimage", (), False),
+        ("readmit", (), False),
+    ):
+        run = lab.play(playbook, "--limit", "gpu004", *more)
+        assert (run.rc == 0) == good, (playbook, run.tail())
+        assert counters() == before and lab.node_state("gpu004")["reason"] == reason, playbook
+    given = lab.play("maintenance", "--limit", "gpu004", "-e", "maintenance=off", "-e", "maintenance_readmit=true")
+    assert given.rc == 0 and "IDLE" in lab.node_state("gpu004")["state"], given.tail()
+    again = lab.play("maintenance", "--limit", "gpu004", "-e", "maintenance=off")
+    assert again.rc == 0 and "DRAIN" not in lab.node_state("gpu004")["state"], "nobody keeps it: nothing is to be done"
+
+
 def test_q6_a_renewal_of_all_nodes_renews_none_twice(renewed: lab.Run) -> None:
     before = counters()
     run = lab.play("passports", "--limit", "gpu002", "-e", '{"passports_renew": true, "passports_all": true}')

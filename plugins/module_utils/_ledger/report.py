@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
 
 #: Seconds before its end at which a passport is due where nobody says otherwise.
 _DUE_WITHIN = 14 * 86400
@@ -46,6 +47,8 @@ PASSPORTS = "passports"
 RENEWAL = "passport renewal"
 _RENEWED_FROM = frozenset({"draining", "drained", "validating"})
 _RENEW = f"{_AGAIN} -e passports_renew=true".replace("{playbook}", PASSPORTS)
+#: What takes a node back that a person keeps: no run does of its own accord.
+_GIVEN_BACK = f"{_AGAIN} -e maintenance=off".replace("{playbook}", "maintenance")
 
 
 def status(
@@ -76,6 +79,8 @@ def status(
         if one["passport_due"]:
             one["next"] = _RENEW.format(host=host) + _days(expire_within)
         one["lease"] = _live(leases.get(node_id), now)
+        if one["kept"]:
+            one["next"] = _GIVEN_BACK.format(host=host)
         one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
         if one["stopped"]:
             one["next"] = one["next"] or _again(host, stopped[node_id]["data"])
@@ -124,6 +129,7 @@ def _one(
 ) -> dict[str, Any]:
     state = event["name"] if event else "discovered"
     data = event["data"] if event else {}
+    token = str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else ""
     return {
         "node_id": node_id,
         "state": state,
@@ -133,7 +139,8 @@ def _one(
         "reason": str(data.get("reason") or ""),
         "remedy": str(data.get("remedy") or ""),
         "admitted_before": admitted_before,
-        "hold": str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else "",
+        "hold": token,
+        "kept": why_of(token) if kind_of(token) == KEEP else "",
         "renewing": renewing(state, data),
         "passport_expires": "",
         "passport_due": False,
@@ -193,6 +200,8 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
         if node["passport_due"]:
             passport += ", to be renewed"
         shown = passport if node["state"] == "admitted" else node["reason"] or f"since {node['since'] or 'never seen'}"
+        if node["kept"]:
+            shown = f"kept by a person: {node['kept']}"
         if node["stopped"]:
             shown = f"{node['stopped']} ({shown})" if node["state"] == "admitted" else node["stopped"]
         lines += _wrapped(f"  {host:<{widest}}  {node['state']:<11}  ", shown, width)

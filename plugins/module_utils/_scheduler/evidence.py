@@ -10,6 +10,8 @@ that we may touch it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
@@ -27,8 +29,10 @@ EVIDENCE = PERMITS + VOIDS
 
 
 def name_of(view: NodeView, claim: Claim) -> str:
+    """Whoever asks: a keep hold is no evidence."""
     if view.absent:
         return ABSENT
+    claim = replace(claim, over_keep=False)
     owner = claim.owner(view)
     if owner == FOREIGN:
         return FOREIGN_HOLD

@@ -32,7 +32,7 @@ _WEIGHT = (FOREIGN, OURS, SCHEDULER)
 #: Whose a hold is that is not ours, and what to do about it.
 _A_PERSONS_KEEP = (
     "held by a person: a keep hold that was made through us, and that no run lifts",
-    "ask the person whom its text names; when they have resumed the node in the scheduler itself, run again",
+    "ask the person whom its text names; the playbook maintenance with -e maintenance=off gives the node back",
 )
 _OTHER_SITES = (
     "held by another controller of this kind",
@@ -46,21 +46,24 @@ class Claim:
     """What our ledger knows of this node: token and author of a hold that stands by it, and all runs of ours here.
 
     author: as the scheduler told it when the hold was taken; empty where it did not, or the ledger does not say.
+    over_keep: a person asks, for whom a keep hold that was made through us is ours; never for a run of its own accord.
     """
 
     token: str = ""
     runs: frozenset[str] = frozenset()
     author: str = ""
+    over_keep: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
         token = str(params.get("known_token") or "")
         runs = runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)])
-        return cls(token, runs, str(params.get("known_author") or ""))
+        asked = bool(params.get("over_keep")) or params.get("kind") == KEEP
+        return cls(token, runs, str(params.get("known_author") or ""), asked)
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
-        if KEEP in self._kinds(hold):
+        if KEEP in self._kinds(hold) and not self.over_keep:
             return FOREIGN
         run = run_of(hold.text)
         if run:
@@ -99,6 +102,10 @@ class Claim:
     def _kinds(self, hold: Hold) -> set[str]:
         """By what the scheduler keeps of its kind, by its token, or by the one that it overwrote: any is enough."""
         return {hold.kind, kind_of(hold.text), kind_of(self.token) if hold.overwrites else ""}
+
+    def keep(self, view: NodeView) -> Hold | None:
+        """The keep hold of ours that stands, if one does, for whom a person asks."""
+        return next((hold for hold in self.holds_of(view, OURS) if KEEP in self._kinds(hold)), None)
 
     def quarantine(self, view: NodeView) -> Hold | None:
         """The quarantine of ours that stands, if one does."""

@@ -52,6 +52,8 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
     owner = claim.owner(view)
     if owner == FOREIGN:
         return _foreign(view, claim)
+    if claim.keep(view) and view.state == "drained" and not view.work:
+        return Judgement(True, True, f"drained, kept by a person: {view.reason}")
     quarantine = claim.quarantine(view)
     if quarantine:
         return Judgement(False, True, f"in quarantine: {quarantine.text}; no run takes it for its work")

@@ -25,5 +25,7 @@ DRIVERS: dict[str, tuple[str, ...]] = {
 
 #: What ``scheduler_node`` brings about.
 STATES = ("held", "resumed", "present")
+#: What a task may take a hold for: a run's own work, or a person's. A quarantine is taken over, and never asked for.
+HELD_AS = ("work", "keep")
 #: What ``scheduler_wait`` waits for.
 GOALS = ("drained", "idle")

@@ -12,6 +12,7 @@ from typing import Any, Callable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, NotProven, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    KEEP,
     QUARANTINE,
     WORK,
     Hold,
@@ -110,12 +111,9 @@ def _held(node: _Node) -> Result:
     owner = node.claim.owner(before)
     if owner == FOREIGN:
         raise node.claim.not_ours(before, wanted=f"a hold of ours ({why})")
-    ours = node.claim.holds_of(before, OURS)
-    kind = QUARANTINE if node.claim.quarantine(before) else WORK
-    if _is_drain(before) and (kind != WORK or any(says(hold.text, why) or hold.overwrites for hold in ours)):
-        # Taken by this run or an earlier one of ours; or the scheduler's own finding stands where our token stood; or a
-        # quarantine, which no other reason of ours replaces.
-        return node.result(before, before, _taken(node, ours, node.claim), wrote=False)
+    kind = _kind(node, before)
+    if _is_drain(before) and _stands(node, before, kind, why):
+        return node.result(before, before, _taken(node, node.claim.holds_of(before, OURS), node.claim), wrote=False)
     token = make_token(str(node.params["run_id"]), why, kind)
     known = node.claim
     if not node.ctx.may_write(node.driver.hold_request(before, token, kind)):
@@ -136,6 +134,22 @@ def _held(node: _Node) -> Result:
     )
     # A hold of somebody else that came meanwhile is in the result, and no evidence that the node may be touched.
     return node.result(before, after, _taken(node, node.claim.holds_of(after, OURS), known), wrote=True)
+
+
+def _kind(node: _Node, view: NodeView) -> str:
+    """A run leaves a quarantine what it is; a person may keep such a node as well."""
+    asked = str(node.params.get("kind") or WORK)
+    return QUARANTINE if asked == WORK and node.claim.quarantine(view) else asked
+
+
+def _stands(node: _Node, view: NodeView, kind: str, why: str) -> bool:
+    """Taken by this run or an earlier one of ours; or the scheduler's own finding stands where our token stood; or a
+    quarantine, which no other reason of ours replaces."""
+    if kind == QUARANTINE:
+        return True
+    if bool(node.claim.keep(view)) != (kind == KEEP):
+        return False
+    return any(says(hold.text, why) or hold.overwrites for hold in node.claim.holds_of(view, OURS))
 
 
 def _is_drain(view: NodeView) -> bool:

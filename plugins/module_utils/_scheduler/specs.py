@@ -24,6 +24,8 @@ NODE = spec(
     name={"type": "str"},
     state={"type": "str", "choices": list(names.STATES), "default": "present"},
     why={"type": "str", "default": "maintenance"},
+    kind={"type": "str", "choices": list(names.HELD_AS), "default": names.HELD_AS[0]},
+    over_keep={"type": "bool", "default": False},
     timeout={"type": "float", "default": 300.0},
     interval={"type": "float", "default": 2.0},
 )
@@ -33,6 +35,7 @@ WAIT = spec(
     BATCH,
     SCHEDULER,
     until={"type": "str", "choices": list(names.GOALS), "default": "drained"},
+    over_keep={"type": "bool", "default": False},
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 15.0},
     completing_timeout={"type": "float", "default": 120.0},

@@ -62,7 +62,7 @@ class _Watched:
         self.host = str(node["host"])
         self.name = str(node.get("scheduler_node") or self.host)
         self.connection = _connection(node, params)
-        self.claim = Claim.of(node)
+        self.claim = Claim.of({**node, "over_keep": params.get("over_keep")})
         self.refused = str(node.get("refused") or "")
         self.view: NodeView | None = None
         self.judgement = Judgement(False, False, self.refused)

@@ -197,6 +197,46 @@ def test_a_keep_hold_is_a_persons_and_no_run_lifts_it(keeper: Any) -> None:
     assert keeper.texts(name) == [kept] and keeper.faults.writes == []
 
 
+def test_h2_a_person_keeps_a_node_through_us_and_gives_it_back(keeper: Any) -> None:
+    name, kept = keeper.names[0], make_token(RUN, "disk swap", "keep")
+    job = keeper.start(name)
+    held = node(keeper, name, "held", kind="keep", why="disk swap")
+    assert held.changed and keeper.texts(name) == [kept]
+    assert events(held) == [("hold", "taken"), ("evidence", "foreign_hold")]
+    keeper.faults.forget()
+    again = node(keeper, name, "held", kind="keep", why="disk swap", known_token=kept)
+    assert not again.changed and keeper.faults.writes == []
+    with pytest.raises(NotOurs, match="a keep hold"):
+        node(keeper, name, "held", known_token=kept)
+    found = wait(keeper, name, over_keep=True, line=Line(at_poll={2: lambda: keeper.end(job)}))
+    assert verdict(found, name)["ok"] and evidence(found) == "foreign_hold", "drained, and no proof for any run"
+    back = node(keeper, name, "held", over_keep=True, why="it is over", known_token=kept)
+    assert back.changed and keeper.texts(name) == [make_token(RUN, "it is over")]
+    assert events(back) == [("hold", "taken"), ("evidence", "drained")]
+
+
+def test_h2_a_person_keeps_what_a_run_or_a_quarantine_holds_and_resumes_it(keeper: Any) -> None:
+    name = keeper.names[0]
+    for kind in (WORK, "quarantine"):
+        driver, token = keeper.open(), make_token(RUN, "reimage", kind)
+        driver.hold(view(keeper, name), token, kind)
+        kept = make_token(RUN, "reimage", "keep")
+        assert node(keeper, name, "held", kind="keep", known_token=token).changed
+        assert keeper.texts(name) == [kept]
+        assert node(keeper, name, "resumed", over_keep=True, known_token=kept).changed
+        assert keeper.texts(name) == []
+
+
+def test_h2_no_person_lifts_through_us_what_another_site_keeps(keeper: Any) -> None:
+    name, kept = keeper.names[0], make_token("other-site-1", "for carol", "keep")
+    keeper.hold(name, kept)
+    for state, more in (("held", {"kind": "keep"}), ("held", {"over_keep": True}), ("resumed", {"over_keep": True})):
+        with pytest.raises(NotOurs, match="another controller"):
+            node(keeper, name, state, **more)
+    assert not verdict(wait(keeper, name, over_keep=True), name)["ok"]
+    assert keeper.texts(name) == [kept] and keeper.faults.writes == []
+
+
 def test_a_quarantine_hold_is_ours_and_no_run_works_on_it_or_lifts_it(keeper: Any) -> None:
     name, kept = keeper.names[0], make_token(RUN, "rma board", "quarantine")
     driver = keeper.open()
