@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
@@ -346,6 +346,9 @@ class Link:
 
     def _here(self, path: str) -> str:
         """A URI of this BMC, verbatim; a link to another host is none of ours and never gets our login."""
+        if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(path))):
+            # Servers resolve it, and what reads like a part of our system is one of its neighbour's then.
+            raise BadAnswer("the BMC tells a link that leads elsewhere", address=self.url, seen=short(path, 200))
         if path.startswith("/") and not path.startswith("//"):
             return path
         try:
