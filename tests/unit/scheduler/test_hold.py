@@ -127,7 +127,7 @@ def test_somebody_elses_hold_is_told_and_ours_beside_it_is_not() -> None:
     assert refused.seen == "IDLE; reason 'cable pulled' set by bob" and refused.details["set_by"] == "bob"
     assert [one["owner"] for one in refused.details["holds"]] == ["ours", "foreign"]
     kept = OURS.not_ours(view("gpufleet:run2+keep:for bob"), wanted="x")
-    assert "a person: a keep hold" in str(kept) and "resumed the node" in kept.do
+    assert "a person: a keep hold" in str(kept) and "maintenance=off" in kept.do
     assert "another controller" in str(OURS.not_ours(view("gpufleet:run9+keep:x"), wanted="x"))
     assert "another controller" in str(OURS.not_ours(view("gpufleet:run9:x"), wanted="x"))
     assert "another controller" not in str(OURS.not_ours(view("gpufleet:run9:x", PERSON), wanted="x"))
