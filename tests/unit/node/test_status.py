@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, status
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, report, status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
@@ -57,6 +57,15 @@ def test_t1_a_stop_of_a_node_in_service_is_told_to_its_own_run_alone(ledger: Led
 
 AGAIN = "ansible-playbook gpufleet.baremetal.{} -i INVENTORY --limit n1"
 RENEW = AGAIN.format("passports") + " -e passports_renew=true"
+
+
+def test_h2_who_keeps_a_node_is_told_with_the_way_to_give_it_back(ledger: Ledger) -> None:
+    kept = {"hold_token": "gpufleet:r1+keep:disk swap, ticket 4711 (until friday)"}
+    one = told(ledger, ("state", "draining", {"reason": "disk swap"}), ("hold", "taken", kept))
+    assert one["kept"] == "disk swap, ticket 4711 (until friday)"
+    assert one["next"] == AGAIN.format("maintenance") + " -e maintenance=off"
+    assert any("kept by a person: disk swap, ticket 4711" in line for line in report("Fleet", {"n1": one}))
+    assert told(ledger, ("hold", "taken", {"hold_token": "gpufleet:r1:keep"}))["kept"] == ""
 
 
 def test_v9_a_renewal_that_stopped_goes_on_as_one(ledger: Ledger) -> None:
