@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -185,3 +186,15 @@ def test_t1_a_state_counts_when_it_was_read_twice(fake: Make, state: str, start:
     rig.bmc.faults["says"] = says
     change(rig, state)
     assert not rig.bmc.faults["says"]
+
+
+@pytest.mark.parametrize("step", ["..", "%2e%2e", "%2E.", "..%5c..", "."])
+def test_b4_a_link_that_reads_like_a_part_of_our_system_and_is_none_gets_no_write(fake: Make, step: str) -> None:
+    rig = fake("plain", power="On")
+    uri = f"/redfish/v1/Systems/{rig.bmc.vendor['systems'][0]}"
+    system, _etag = rig.bmc.get(uri)
+    system["Actions"]["#ComputerSystem.Reset"]["target"] = f"{uri}/{step}/2/Actions/ComputerSystem.Reset"
+    rig.bmc.faults["raw"] = {uri: json.dumps(system).encode()}
+    with pytest.raises(BadAnswer, match="leads elsewhere"):
+        change(rig, "force_off")
+    assert rig.writes() == 0 and rig.power() == "On"
