@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # What make test asks of a few hundred mutations, asked of many thousands. GPUFLEET_RECORDED_DATA adds recorded outputs.
+# So many times as many.
+TIMES ?= 50
 FUZZERS ?= $(wildcard tests/unit/gate/test_fuzz*.py) tests/contract/bmc/test_fuzz.py
 .PHONY: fuzz
-fuzz: setup-link fuzz-$(MAIN) ## Mutate gate documents, kernel logs and BMC answers for long (FUZZERS=files)
+fuzz: setup-link fuzz-$(MAIN) ## Mutate gate documents, kernel logs and BMC answers for long (TIMES=50, FUZZERS=files)
 fuzz-2.19 fuzz-2.21: fuzz-%: setup-%
-	GPUFLEET_FUZZ=long $(PYTEST) -q -n $(JOBS) $(FUZZERS)
+	GPUFLEET_FUZZ=$(TIMES) $(PYTEST) -q -n $(JOBS) $(FUZZERS)

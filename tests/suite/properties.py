@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-#: "long": fuzzers look for as long as they may, `make fuzz`. "brief": a fifth of the examples, `make test-fast`.
+#: A number: so many times the examples, `make fuzz`. "brief": a fifth of the usual ones, `make test-fast`.
 VARIABLE = "GPUFLEET_FUZZ"
 #: Everywhere: no deadline for an example, no complaint that they are slow to make, and what repeats a failure is shown.
 _COMMON: dict[str, Any] = {
@@ -29,7 +29,9 @@ def load(ci: bool) -> None:
     that the change is at fault, and green stays green; there are more of them, and none remembered from elsewhere."""
     settings.register_profile("gpufleet", **_COMMON)
     settings.register_profile("ci", **{**_COMMON, "max_examples": 200, "derandomize": True, "database": None})
-    settings.register_profile("long", **{**_COMMON, "max_examples": 20_000})
     settings.register_profile("brief", **{**_COMMON, "max_examples": 20})
-    asked = os.environ.get(VARIABLE)
+    asked = os.environ.get(VARIABLE, "")
+    if asked.isdigit():
+        settings.register_profile("long", **{**_COMMON, "max_examples": 100 * int(asked)})
+        asked = "long"
     settings.load_profile(asked if asked in ("long", "brief") else "ci" if ci else "gpufleet")

@@ -12,16 +12,16 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-#: `make fuzz` looks for long, at other examples each time. All else tries the same few at every run: red means that the
-#: change is at fault, and a kept mutation is noticed each time or never.
-LONG = os.environ.get("GPUFLEET_FUZZ") == "long"
+#: So many times what make test tries: `make fuzz` looks for long, at other examples each time. All else tries the same
+#: few at every run: red means that the change is at fault, and a kept mutation is noticed each time or never.
+FOLD = int(asked) if (asked := os.environ.get("GPUFLEET_FUZZ", "")).isdigit() else 0
 
 
-def tried(short: int, long: int) -> settings:
-    """How many examples there are of a property."""
+def tried(examples: int) -> settings:
+    """How many examples of a property make test tries."""
     return settings(
-        max_examples=long if LONG else short,
-        derandomize=not LONG,
+        max_examples=examples * (FOLD or 1),
+        derandomize=not FOLD,
         database=None,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -206,7 +206,7 @@ def fresh(bmc: FakeBmc, mutations: list[Any], machine_on: bool) -> Mutating:
 
 
 #: Each example is a whole run over HTTP: of a short look there are fewer.
-LIKE = tried(12, 400)
+LIKE = tried(12)
 
 
 #: What a request for a network boot may hold.
@@ -280,7 +280,7 @@ def test_a_boot_override_that_is_claimed_was_told(maker: FakeBmc, mutations: lis
 
 
 @pytest.mark.skipif(bool(ipmi_link.LIBRARY_PROBLEM), reason=f"needs pyghmi: {ipmi_link.LIBRARY_PROBLEM}")
-@tried(20, 3_000)
+@tried(20)
 @given(
     answers=st.lists(
         st.tuples(st.sampled_from([0, 0, 0, 0x80, 0xC1, 0xCC, 0xD4, 0xD5, 0xFF]), st.binary(max_size=24)), min_size=1

@@ -153,7 +153,7 @@ def test_v5_the_oracle_knows_a_whole_document_and_so_does_the_gate() -> None:
 END = st.one_of(st.none(), st.none(), st.integers(-64, 255))
 
 
-@tried(100, 8_000)
+@tried(100)
 @given(st.sampled_from(OWN + RECORDED), st.lists(IN_TREE, max_size=3), st.lists(IN_TEXT, max_size=2), END)
 def test_v5_a_mutated_document_passes_only_where_it_still_proves_everything(
     base: tuple[str, int], tree: list[Any], flat: list[Any], end: Optional[int]
@@ -242,7 +242,7 @@ def verdict(kmsg: str, ring: str, source: str) -> str:
         return str(kernel_log_gate({**params, "source": source}, Context()).data["verdict"])
 
 
-@tried(100, 5_000)
+@tried(100)
 @given(Records, st.lists(Change, max_size=3))
 def test_v6_a_mutated_ring_passes_only_where_it_is_whole_and_quiet(records: list[Any], changes: list[Any]) -> None:
     for change in changes:
@@ -253,7 +253,7 @@ def test_v6_a_mutated_ring_passes_only_where_it_is_whole_and_quiet(records: list
         assert not [text for _seq, text in kept if _TROUBLE.search(text)]
 
 
-@tried(100, 5_000)
+@tried(100)
 @given(Records, st.lists(Change, max_size=3), st.integers(0, 60))
 def test_v6_a_mutated_journal_passes_only_where_it_reaches_the_ring_and_is_quiet(
     records: list[Any], changes: list[Any], begin: int
@@ -266,7 +266,7 @@ def test_v6_a_mutated_journal_passes_only_where_it_reaches_the_ring_and_is_quiet
         assert not [text for _head, text in records if text is None or _TROUBLE.search(text)]
 
 
-@tried(60, 60)
+@tried(60)
 @given(st.integers(0, 8), st.integers(1, 7))
 def test_v6_no_record_can_be_taken_out_of_a_ring(at: int, many: int) -> None:
     texts = ("Linux version 6.8", *QUIET, *QUIET)

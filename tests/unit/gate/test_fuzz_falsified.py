@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet, digest, iso
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _history
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.mutated import LONG, tried
+from ansible_collections.gpufleet.baremetal.tests.unit.mutated import FOLD, tried
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,7 +81,7 @@ def ended(name: str, how: str, rc: Optional[int]) -> str:
 def test_no_end_of_the_tool_but_the_good_one_passes(name: str) -> None:
     assert name not in ("of 3", "of 4") or ended(name, "exit", 0) == "pass"
     # Of every other status one document is asked, of every seventh the others; for long of all.
-    assert [end for end in ENDS[:: 1 if LONG else 2 if name == "of 4" else 7] if ended(name, *end) == "pass"] == []
+    assert [end for end in ENDS[:: 1 if FOLD else 2 if name == "of 4" else 7] if ended(name, *end) == "pass"] == []
 
 
 def test_no_end_of_any_gates_tool_but_the_good_one_passes() -> None:
@@ -144,7 +144,7 @@ def test_no_boot_but_the_one_of_the_start_passes() -> None:
         assert collected({one: OTHER, other: OTHER}) != "pass", (one, other)
 
 
-@tried(20, 1_500)
+@tried(20)
 @given(st.fixed_dictionaries(dict.fromkeys(PLACES, st.sampled_from(BOOTS))))
 def test_boots_that_differ_anywhere_do_not_pass(boots: dict[str, Optional[str]]) -> None:
     if collected(boots) == "pass":
@@ -199,7 +199,7 @@ def test_no_time_that_was_moved_passes() -> None:
     assert [times for times in cases if collected(times=times) == "pass" and not timely(times)] == []
 
 
-@tried(20, 1_500)
+@tried(20)
 @given(
     st.dictionaries(
         st.sampled_from(sorted(TIMES)),
@@ -266,7 +266,7 @@ LOOKS = st.tuples(
 )
 
 
-@tried(30, 2_000)
+@tried(30)
 @given(st.lists(st.tuples(st.sampled_from(["imaging", "pass", "pass", "fail", "inconclusive"]), LOOKS), max_size=6))
 def test_no_look_of_before_the_imaging_carries_a_passport(told: list[Any]) -> None:
     events = [event(number, *one) for number, one in enumerate(told, start=1)]
