@@ -23,13 +23,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import (
-    asked_of,
     combined,
     facts,
     image_verify,
+    no_nodes_fault,
+    of_the_source,
     unanswered,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -109,10 +110,7 @@ class ActionModule(VerbAction):
         ctx = Context(check_mode=bool(self._task.check_mode), node=self._host, lifeline=self._line)
         judgement, expect = expectations({**params, "run_cache": self._run_cache()}, ctx)
         if judgement.verdict != PASS:
-            more = {"mode": "node", "image": facts(expect)}
-            return result_of(
-                judgement, fail_on=params["fail_on"], more=more, asked=asked_of(judgement, params)
-            ).as_dict(ctx)
+            return of_the_source(judgement, params, {"mode": "node", "image": facts(expect)}).as_dict(ctx)
         return self._of_node(params, _Known(judgement, expect, params)).as_dict(ctx)
 
     def _of_node(self, params: dict[str, Any], known: _Known) -> Result:
@@ -161,7 +159,7 @@ class ActionModule(VerbAction):
                 seen=cut(problem, 300) or f"events {', '.join(name for name, _data in events) or 'none'}",
                 do="look for who changes answers on the machine where the module ran",
             )
-        return result
+        return {**result, **no_nodes_fault(verdict, params["image"])}
 
     def _offset(self, read: Any, asked: float, answered: float, limit: float) -> tuple[float, float] | None:
         """The window of the node's clock; the node is asked again only where the module's answer leaves it open."""

@@ -193,6 +193,14 @@ identity:
   returned: with O(mode=node), where the node was asked
   type: dict
   sample: {serial: GF0001, system_uuid: 4c4c4544-0038-3510-8052-b4c04f4d3132, gpu_uuids: [], gpu_problem: ""}
+kind:
+  description:
+    - V(artifact) where the image at its source was judged, and no node. A missing file, another digest, a bad signature
+      or a web server that does not answer is the site's or a service's failure, for which no node is quarantined.
+    - The result of a look at a node has it only where the look ended at the image, before the node was asked.
+  returned: where no node was asked
+  type: str
+  sample: artifact
 mode:
   description: What was verified.
   returned: always

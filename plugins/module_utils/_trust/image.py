@@ -27,11 +27,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import Cells, judge_node, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS, sentence
 
 #: What tells one declared image from another.
 _DECLARED = ("name", "version", "sha256")
 #: What the record says of the image; the rest of the expectations is the manifest's own content.
 IMAGE_FACTS = ("name", "version", "sha256", "size", "manifest_sha256", "signer")
+#: Whose failure it is where the image at its source was not verified: see _quarantine.py.
+_ARTIFACT = "artifact"
 
 
 def image_verify(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -40,7 +43,7 @@ def image_verify(params: Mapping[str, Any], ctx: Context) -> Result:
         judgement, known = verify_artifact(params, ctx)
         image = {**facts(known), "declared": declaration(params["image"])}
         more = {"mode": "artifact", "image": image}
-        return result_of(judgement, fail_on=params["fail_on"], more=more, asked=asked_of(judgement, params))
+        return of_the_source(judgement, params, more)
     begun = time.time()
     judgement, identity = judge_node(params)
     result = result_of(
@@ -51,6 +54,21 @@ def image_verify(params: Mapping[str, Any], ctx: Context) -> Result:
     # Read by the action, which was there before and after: the node's clock, and how long this took.
     result.data["clock"] = {"begun": begun, "ended": time.time()}
     return result
+
+
+def of_the_source(judgement: Judgement, params: Mapping[str, Any], more: Mapping[str, Any]) -> Result:
+    """The result where no node was asked: that an image is missing, or is not what was signed, is no node's fault."""
+    result = result_of(judgement, fail_on=params["fail_on"], more=more, asked=asked_of(judgement, params))
+    result.data.update(no_nodes_fault(result.data, params["image"]))
+    return result
+
+
+def no_nodes_fault(verdict: Mapping[str, Any], image: Mapping[str, Any]) -> dict[str, str]:
+    """What such a result says beside its verdict."""
+    words = sentence(verdict, shown=10)
+    if verdict["verdict"] != PASS:
+        words = f"the image {image.get('name')} {image.get('version')} itself, and no verdict about the node: {words}"
+    return {"kind": _ARTIFACT, "msg": words}
 
 
 def combined(
