@@ -58,12 +58,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdicts:
-  description: For each host whether it answered (C(ok)), after how many C(seconds), and else the C(reason).
+  description:
+    - For each host whether it answered (C(ok)), after how many C(seconds), and else the C(reason).
+    - C(kind) is that of the error behind a verdict that is not the node's own (V(not_ours), V(config), V(unreachable),
+      for instance), and empty else. Only the node's own quarantines it, see P(gpufleet.baremetal.quarantines#test).
   returned: success
   type: dict
   sample:
-    gpu001: {ok: true, seconds: 41.2, reason: ""}
-    gpu002: {ok: false, seconds: 900.0, reason: "10.0.0.12 port 22: timed out"}
+    gpu001: {ok: true, seconds: 41.2, reason: "", kind: ""}
+    gpu002: {ok: false, seconds: 900.0, reason: "10.0.0.12 port 22: timed out", kind: ""}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -91,8 +91,8 @@ RETURN = r"""
 verdicts:
   description:
     - One for each host. C(step) is V(boot) where the machine must now be booted from the network, and empty otherwise.
-    - C(kind) is that of the error that ended the wait for this host, such as V(config) or V(not_ours), and empty where
-      the verdict is the node's own.
+    - C(kind) is that of the error behind a verdict that is not the node's own (V(not_ours), V(config), V(unreachable),
+      for instance), and empty else. Only the node's own quarantines it, see P(gpufleet.baremetal.quarantines#test).
   returned: success
   type: dict
   sample:

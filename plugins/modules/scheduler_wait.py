@@ -88,6 +88,8 @@ verdicts:
     - One verdict a host, by its name in the inventory.
     - C(holds) is what M(gpufleet.baremetal.scheduler_node) returns under that name; C(waits) says by the id of a job
       why it does not leave, where the scheduler tells.
+    - C(kind) is that of the error behind a verdict that is not the node's own (V(not_ours), V(config), V(unreachable),
+      for instance), and empty else. Only the node's own quarantines it, see P(gpufleet.baremetal.quarantines#test).
   returned: success
   type: dict
   sample:
@@ -96,6 +98,7 @@ verdicts:
       state: draining
       native: MIXED+DRAIN
       reason: "not within 60 s: 1 job(s) run: 4711"
+      kind: not_ours
       seconds: 60.2
       jobs: ["4711"]
       owner: ours

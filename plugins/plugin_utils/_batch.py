@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch_hosts import Hosts
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
@@ -65,10 +66,10 @@ class BatchAction(VerbAction):
             return dict(node)  # named by the task, which speaks for it
         try:
             whole = {**node, **self._hosts.connection(host, node, self.PORT)} if self.PORT else dict(node)
-            refused = self._hosts.refusal(host, whole, self.PORT)
+            stands = self._hosts.refusal(host, whole, self.PORT)
         except ConfigError as exc:
-            return {**node, "refused": str(exc)}
-        return {**whole, **({"refused": refused} if refused else {})}
+            return {**node, **refusal(str(exc), exc.kind)}
+        return {**whole, **refusal(stands, ConfigError.kind)}
 
     def _leased(self, nodes: Sequence[dict[str, Any]]) -> dict[str, str]:
         """Take the leases of the batch before its long wait; the ledger's ids of its hosts.
@@ -84,13 +85,13 @@ class BatchAction(VerbAction):
                 ids[host] = self.node_id(host, create=self.NEEDS_IDENTITY)  # check mode never does
             except ConfigError as exc:
                 if self.NEEDS_IDENTITY:
-                    node["refused"] = str(exc.located(node=host))
+                    node.update(refusal(str(exc.located(node=host)), exc.kind))
         ids = {host: node_id for host, node_id in ids.items() if node_id}
         if not self._task.check_mode and ids:
             refused = self._line.hold_each(list(ids))
             for node in nodes:
                 if node.get("host") in refused:
-                    node["refused"] = refused[node["host"]]
+                    node.update(refusal(refused[node["host"]], NotOurs.kind))
             ids = {host: node_id for host, node_id in ids.items() if host not in refused}
         return ids
 
@@ -109,9 +110,9 @@ class BatchAction(VerbAction):
             try:
                 self.node_id(host)
             except ConfigError as exc:
-                node["refused"] = str(exc.located(node=host))
+                node.update(refusal(str(exc.located(node=host)), exc.kind))
             if host in lost:
-                node["refused"] = lost[host]
+                node.update(refusal(lost[host], NotOurs.kind))
         return [host for host in self.hosts(params) if host in self._hosts]
 
     def batch(self) -> list[str]:
@@ -151,7 +152,7 @@ class BatchAction(VerbAction):
             try:
                 value = self.host_var(name, host)
             except ConfigError as exc:
-                node["refused"] = str(exc)
+                node.update(refusal(str(exc), exc.kind))
                 continue
             if value is not None:
                 node[key] = value

@@ -10,6 +10,7 @@ a port answers proves no deploy; ``image_verify`` in node mode does that.
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import time
 from collections.abc import Mapping
@@ -17,8 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, spec
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    DeadlineExceeded,
+    NotOurs,
+    Unreachable,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
 
 SPEC = spec(
     FLEET,
@@ -29,39 +36,51 @@ SPEC = spec(
 )
 
 _THREADS = 64
+#: What says something of the controller and its network alone: no route, a firewall of its own, no file handle left.
+_CONTROLLERS_OWN = (errno.ENETUNREACH, errno.ENETDOWN, errno.EPERM, errno.EACCES, errno.EMFILE, errno.ENFILE)
 
 
-def answers(address: str, port: int, timeout: float) -> str:
-    """Empty where an SSH server greets, else in words what happened instead."""
+def answers(address: str, port: int, timeout: float) -> tuple[str, str]:
+    """Empty where an SSH server greets, else in words what happened instead; and of what kind where that is not the
+    node's own silence."""
     try:
         with socket.create_connection((address, port), timeout=timeout) as connection:
             greeting = connection.recv(64)
     except OSError as exc:
-        return str(exc) or type(exc).__name__
-    return "" if greeting.startswith(b"SSH-") else f"greeted with {greeting[:20]!r}"
+        return str(exc) or type(exc).__name__, _kind_of(exc)
+    return "" if greeting.startswith(b"SSH-") else f"greeted with {greeting[:20]!r}", ""
+
+
+def _kind_of(exc: OSError) -> str:
+    """A name that nobody knows is a setting, and a resolver or a network that is away a service."""
+    if isinstance(exc, socket.gaierror):
+        return Unreachable.kind if exc.errno == socket.EAI_AGAIN else ConfigError.kind
+    return Unreachable.kind if exc.errno in _CONTROLLERS_OWN else ""
 
 
 def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
     """Poll all nodes until each has answered or the deadline has passed; a late node is a verdict, no failure.
 
-    ``params["nodes"]``: dicts of host, address and port. Returns ``data["verdicts"]`` by host: ok, seconds, reason.
+    ``params["nodes"]``: dicts of host, address and port. Returns ``data["verdicts"]`` by host: ok, seconds, reason,
+    kind.
     """
     nodes = [_target(node) for node in params["nodes"] or []]
     started = time.monotonic()
-    verdicts = {str(node["host"]): _refused(str(node["refused"])) for node in params["nodes"] if node.get("refused")}
-    reasons: dict[str, str] = {}
+    verdicts = {str(node["host"]): _refused(*refused(node)) for node in params["nodes"] or [] if all(refused(node))}
+    reasons: dict[str, tuple[str, str]] = {}
 
     def look() -> int:
         for host, reason in ctx.lifeline.lost().items():
-            verdicts[host] = _refused(reason)
+            verdicts[host] = _refused(reason, NotOurs.kind)
         open_hosts = [node for node in nodes if node[0] not in verdicts]
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             found = list(pool.map(lambda node: answers(node[1], node[2], params["connect_timeout"]), open_hosts))
-        for (host, address, port), problem in zip(open_hosts, found):
-            reasons[host] = f"{address} port {port}: {problem}"
+        for (host, address, port), (problem, kind) in zip(open_hosts, found):
+            reasons[host] = f"{address} port {port}: {problem}", kind
             if not problem:
-                verdicts[host] = {"ok": True, "seconds": round(time.monotonic() - started, 1), "reason": ""}
-        if found and any(not problem for problem in found):
+                seconds = round(time.monotonic() - started, 1)
+                verdicts[host] = {"ok": True, "seconds": seconds, "reason": "", "kind": ""}
+        if any(not problem for problem, _kind in found):
             ctx.say(f"{len(verdicts)} of {len(nodes)} nodes answer")
         return len(nodes) - len(verdicts)
 
@@ -75,13 +94,14 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
         )
     seconds = round(time.monotonic() - started, 1)
     for host, _address, _port in nodes:
-        verdicts.setdefault(host, {"ok": False, "seconds": seconds, "reason": reasons.get(host, "never asked")})
-    verdicts.update({host: _refused(reason) for host, reason in ctx.lifeline.confirm().items()})
+        reason, kind = reasons.get(host, ("never asked", ""))
+        verdicts.setdefault(host, {"ok": False, "seconds": seconds, "reason": reason, "kind": kind})
+    verdicts.update({host: _refused(reason, NotOurs.kind) for host, reason in ctx.lifeline.confirm().items()})
     return Result(changed=False, data={"verdicts": verdicts})
 
 
-def _refused(reason: str) -> dict[str, Any]:
-    return {"ok": False, "seconds": 0.0, "reason": reason}
+def _refused(reason: str, kind: str) -> dict[str, Any]:
+    return {"ok": False, "seconds": 0.0, "reason": reason, "kind": kind}
 
 
 def _target(node: Mapping[str, Any]) -> tuple[str, str, int]:

@@ -49,6 +49,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.tu
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
 
 #: A provisioner may need this long to show that it has taken a step.
 _GRACE = 20.0
@@ -141,9 +142,10 @@ class _Batch:
         """What is known of each node; those that this call cannot watch get their verdict at once."""
         for item in params.get("nodes") or []:
             host = wants.host_of(item)
-            elsewhere = str(item.get("refused") or "") or _elsewhere(item, params)
+            why, kind = refused(item)
+            elsewhere = why or _elsewhere(item, params)
             if elsewhere:
-                kind = NotOurs.kind if item.get("refused") else ConfigError.kind
+                kind = kind or ConfigError.kind
                 self.verdicts[host] = _verdict(False, 0.0, None, elsewhere, kind=kind)
             else:
                 self._open[host] = wants.of_batch(item, params, self._driver.name, self._driver.image_needs)
@@ -222,17 +224,17 @@ class _Batch:
 
     def _look(self, wanted: Wanted, node: NodeState | None) -> None:
         if node is None:
-            self._close(wanted.host, False, f"{self._driver.name} does not know {wanted.key}")
+            told = f"{self._driver.name} does not know {wanted.key}"
+            self._close(wanted.host, False, told, kind=ConfigError.kind)
             return
         self._last[wanted.host] = node
         right_machine(self._driver, node, wanted, ask=False)
         step = self._driver.next_step(node, self._goal, wanted)
         if step == DONE or (step == BOOT and not self._booted):
             right_machine(self._driver, node, wanted)  # who believes this verdict boots the machine, or hands it on
-        reason = "" if step == DONE else self._no_way_on(wanted, node, step)
+        reason, kind = ("", "") if step == DONE else self._no_way_on(wanted, node, step)
         if step == DONE or reason:
-            foreign = reason and not_ours(node, wanted)
-            self._close(wanted.host, step == DONE, reason, kind=NotOurs.kind if foreign else "")
+            self._close(wanted.host, step == DONE, reason, kind=kind)
         elif step == BOOT and not self._booted:
             self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
@@ -240,19 +242,19 @@ class _Batch:
             verified(self._driver, wanted, self._goal)
             self._due.setdefault(step, []).append((node, wanted))
 
-    def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> str:
-        """Why nothing of ours brings this node on, in words; empty where something does."""
+    def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> tuple[str, str]:
+        """Why nothing of ours brings this node on, in words, and of what kind that is; empty where something does."""
         foreign = not_ours(node, wanted)
         if foreign:
-            return f"not ours to touch: {foreign}"
+            return f"not ours to touch: {foreign}", NotOurs.kind
         error = node.last_error or "no reason given"
         if node.state == FAILED:
-            return f"{node.native}: {error}"
+            return f"{node.native}: {error}", ""
         if step == STOP:
-            return f"{node.native} needs a person: {error}"
+            return f"{node.native} needs a person: {error}", ""
         if step != WAIT and node.maintenance and has_form(node.hold) and not self._driver.left_over(node):
-            return f"in our own maintenance ({node.hold}): nothing goes on until it is lifted"
-        return ""
+            return f"in our own maintenance ({node.hold}): nothing goes on until it is lifted", NotOurs.kind
+        return "", ""
 
     def _may_send(self, host: str, node: NodeState, step: str) -> bool:
         """Each step once: a node that is back where it was has not made it."""

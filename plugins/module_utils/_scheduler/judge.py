@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Callable
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Refusal
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import name_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, FREE, OURS, Claim
@@ -17,17 +18,21 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import AB
 
 @dataclass(frozen=True)
 class Judgement:
-    """ok: the goal is reached. settled: waiting longer changes nothing. evict: work may be made to leave."""
+    """ok: the goal is reached. settled: waiting longer changes nothing. evict: work may be made to leave.
+
+    kind: whose failure it is where it stays like that, as in _watched.py; empty where it is the node's own.
+    """
 
     ok: bool
     settled: bool
     reason: str
     evict: bool = False
+    kind: str = ""
 
 
 def _foreign(view: NodeView, claim: Claim) -> Judgement:
     holds = "; ".join(map(str, claim.holds_of(view, FOREIGN)))
-    return Judgement(False, True, f"held by somebody else: {holds}; left alone")
+    return Judgement(False, True, f"held by somebody else: {holds}; left alone", kind=NotOurs.kind)
 
 
 def after_eviction(judgement: Judgement, refusals: Sequence[Refusal]) -> Judgement:
@@ -43,7 +48,7 @@ def after_eviction(judgement: Judgement, refusals: Sequence[Refusal]) -> Judgeme
 def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:
     """Held by us with nothing on it; or not the scheduler's at all."""
     if view.unread:
-        return Judgement(False, False, view.unread)
+        return Judgement(False, False, view.unread, kind=BadAnswer.kind)
     name = name_of(view, claim)
     if name == ABSENT:
         return Judgement(True, True, "the scheduler does not know it")
@@ -56,24 +61,29 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
         return Judgement(True, True, f"drained, kept by a person: {view.reason}")
     quarantine = claim.quarantine(view)
     if quarantine:
-        return Judgement(False, True, f"in quarantine: {quarantine.text}; no run takes it for its work")
+        return Judgement(
+            False, True, f"in quarantine: {quarantine.text}; no run takes it for its work", kind=NotOurs.kind
+        )
     if check_mode and owner != OURS:
         return Judgement(True, True, f"{view.native} now; would be held and then waited for")
     if owner != OURS:
         free = "it is in service" if owner == FREE else f"the scheduler took it down: {view.reason or view.native}"
-        return Judgement(False, True, f"not held by us ({free}); hold it first: scheduler_node with state held")
+        do = "hold it first: scheduler_node with state held"
+        return Judgement(False, True, f"not held by us ({free}); {do}", kind=NotOurs.kind)
     if check_mode:
         return Judgement(True, True, f"{view.native} now; would be waited for")
     jobs = f"{len(view.work)} job(s) run: {', '.join(map(str, view.work[:5]))}" if view.work else ""
-    return Judgement(False, False, jobs or f"{view.native}, no job runs", evict=bool(view.work))
+    kind = NotOurs.kind if jobs else ""  # what runs there is its owner's
+    return Judgement(False, False, jobs or f"{view.native}, no job runs", evict=bool(view.work), kind=kind)
 
 
 def until_idle(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:
     """In service: a node that already got a job again is what we wanted, too. kept: it belongs to a scheduler."""
     if view.unread:
-        return Judgement(False, False, view.unread)
+        return Judgement(False, False, view.unread, kind=BadAnswer.kind)
     if view.absent:
-        return Judgement(not kept, True, "the scheduler does not know it" if kept else "it belongs to no scheduler")
+        reason = "the scheduler does not know it" if kept else "it belongs to no scheduler"
+        return Judgement(not kept, True, reason, kind=ConfigError.kind if kept else "")
     if view.in_service:
         return Judgement(True, True, f"in service ({view.state})")
     owner = claim.owner(view)
@@ -83,7 +93,8 @@ def until_idle(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: b
         return Judgement(True, True, f"{view.native} now; would be waited for")
     if view.held:
         holder = "by us" if owner == OURS else "by the scheduler itself"
-        return Judgement(False, True, f"held {holder}: {view.reason or view.native}")
+        kind = NotOurs.kind if owner == OURS else ""  # another run's, or a person's through us
+        return Judgement(False, True, f"held {holder}: {view.reason or view.native}", kind=kind)
     return Judgement(False, False, f"{view.native}: its agent does not answer yet")
 
 

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     DeadlineExceeded,
     FleetError,
     LeaseLost,
+    NotOurs,
     Refused,
     Unreachable,
 )
@@ -41,6 +42,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judg
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
 
 
 def _connection(node: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,9 +65,9 @@ class _Watched:
         self.name = str(node.get("scheduler_node") or self.host)
         self.connection = _connection(node, params)
         self.claim = Claim.of({**node, "over_keep": params.get("over_keep")})
-        self.refused = str(node.get("refused") or "")
+        self.refused, kind = refused(node)
         self.view: NodeView | None = None
-        self.judgement = Judgement(False, False, self.refused)
+        self.judgement = Judgement(False, False, self.refused, kind=kind)
         self.refusals: Sequence[Refusal] = ()
         self.settled_after = 0.0
         self.stuck_since: float | None = None
@@ -125,7 +127,7 @@ class _Watch:
             for host in hosts if len(hosts) > 1 else []:
                 others = ", ".join(one.host for one in hosts if one is not host)
                 host.refused = host.refused or f"its scheduler_node {name} is also that of {others}: correct one"
-                host.judgement = Judgement(False, False, host.refused)
+                host.judgement = Judgement(False, False, host.refused, kind=ConfigError.kind)
 
     def _clusters(self) -> list[_Cluster]:
         """The batch by scheduler; a host whose own options are wrong is refused alone."""
@@ -141,7 +143,7 @@ class _Watch:
                 drivers[key].check(host.name)
             except ConfigError as exc:
                 host.refused = str(exc.located(node=host.host))
-                host.judgement = Judgement(False, False, host.refused)
+                host.judgement = Judgement(False, False, host.refused, kind=exc.kind)
                 continue
             groups.setdefault(key, []).append(host)
         return [_Cluster(drivers[key], hosts) for key, hosts in groups.items()]
@@ -168,7 +170,8 @@ class _Watch:
                 cluster.hosts = [one for one in cluster.hosts if one.host != host]
             for one in self.hosts:
                 if one.host == host:
-                    one.refused, one.view, one.judgement = reason, None, Judgement(False, False, reason)
+                    one.refused, one.view = reason, None
+                    one.judgement = Judgement(False, False, reason, kind=NotOurs.kind)
 
     def _poll(self) -> bool:
         self.give_up(self.ctx.lifeline.lost())
@@ -217,7 +220,7 @@ class _Watch:
         for cluster in lost:
             for host in cluster.hosts:
                 host.view = None
-                host.judgement = Judgement(False, True, str(cluster.trouble))
+                host.judgement = Judgement(False, True, str(cluster.trouble), kind=Unreachable.kind)
 
     def _tell(self) -> None:
         """One line whenever something changed."""
@@ -249,6 +252,7 @@ class _Watch:
             "owner": host.claim.owner(view) if host.view else "",
             "holds": host.claim.told(view),
             "finding": view.finding,
+            "kind": "" if host.judgement.ok else host.judgement.kind,
         }
 
     def events(self) -> list[Event]:

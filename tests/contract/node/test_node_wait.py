@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._node.reach import wait_for_nodes
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -68,6 +69,19 @@ def test_a_name_that_does_not_resolve_is_a_verdict() -> None:
     assert verdicts["n1"]["ok"] and not verdicts["no.such.host.invalid"]["ok"]
 
 
+def test_a_name_that_nobody_knows_is_no_verdict_about_the_node_and_a_silent_port_is() -> None:
+    nodes = {
+        "nameless": {"address": "no.such.host.invalid"},
+        "silent": {"address": "127.0.0.1", "port": 1},
+        "theirs": {"refused": "another run works on it"},
+        "unset": {"refused": "no serial", "refused_kind": "config"},
+    }
+    verdicts = waited(*({"host": host, **node} for host, node in nodes.items()))
+    told = {host: quarantines(verdict) for host, verdict in verdicts.items()}
+    assert told == {"nameless": False, "silent": True, "theirs": False, "unset": False}, verdicts
+    assert verdicts["nameless"]["kind"] in ("config", "unreachable") and verdicts["unset"]["kind"] == "config"
+
+
 def test_check_mode_looks_once() -> None:
     assert not waited({"host": "n1", "address": "127.0.0.1", "port": 1}, check=True, timeout=3600)["n1"]["ok"]
 
@@ -113,5 +127,5 @@ def test_a_node_that_answered_and_was_lost_then_is_none_of_ours() -> None:
     with greeting(b"SSH-2.0-x\r\n") as port:
         nodes = [{"host": host, "address": "127.0.0.1", "port": port} for host in ("n1", "n2")]
         verdicts = waited(*nodes, line=Losing())
-    assert verdicts["n1"] == {"ok": False, "seconds": 0.0, "reason": "another run works on it"}
+    assert verdicts["n1"] == {"ok": False, "seconds": 0.0, "reason": "another run works on it", "kind": "not_ours"}
     assert verdicts["n2"]["ok"]

@@ -141,15 +141,29 @@ def test_v9_the_wait_says_whether_its_verdict_is_one_on_the_node() -> None:
     Records.by_id["z"] = replace(at("new"), id="z", name="n3", foreign="locked by alice")
     Records.by_id["w"] = replace(at("bad"), id="w", name="n4")
     Records.inspected = {"y": "S9"}
-    told = {"n2": {}, "n3": {}, "n4": {}, "n5": {"provisioner_url": "http://elsewhere"}, "n6": {"refused": "theirs"}}
+    told = {
+        "n2": {},
+        "n3": {},
+        "n4": {},
+        "n5": {"provisioner_url": "http://elsewhere"},
+        "n6": {"refused": "theirs"},
+        "n7": {"refused": "x", "refused_kind": "config"},
+    }
     nodes = [{"host": host, "serial": "S1", **more} for host, more in told.items()]
     params = {"provisioner": "records", "until": "deployed", "timeout": 0.1, "interval": 0.01, "run_id": "r2"}
     verdicts = verb.watch({**params, "nodes": nodes}, Context()).data["verdicts"]
     kinds = {host: verdict["kind"] for host, verdict in verdicts.items()}
-    assert kinds == {"n2": "wrong_machine", "n3": "not_ours", "n4": "", "n5": "config", "n6": "not_ours"}, verdicts
+    assert kinds == {
+        "n2": "wrong_machine",
+        "n3": "not_ours",
+        "n4": "",
+        "n5": "config",
+        "n6": "not_ours",
+        "n7": "config",
+    }, verdicts
 
 
-@pytest.mark.parametrize("role", ["deploy", "enroll"])
+@pytest.mark.parametrize("role", ["deploy", "enroll", "join"])
 def test_v9_the_roles_stop_where_a_verdict_is_not_the_nodes_own(role: str) -> None:
     roles = Path(__file__).resolve().parents[3] / "roles"
     tasks = yaml.safe_load((roles / role / "tasks/main.yml").read_text(encoding="utf-8"))

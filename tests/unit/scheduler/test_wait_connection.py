@@ -68,11 +68,12 @@ def test_what_is_known_to_be_empty_of_a_host_is_not_the_tasks() -> None:
 
 def test_a_host_that_names_no_scheduler_is_refused_alone() -> None:
     waiting = {"until": "drained", "timeout": 1, "interval": 0.1, "completing_timeout": 1}
-    nodes = [{"host": "aaa"}, {"host": "zzz", "scheduler": ""}]
+    nodes = [{"host": "aaa"}, {"host": "zzz", "scheduler": ""}, {"host": "mmm", "refused": "another run works on it"}]
     result = scheduler_wait({"scheduler": "noting", **TASK, **waiting, "nodes": nodes}, Context())
     verdicts = result.data["verdicts"]
     assert verdicts["aaa"]["ok"] and not verdicts["zzz"]["ok"]
     assert "gpufleet_scheduler" in verdicts["zzz"]["reason"]
+    assert {host: verdicts[host]["kind"] for host in verdicts} == {"aaa": "", "zzz": "config", "mmm": "not_ours"}
     assert [event.node for event in result.events] == ["aaa"], "and no evidence permits a write to it"
 
 
