@@ -74,7 +74,8 @@ seealso:
   - module: gpufleet.baremetal.bmc_info
 notes:
   - On a node that a provisioner manages (C(gpufleet_provisioner) is set), the boot belongs to the provisioner. The
-    node must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)).
+    node must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)); past a provisioner
+    that has no maintenance only O(force_reason) leads.
   - Delegated to another machine, it cannot prove a boot by the node.
   - With O(power=on) a machine that is on stays on, and the override waits for its next boot.
 """

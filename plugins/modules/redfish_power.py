@@ -57,7 +57,8 @@ seealso:
   - module: gpufleet.baremetal.bmc_info
 notes:
   - On a node that a provisioner manages (C(gpufleet_provisioner) is set), power belongs to the provisioner. The node
-    must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)).
+    must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)); past a provisioner that
+    has no maintenance only O(force_reason) leads.
 """
 
 EXAMPLES = r"""

@@ -327,6 +327,7 @@ class VerbAction(ActionBase):
             parent=self._run_as.pid,
             batch=self.BATCH,
             managed_by=self._power_owner() if self.PAST_PROVISIONER else "",
+            maintained=str(self.host_var("gpufleet_provisioner") or "") not in provisioners.NO_MAINTENANCE,
             say=self._say,
         )
 

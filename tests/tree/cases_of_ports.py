@@ -112,6 +112,11 @@ BROKEN = (
     ),
     (names.power_that_is_not_told, but(maas__driver="class Maas:\n    owns_power = False\n"), "the driver maas differ"),
     (names.power_that_is_not_told, but(names=f"{LIST}POWERLESS = {{'ironic'}}\n"), "the driver ironic differ"),
+    (
+        names.power_that_is_not_told,
+        but(maas__driver="class Maas:\n    holds = False\n"),
+        "NO_MAINTENANCE and the driver",
+    ),
     (names.options_unheard_of, but(ironic__api="KEY = 'provisioner_key'\n"), "reads provisioner_key"),
     (names.options_unheard_of, changed(f"{PORT}/names.py", '("provisioner_url",)', '("url",)'), "ironic takes url"),
     (names.spelled_again, but(shared="parts = {'ironic', 'maas'}\n"), "spells drivers of _provisioner"),

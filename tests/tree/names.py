@@ -120,10 +120,17 @@ def half_drivers(root: Path) -> list[str]:
 
 
 def power_that_is_not_told(root: Path) -> list[str]:
-    """Where a driver switches no power the list says so, since the verbs of the BMC read it there."""
+    """Where a driver switches no power, or has no maintenance, the list says so: the verbs of the BMC read it there."""
+    return [
+        *(told_otherwise(root, "POWERLESS", "owns_power", "who switches power")),
+        *(told_otherwise(root, "NO_MAINTENANCE", "holds", "who keeps a hold of ours")),
+    ]
+
+
+def told_otherwise(root: Path, name: str, attribute: str, what: str) -> list[str]:
     complaints = []
     for port in lists(root):
-        told = constants(tree_of(root / port.file)).get("POWERLESS", set())
+        told = constants(tree_of(root / port.file)).get(name, set())
         for driver in port.drivers:
             tree = root / layout.UTILS / port.port / driver
             classes = [
@@ -132,9 +139,9 @@ def power_that_is_not_told(root: Path) -> list[str]:
                 for node in nodes(tree_of(path))
                 if isinstance(node, ast.ClassDef)
             ]
-            said = any(constants(ast.Module(one.body, [])).get("owns_power") is False for one in classes)
+            said = any(constants(ast.Module(one.body, [])).get(attribute) is False for one in classes)
             if said != (driver in told):
-                complaints.append(f"{port.file}: POWERLESS and the driver {driver} differ on who switches power")
+                complaints.append(f"{port.file}: {name} and the driver {driver} differ on {what}")
     return complaints
 
 

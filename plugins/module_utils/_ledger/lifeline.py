@@ -50,7 +50,7 @@ class LedgerLifeline(Lifeline):
     :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
     :param identify: gives the node id of a name.
     :param parent: the pid that must be this process's parent to the end; the present one without it.
-    :param managed_by: as of :class:`Permits`.
+    :param managed_by, maintained: as of :class:`Permits`.
     :param say: shows a line to a person.
     :param batch: the nodes of a batch do not share their fate: one whose lease is lost is given up alone.
     """
@@ -67,6 +67,7 @@ class LedgerLifeline(Lifeline):
         force_reason: str = "",
         secrets: frozenset[str] = frozenset(),
         managed_by: str = "",
+        maintained: bool = True,
         parent: int = 0,
         batch: bool = False,
         say: Callable[[str], None] = lambda line: None,
@@ -78,7 +79,9 @@ class LedgerLifeline(Lifeline):
         self._identify = identify
         self._default = default_node
         self._secrets = secrets
-        self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by)
+        self._permits = Permits(
+            open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by, maintained=maintained
+        )
         self._batch = batch
         self._say = say
         self._warned = False

@@ -21,6 +21,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PE
 EVIDENCE_SECONDS = 60.0
 
 
+#: What is told of a write past a provisioner, by whether that has a maintenance that could be set.
+_WANTED: Mapping[bool, str] = {
+    True: "the node in maintenance under our token",
+    False: "a word of its provisioner, which has no maintenance that would keep it off meanwhile",
+}
+_DO: Mapping[bool, str] = {
+    True: "let the provisioner do it (provisioner_node), or set its maintenance first (provisioner_node with state"
+    " maintenance)",
+    False: "let the provisioner do it (provisioner_node with state deployed or released)",
+}
+
+
 @dataclass
 class Permit:
     """What was found for one write. It holds once its notes are written: :meth:`Permits.keep`."""
@@ -37,13 +49,23 @@ class Permits:
 
     :param managed_by: the provisioner that owns power and boot of this node, for a verb that goes past it to the BMC:
         such a write needs the provisioner's maintenance under our token.
+    :param maintained: can that provisioner keep a maintenance of ours at all?
     """
 
-    def __init__(self, open_ledger: Callable[[], Ledger], *, verb: str, force_reason: str, managed_by: str) -> None:
+    def __init__(
+        self,
+        open_ledger: Callable[[], Ledger],
+        *,
+        verb: str,
+        force_reason: str,
+        managed_by: str,
+        maintained: bool = True,
+    ) -> None:
         self._open = open_ledger
         self._verb = verb
         self._force_reason = force_reason
         self._managed_by = managed_by
+        self._has_maintenance = maintained
         #: The event that proves it for each node: it was fresh when it was first seen, and its age counts no more.
         self._proven: dict[str, int] = {}
         self._forced: set[str] = set()
@@ -128,10 +150,9 @@ class Permits:
         return NotOurs(
             f"refused: power and boot of this node belong to its provisioner ({self._managed_by})",
             node=node,
-            wanted=f"the node in maintenance under our token, before: {what}",
+            wanted=f"{_WANTED[self._has_maintenance]}, before: {what}",
             seen="the ledger has no maintenance of ours for this node",
-            do="let the provisioner do it (provisioner_node), or set its maintenance first (provisioner_node"
-            " with state maintenance), or give force_reason, which is recorded",
+            do=f"{_DO[self._has_maintenance]}, or give force_reason, which is recorded",
         )
 
 

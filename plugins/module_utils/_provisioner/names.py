@@ -36,6 +36,8 @@ DRIVERS: dict[str, tuple[str, ...]] = {
 
 #: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.
 POWERLESS: set[str] = set()
+#: Those that keep no hold of ours: nobody is advised to set their maintenance first.
+NO_MAINTENANCE: set[str] = set()
 
 #: What ``provisioner_node`` brings about.
 STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")

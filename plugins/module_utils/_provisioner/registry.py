@@ -37,6 +37,7 @@ def register(driver: type[Driver], options: tuple[str, ...] = ("provisioner_url"
         for known in (DRIVERS, names.DRIVERS):
             known.pop(driver.name, None)
         names.POWERLESS.discard(driver.name)
+        names.NO_MAINTENANCE.discard(driver.name)
         if driver.name in choices:
             choices.remove(driver.name)
 
@@ -45,6 +46,8 @@ def register(driver: type[Driver], options: tuple[str, ...] = ("provisioner_url"
     choices.append(driver.name)
     if not driver.owns_power:
         names.POWERLESS.add(driver.name)
+    if not driver.holds:
+        names.NO_MAINTENANCE.add(driver.name)
     return undo
 
 

@@ -283,6 +283,17 @@ def test_past_the_provisioner_only_under_its_maintenance(
         managed.before_write("POST /boot", destructive=False)
 
 
+def test_past_a_provisioner_without_maintenance_nobody_is_told_to_set_one(
+    ledger: Ledger, node: str, run: Callable[[], Holder]
+) -> None:
+    for maintained, word in ((True, "state maintenance"), (False, "state deployed or released")):
+        managed = line(ledger, run(), node, managed_by="tasks", maintained=maintained)
+        with pytest.raises(NotOurs) as caught:
+            managed.before_write("POST /boot", destructive=False)
+        assert word in caught.value.do and "force_reason" in caught.value.do
+        assert ("with state maintenance" in str(caught.value)) is maintained
+
+
 ORPHAN = """
 import os, sys, time
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Fenced

@@ -310,6 +310,7 @@ def test_whether_a_machine_must_be_booted_by_others_is_declared(site: Any) -> No
 def test_who_owns_no_power_stands_in_the_list_of_names(site: Any) -> None:
     """The BMC's verbs read it there: they import no driver."""
     assert (site.name in names.POWERLESS) == (not site.driver.owns_power) and site.name in names.DRIVERS
+    assert (site.name in names.NO_MAINTENANCE) == (not site.driver.holds)
 
 
 def test_who_reads_a_ca_is_declared_to_speak_tls_itself(site: Any) -> None:
