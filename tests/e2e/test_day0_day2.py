@@ -19,6 +19,9 @@ import lab
 import pytest
 from first_day import FirstDay, first_day
 
+#: Of all of them, however new they are.
+RENEW = json.dumps({"passports_renew": True, "passports_all": True, "passports_all_hours": 0})
+
 
 @pytest.fixture(scope="module")
 def day(undisturbed: FirstDay, tmp_path_factory: pytest.TempPathFactory) -> FirstDay:
@@ -175,7 +178,7 @@ def test_day2_readmits_it_once_the_fault_is_lifted(faulty: lab.Run) -> None:
 @pytest.fixture(scope="module")
 def renewed(faulty: lab.Run) -> lab.Run:
     """The passport of gpu002 is renewed; the first run is killed in the midst of it, and day 2 leaves it alone."""
-    options = ("--limit", "gpu002", "-e", json.dumps({"passports_renew": True, "passports_days": 365}))
+    options = ("--limit", "gpu002", "-e", RENEW)
     lab.play("passports", *options, kill="end:Prove that the declared image runs")
     assert "DRAIN" in lab.node_state("gpu002")["state"]
     left = lab.play("day2_recycle", "--limit", "gpu002")
@@ -253,8 +256,7 @@ def test_u7_passports_become_files_that_verify_by_themselves(renewed: lab.Run) -
 def test_x3_a_node_that_answers_nobody_in_its_renewal_is_one_for_day_2(renewed: lab.Run) -> None:
     """Each further renewal would end at it, and day 2 leaves alone what a renewal goes on with."""
     lab.kill_sshd("gpu003")
-    options = json.dumps({"passports_renew": True, "passports_days": 365})
-    run = lab.play("passports", "--limit", "gpu003", "-e", options)
+    run = lab.play("passports", "--limit", "gpu003", "-e", RENEW)
     assert run.rc == 2 and "quarantined: The node does not answer over SSH" in run.output, run.tail()
     assert "DRAIN" in lab.node_state("gpu003")["state"]
     again = lab.play("day2_recycle", "--limit", "gpu003")
