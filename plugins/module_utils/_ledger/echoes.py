@@ -4,8 +4,9 @@
 """Secrets in the words of a peer, that nobody told us of: by the words around them. PRIVATE to the collection.
 
 What stands behind ``password:`` is one, unless it is the next word of a sentence ("password: expired"); where no mark
-divides the two ("the password S3cret9 is too short"), only what no sentence has. Documents count as text, also those
-that a peer cut off in the middle.
+divides the two ("the password S3cret9 is too short"), what no sentence has, and a plain word only where the sentence
+goes on as one about a value does ("password hunter refused"). Documents count as text, also those that a peer cut off
+in the middle.
 """
 
 from __future__ import annotations
@@ -40,6 +41,23 @@ _SENTENCE = (
     r"|missing|must|never|no|none|not|null|of|ok|on|only|or|policy|refused|reject(?:ed|s)?|require[ds]?|reset|see|set"
     r"|should|short|that|the|this|to|too|true|unchanged|unknown|unlocked|unset|use[ds]?|user(?:name)?|valid|was|weak"
     r"|were|will|with|without|would|wrong|yes|your)"
+)
+#: Of what else passwords are told of: "password server refused" is no password.
+_ABOUT = (
+    r"(?:ag(?:e|ing)|also|answer|apparently|attempt|attribute|auth|backend|based|because|before|after|cache|callback"
+    r"|client|complexity|configuration|confirmation|credential|currently|data|database|dialog|encryption|entry|exchange"
+    r"|expiration|feature|file|format|generat(?:or|ion)|grant|hash(?:es|ing)?|helper|history|host|input|just|key|line"
+    r"|list|lock(?:out)?|log(?:in|on)s?|manager|management|mechanism|method|module|name|now|option|page|parameter|plug-?in"
+    r"|prompt|propert(?:y|ies)|protect(?:ed|ion)|provider|quality|recovery|request|requirement|rotation|rule|scheme"
+    r"|screen|server|service|session|setting|since|still|storage|store|strength|string|support|sync|synchroni[sz]ation"
+    r"|than|then|there|they|type|until|updat(?:e|ed|es|ing)|validat(?:ion|or)|value|vault|verif(?:y|ication|ier)|version"
+    r"|we|when|where|which|while|who|written|you)s?"
+)
+#: How a sentence goes on behind a value.
+_TOLD_OF = (
+    r"(?:(?:is|was|has|had|does|did|will|would|can|could|cannot|must|may|for|too|not|and|but)\b"
+    r"|(?:refused|rejected|denied|invalid|incorrect|wrong|fail(?:s|ed)|expired|mismatch(?:ed)?|unknown|(?:un)?accepted"
+    r"|contains?|matche[sd]|lacks?|weak|short|unchanged|given|sent|set|used|tried)\b)"
 )
 _NO_SENTENCE = rf"(?!{_SENTENCE}(?![\w@$!#%^&+?*~-]))"
 #: Quoted, only a word of them alone.
@@ -79,6 +97,10 @@ def _told() -> Iterator[str]:
     password = rf"{_BEGIN}{_PASSWORD}[ \t]{{1,4}}(?:(?:is|was)[ \t]{{1,4}})?"
     yield rf"(?P<name>{password}{_OPEN}){_NO_WORD}{_QUOTED}"
     yield rf"(?P<name>{password}){_MADE}"
+    plain = rf"(?!(?:{_SENTENCE}|{_ABOUT})\b)[^\W\d_]{{3,64}}(?![\w@$!#%^&+?*~:=(/'\"-])"
+    once = rf"{_BEGIN}{_PASSWORD}[ \t]{{1,4}}"
+    yield rf"(?P<name>{once}){plain}(?=[ \t]{{1,4}}{_TOLD_OF})"
+    yield rf"(?P<name>\b(?:with|using){_SOME}(?:(?:the|a|its){_SOME})?{once}){plain}(?=[ \t]*(?:[.,;)]|$))"
     value = r"(?!(?:for|of|provided)\b)(?:(?!\bvalue\b)[^\r\n]){1,120}?"
     yield rf"(?P<name>\bvalue{_SOME}){value}(?={_SOME}(?:provided{_SOME})?(?:for|of){_SOME}{_OF_PROPERTY}{_PROPERTY})"
     yield rf"(?P<name>\b{_OF_PROPERTY}{_PROPERTY}[^\r\n]{{0,60}}?\bvalue{_SOME}(?:of{_SOME})?{_OPEN}){_QUOTED}"

@@ -81,6 +81,50 @@ def test_v2_a_secret_is_known_by_the_words_around_it(
     assert redact(shown[0]) == shown[0], "masked once is masked"
 
 
+#: A sentence of a peer with a password in it of letters alone.
+PLAIN = (
+    "password {} refused", "Password {} is too short", "the password {} was rejected by the BMC", "passwd {} denied",
+    "password {} for user root is wrong", "bmc_password {} does not match", "passphrase {} incorrect, try again",
+    "cannot log in with password {}", "tried using the password {}.", "login with password {}, then without",
+)  # fmt: skip
+LETTERS = st.text(st.sampled_from("QWXYZqwxzäß"), min_size=3, max_size=40)
+#: How such a sentence goes on where it tells of no password.
+ORDINARY = (
+    *(
+        "required",
+        "is wrong",
+        "was refused",
+        "policy is not met",
+        "must be changed",
+        "expired",
+        "authentication failed",
+    ),
+    *("server refused the connection", "updates are denied", "file was not found", "change rejected", "too short"),
+    *("still refused", "hash is unknown", "field is empty", "attempts failed", "login is disabled", "entry was wrong"),
+    *("manager does not answer", "prompt did not come", "quality is weak", "not accepted", "rotation failed"),
+)
+
+
+@pytest.mark.parametrize("form", PLAIN)
+@settings(max_examples=20, deadline=None)
+@given(word=st.one_of(LETTERS, st.sampled_from(["hunter", "calvin", "ADMIN", "changeme", "superuser"])))
+def test_a_password_of_letters_alone_is_known_by_how_its_sentence_goes_on(form: str, word: str) -> None:
+    shown = redact(form.format(word))
+    assert shown == form.format(MASK) == redact(shown)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    before=st.sampled_from(["", "the ", "HTTP 401: ", "wrong ", "with ", "using the ", "its old "]),
+    name=st.sampled_from(["password", "Password", "passphrase", "gpufleet_bmc_password"]),
+    goes_on=st.sampled_from(ORDINARY),
+    after=st.sampled_from(["", ".", ", try again", " for user root", "; it was refused"]),
+)
+def test_a_sentence_about_a_password_that_holds_none_stays(before: str, name: str, goes_on: str, after: str) -> None:
+    text = f"{before}{name} {goes_on}{after}"
+    assert redact(text) == text
+
+
 @pytest.mark.parametrize(
     ("told", "kept"),
     [
