@@ -39,8 +39,7 @@ class ActionModule(BatchAction):
             return looks.ask({str(node["host"]): command(node) for node in nodes})
 
         gate = params["gate"]
-        own = OWN.get(gate, lambda _verdict, _question: None)
-        return {**params, "look": look, "lacking": LACKING[gate], "asked_of": ASKED[gate], "own": own}
+        return {**params, "look": look, "lacking": LACKING[gate], "asked_of": ASKED[gate], "own": OWN[gate]}
 
     def began(self, host: str) -> Moment:
         """When its job did, as whoever started it told."""

@@ -62,7 +62,11 @@ class GateAction(VerbAction):
     BESIDE: ClassVar[tuple[str, ...]] = ("evidence", "evidence_path")
     #: What each gate says itself, since no default is right for the next one: without a question any pass answers any
     #: failure.
-    OWED: ClassVar[Mapping[str, str]] = {"asked": "what it was asked", "lacking": "what a claimed pass lacks"}
+    OWED: ClassVar[Mapping[str, str]] = {
+        "asked": "what it was asked",
+        "lacking": "what a claimed pass lacks",
+        "own": "what it knows of a pass, so that a passport would sign the node's own words",
+    }
 
     def __init_subclass__(cls, *, base: bool = False, **more: Any) -> None:
         """base: of other actions, and no gate by itself."""
@@ -167,8 +171,7 @@ class GateAction(VerbAction):
         problem = problem_of(verdict, gate=self.NAME, profile=reference(params["profile"]))
         told = verdict["findings"]
         if not problem and verdict["verdict"] == PASS:
-            own = None if (problem := self.lacking(params, verdict)) else self.own(params, verdict)
-            problem = problem or strange(verdict, own)
+            problem = self.lacking(params, verdict) or strange(verdict, own := self.own(params, verdict))
             verdict = verdict if problem else written(verdict, own)
         if problem:
             text = f"what the node answered is no verdict of this gate: {cut(problem, 300)}"
@@ -180,9 +183,10 @@ class GateAction(VerbAction):
         beside["findings"] = told
         return self._concluded(params, answer(verdict, self._question(params, verdict), **beside).as_dict(ctx))
 
-    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Optional[Own]:
-        """What this gate knows of a pass that lacks nothing, for what is kept of it; None keeps what the node said."""
-        return None
+    @abstractmethod
+    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
+        """What this gate knows of a pass that lacks nothing: that alone is kept of it, and signed."""
+        raise NotImplementedError
 
     @abstractmethod
     def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS, Check
@@ -40,16 +40,16 @@ class Own:
     tools: Collection[str]
 
 
-def strange(verdict: Mapping[str, Any], own: Optional[Own]) -> str:
+def strange(verdict: Mapping[str, Any], own: Own) -> str:
     """What stands beside the cells of a pass and can be no gate's; empty where nothing does."""
     tool, argv = verdict["tool"], verdict["argv"]
-    if own is not None and tool["name"] not in own.tools:
+    if tool["name"] not in own.tools:
         return f"it was measured by {short(tool['name'], 100)}, and not by {' or '.join(sorted(own.tools))}"
     if max(len(tool["name"]), len(tool["version"])) > _VERSION:
         return "its tool has no such name or version"
     if len(argv) > _ARGUMENTS or any(len(word) > _ARGUMENT for word in argv):
         return "no tool was called like that"
-    return "" if own is None else _misfit(_rows(verdict), own)
+    return _misfit(_rows(verdict), own)
 
 
 def _rows(verdict: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
@@ -64,13 +64,8 @@ def _misfit(rows: Mapping[tuple[str, str], Any], own: Own) -> str:
     return ""
 
 
-def written(verdict: Mapping[str, Any], own: Optional[Own]) -> dict[str, Any]:
-    """The pass with the cells of its question alone. verdict: one that lacks none of them.
-
-    Of a gate that does not say what it knows, the pass as it is.
-    """
-    if own is None:
-        return dict(verdict)
+def written(verdict: Mapping[str, Any], own: Own) -> dict[str, Any]:
+    """The pass with the cells of its question alone. verdict: one that lacks none of them."""
     rows = _rows(verdict)
     checks = [
         Check(id, entity, PASS, _value(rows[id, entity], line), line.wanted, line.unit, line.source).as_dict()

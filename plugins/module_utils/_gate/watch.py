@@ -39,7 +39,7 @@ Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
 Lacking = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
 #: What the gate knows of a pass that lacks nothing of its question.
-Knows = Callable[[Mapping[str, Any], Mapping[str, Any]], Optional[Own]]
+Knows = Callable[[Mapping[str, Any], Mapping[str, Any]], Own]
 
 #: What a question is, as others are compared with it, with the verdict on it: a pass is of what it answered.
 Asked = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]

@@ -142,9 +142,16 @@ def test_a_gate_that_does_not_say_whether_it_loads_the_gpus_has_no_action(said: 
         type("ActionModule", (GateAction,), {"NAME": "acme_gate", "SPEC": {}, **said})
 
 
-@pytest.mark.parametrize(("gone", "word"), [("asked", "what it was asked"), ("lacking", "what a claimed pass lacks")])
-def test_v2_a_gate_without_a_question_or_without_its_cells_has_no_action(gone: str, word: str) -> None:
-    own = {"asked": lambda self, params, verdict: {}, "lacking": lambda self, params, verdict: ""}
+@pytest.mark.parametrize(
+    ("gone", "word"),
+    [
+        ("asked", "what it was asked"),
+        ("lacking", "what a claimed pass lacks"),
+        ("own", "what it knows of a pass, so that a passport would sign the node's own words"),
+    ],
+)
+def test_v2_a_gate_without_a_question_its_cells_or_its_own_words_has_no_action(gone: str, word: str) -> None:
+    own = {name: lambda self, params, verdict: None for name in ("asked", "lacking", "own")}
     said = {"NAME": "acme_gate", "SPEC": {}, "LOADS": False, **{key: own[key] for key in own if key != gone}}
     with pytest.raises(TypeError, match=f"acme_gate does not say {word}: {gone}"):
         type("ActionModule", (GateAction,), said)

@@ -77,6 +77,11 @@ WRITTEN = {
     gone = {f"GPU {number}" for number in range(wanted_of(params["profile"]).gpu_count)} - passed
     return f"required cells are not in it: {', '.join(sorted(gone))}" if gone else \"\""""
     ),
+    'raise NotImplementedError("a Line for each cell of a pass, by params and profile, and the names of its tool")': (
+        """gpus = range(wanted_of(params["profile"]).gpu_count)
+    return Own({("acme", f"GPU {number}"): Line("good", known="good") for number in gpus}, ("acme",))"""
+    ),
+    "passed import Own\n": "passed import Line, Own\n",
     "wanted import Wanted\n": "wanted import Wanted, wanted_of\n",
     "    Sheet,\n": "    FAIL,\n    PASS,\n    Check,\n    Sheet,\n",
 }

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, seconds_ago
@@ -26,6 +27,9 @@ class Controller(GateAction):
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return ""
+
+    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
+        return Own({}, ())
 
     def __init__(self, ledger: Ledger) -> None:
         self._opened = ledger

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import na
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import limit_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import CELLS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DETACHED, GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
@@ -196,6 +197,9 @@ class Burn(DetachedGate):
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return "" if verdict["checks"] else "no cell"
 
+    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
+        return Own({}, ())
+
 
 def burn(site: Site, answer: Mapping[str, Any], **args: Any) -> dict[str, Any]:
     told = {"events": [], **LIES, **answer}
@@ -243,4 +247,4 @@ def test_a6_who_waits_knows_each_gate_that_goes_on_by_itself() -> None:
     actions = {module: importlib.import_module(f"{ACTIONS}.{module}").ActionModule for module in names.DRIVERS.values()}
     detached = {module for module, action in actions.items() if issubclass(action, DetachedGate)}
     assert detached == {module for module, action in actions.items() if set(DETACHED) <= set(action.SPEC)}
-    assert detached == set(names.DETACHED) == set(registry.LACKING) == set(registry.ASKED)
+    assert detached == set(names.DETACHED) == set(registry.LACKING) == set(registry.ASKED) == set(registry.OWN)

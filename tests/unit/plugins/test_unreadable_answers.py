@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
@@ -31,6 +32,9 @@ class Odd(GateAction):
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return ""
+
+    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
+        return Own({}, ())
 
     def _execute_module(self, *_args: Any, **_options: Any) -> dict[str, Any]:
         return {"changed": False, "verdict": "pass", "checks": [{"id": 5}], "events": []}
