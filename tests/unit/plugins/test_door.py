@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import SECRET, Door, Verb
@@ -202,3 +203,15 @@ def test_s3_check_mode_reads_a_ledger_that_is_not_there_as_an_empty_one(tmp_path
     assert said[2] == ":0", "a stranger becomes no node of the ledger"
     Door(tmp_path, verb, base=base, check_mode=True).run()
     assert said[3] == said[1] and (tmp_path / "ledger.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize(("holds", "word"), [(True, "with state maintenance"), (False, "deployed or released")])
+def test_past_a_provisioner_the_advice_is_one_that_works_for_it(tmp_path: Path, holds: bool, word: str) -> None:
+    lacking = provisioners.NO_MAINTENANCE
+    lacking |= set() if holds else {"acme"}
+    try:
+        base = type("Past", (VerbAction,), {"PAST_PROVISIONER": True})
+        told = Door(tmp_path, echoes, base=base, gpufleet_provisioner="acme").run()
+    finally:
+        lacking.discard("acme")
+    assert told["failed"] and told["error"]["kind"] == "not_ours" and word in told["error"]["do"], told
