@@ -35,6 +35,8 @@ MARKERS = {
 }
 # Files whose tests run ansible-playbook for each verb, by both doors or through a jump host
 WHOLE_RUNS = {"test_doors.py", "test_playbook.py", "test_jump_host.py", "test_election.py"}
+# Files whose tests start a program of make/, which is run by the main pair's Python alone
+OF_MAKE = {"test_verdicts.py", "test_trees.py"}
 TESTS = Path(__file__).resolve().parent
 # One worker for all tests of a file: what its session fixtures start is started once, and a tree is read once. And one
 # for all of a folder that ask the same program: an Ironic of each worker's own would be half a minute of CPU each.
@@ -58,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if os.geteuid() != 0 and item.get_closest_marker("needs_root"):
             item.add_marker(without_root)
-        if item.path.name in WHOLE_RUNS or services.started_by(item):
+        if item.path.name in WHOLE_RUNS | OF_MAKE or services.started_by(item):
             item.add_marker("slow")
         if services.calls_programs(item):
             item.add_marker(services.PROGRAMS)

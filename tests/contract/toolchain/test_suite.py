@@ -285,6 +285,7 @@ def test_t5_the_suite_knows_no_driver_by_its_name():
                 assert node.value not in known, f"{path.relative_to(CHECKOUT)}:{node.lineno}: {node.value}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("site", "slow"),
     [
@@ -306,6 +307,7 @@ def test_it(site): pass
     assert ("1 passed" in suite(text, "-m", "slow").stdout) == slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("said", "programs"), [("many_calls = True", True), ("real = True", False)])
 def test_t5_a_driver_of_programs_is_left_out_of_what_runs_before_each_commit(suite, said, programs):
     text = f"""
@@ -318,6 +320,7 @@ def test_it(site): pass
     assert ("1 passed" in suite(text, "-m", "programs").stdout) == programs
 
 
+@pytest.mark.slow
 def test_t5_a_fixture_says_itself_that_it_starts_programs(suite):
     text = """
 import pytest
@@ -333,6 +336,7 @@ def test_other(): pass
     assert "1 passed, 1 deselected" in suite(text, "-m", "slow").stdout
 
 
+@pytest.mark.slow
 def test_what_belongs_together_is_run_by_one_worker(suite, tmp_path):
     text = """
 import os
