@@ -12,9 +12,12 @@ import re
 import uuid
 from typing import Any
 
-#: What vendors write where nobody has set a serial; such a value tells no machine from another.
+#: What vendors write where nobody has set a serial; such a value tells no machine from another. One table for all who
+#: read a serial (dmidecode's own list in util and dmiopt.c, and what stands in machines as they are delivered).
 _NO_SERIAL = re.compile(
-    r"none|n/?a|unknown|not (specified|available)|default string|system serial number|to be filled.*|0123456789|(.)\2*",
+    r"none|null|empty|n/?a|unknown|not (?:specified|available|applicable|present|set)|default string|o\.?e\.?m\.?"
+    r"|(?:(?:system|chassis|base board) )?serial number|to be filled.*|(?:0?1234567890?)+(?:ab)?|0+|[^0-9a-z]+"
+    r"|(?P<one>.)(?P=one){4,}",
     re.I,
 )
 #: UUIDs of boards whose maker wrote none; each is on many.
@@ -44,7 +47,36 @@ def serial_of(told: Any) -> str:
     return "" if _NO_SERIAL.fullmatch(serial) else serial
 
 
+def same_serial(one: Any, other: Any) -> bool:
+    """Are these one machine's serial? Inventory, ledger, BMC, provisioner and DMI do not agree on its case."""
+    return bool(serial_of(one)) and serial_of(one).casefold() == serial_of(other).casefold()
+
+
 def contradict(one: Any, other: Any) -> bool:
     """Are these the serials of two machines? Silence contradicts nothing."""
-    serials = {serial_of(told).casefold() for told in (one, other)} - {""}
-    return len(serials) > 1
+    return bool(serial_of(one) and serial_of(other)) and not same_serial(one, other)
+
+
+def uuid_of(told: Any) -> str:
+    """A UUID in lower case; empty for none, and for those that boards are delivered with."""
+    try:
+        value = str(uuid.UUID(str(told or "").strip()))
+    except ValueError:
+        return ""
+    return "" if value in NO_UUIDS else value
+
+
+def same_uuid(one: str, other: str) -> bool:
+    """Equal, also where one side shows it in another byte order.
+
+    SMBIOS 2.6 turned the first three fields round, and some BMCs still show what stands in the table byte by byte.
+    IPMI sends all 16 bytes the other way round (20.8), and many BMCs send the SMBIOS form instead.
+    """
+    if one == other:
+        return True
+    try:
+        told, wanted = uuid.UUID(one).bytes, uuid.UUID(other).bytes
+    except ValueError:
+        return False
+    orders = (told, told[::-1])
+    return any(wanted in (order, uuid.UUID(bytes=order).bytes_le) for order in orders)

@@ -11,30 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import NO_UUIDS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import NO_UUIDS, serial_of
 
-#: What boards say that nobody gave a serial: no identity. In upper case.
-#: (dmidecode's own list in util and dmiopt.c, and strings seen in recorded machines)
-NO_SERIALS = frozenset(
-    {
-        "",
-        "0",
-        "0000000000",
-        "0123456789",
-        "1234567890",
-        "DEFAULT STRING",
-        "NONE",
-        "N/A",
-        "NA",
-        "NOT AVAILABLE",
-        "NOT SPECIFIED",
-        "SYSTEM SERIAL NUMBER",
-        "TO BE FILLED BY O.E.M.",
-        "UNKNOWN",
-        "EMPTY",
-        "NULL",
-    }
-)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
@@ -51,8 +29,7 @@ def uuid(text: str) -> str:
 
 def serial(text: str) -> str:
     """Without blanks around; empty for what boards say that have none."""
-    bare = text.strip()
-    return "" if bare.upper() in NO_SERIALS else bare
+    return serial_of(text)
 
 
 def macs(texts: Iterable[Any]) -> list[str]:

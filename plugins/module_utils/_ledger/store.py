@@ -12,7 +12,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id, uptime
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial, serial_of, uuid_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
@@ -46,19 +47,24 @@ RETIRE = (
 NAMELESS = "nothing tells which machine this is"
 
 
+#: The spelling of what machines are delivered with as well, where nobody has set anything.
+_OF_KIND: Mapping[str, Callable[[str], str]] = {"serial": serial_of, "system_uuid": uuid_of}
+
+
 def other_serials(ours: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Do two sides that both tell serials have none in common? They are compared without regard to case."""
-    folded = {serial.casefold() for serial in ours}
-    return bool(folded and theirs) and not any(serial.casefold() in folded for serial in theirs)
+    """Do two sides that both tell serials have none in common? What stands for none is none."""
+    pairs = [(one, other) for one in filter(serial_of, ours) for other in filter(serial_of, theirs)]
+    return bool(pairs) and not any(same_serial(one, other) for one, other in pairs)
 
 
 def normal(kind: str, value: str) -> str:
-    """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around."""
+    """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around; empty
+    for what is on many machines."""
     value = value.strip()
     if kind == "mac":
         digits = "".join(ch for ch in value.lower() if ch in "0123456789abcdef")
         return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2))
-    return value.lower() if kind == "system_uuid" else value
+    return _OF_KIND[kind](value) if kind in _OF_KIND else value
 
 
 def _in_any_case(pair: tuple[str, str]) -> tuple[str, str]:
@@ -87,7 +93,8 @@ class Ledger(Connection):
         :param create: False only looks, and answers with an empty id for a node that nobody has seen.
         :raises ConfigError: when two aliases belong to two nodes, or when there is nothing to know the node by.
         """
-        known = [(kind, normal(kind, value)) for kind, value in aliases if value]
+        spelled = [(kind, normal(kind, value)) for kind, value in aliases]
+        known = [(kind, value) for kind, value in spelled if value]
         chosen, missing = self._owner(name, node_id, known)
         # An id out of the inventory may be one that this ledger has never seen.
         seen = bool(chosen) and (chosen != node_id or self._exists(node_id))

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     KEEP,
     PREFIX,
@@ -117,7 +118,7 @@ def _other_serial(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) ->
     if not wanted.serial:
         return ""
     for source, serial in driver.serials(node, ask=ask).items():
-        if not _same_serial(serial, wanted.serial):
+        if contradict(serial, wanted.serial):
             return f"serial {serial} ({source})"
     return ""
 
@@ -129,14 +130,10 @@ def _other_cards(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> 
     network = driver.network(node, ask=ask)
     if not network.macs or mac(wanted.boot_mac) in network.macs:
         return ""
-    agreed = bool(wanted.serial) and bool(driver.serials(node, ask=ask))
+    agreed = any(same_serial(serial, wanted.serial) for serial in driver.serials(node, ask=ask).values())
     if agreed and not network.complete:
         return ""
     return f"no card with MAC {mac(wanted.boot_mac)}, but {', '.join(sorted(network.macs))}"
-
-
-def _same_serial(one: str, other: str) -> bool:
-    return one.strip().casefold() == other.strip().casefold()
 
 
 # -- which image is it ---------------------------------------------------------------------------------------------

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import NO_UUIDS, serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
+    same_serial,
+    same_uuid,
+    serial_of,
+    uuid_of,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 
@@ -67,40 +71,15 @@ def normal_identity(given: Mapping[str, Any] | None) -> dict[str, Any]:
     gpus = given.get("gpu_uuids") or []
     return {
         "serial": serial_of(given.get("serial")),
-        "system_uuid": _uuid(str(given.get("system_uuid") or given.get("uuid") or "")),
+        "system_uuid": uuid_of(given.get("system_uuid") or given.get("uuid")),
         "gpu_uuids": sorted(str(gpu) for gpu in gpus if gpu),
         "gpu_problem": str(given.get("gpu_problem") or ""),
     }
 
 
-def _uuid(text: str) -> str:
-    """A UUID in lower case; nothing for none, and for those that boards are delivered with."""
-    try:
-        value = uuid.UUID(text.strip())
-    except ValueError:
-        return ""
-    return "" if str(value) in NO_UUIDS else str(value)
-
-
-def same_uuid(one: str, other: str) -> bool:
-    """Equal, also where one side shows it in another byte order.
-
-    SMBIOS 2.6 turned the first three fields round, and some BMCs still show what stands in the table byte by byte.
-    IPMI sends all 16 bytes the other way round (20.8), and many BMCs send the SMBIOS form instead.
-    """
-    if one == other:
-        return True
-    try:
-        told, wanted = uuid.UUID(one).bytes, uuid.UUID(other).bytes
-    except ValueError:
-        return False
-    orders = (told, told[::-1])
-    return any(wanted in (order, uuid.UUID(bytes=order).bytes_le) for order in orders)
-
-
 #: How two spellings of what tells a machine are compared; BMC, DMI and inventory do not agree on a serial's case.
 SAME: dict[str, Callable[[str, str], bool]] = {
-    "serial": lambda one, other: one.casefold() == other.casefold(),
+    "serial": same_serial,
     "system_uuid": same_uuid,
 }
 

@@ -52,11 +52,6 @@ def test_t1_a_uuid_that_is_on_many_boards_tells_none(text: str) -> None:
     assert record.uuid(text) == record.uuid(f" {text.upper()} ") == ""
 
 
-@pytest.mark.parametrize("text", sorted(record.NO_SERIALS))
-def test_t1_what_boards_say_that_have_no_serial_tells_none(text: str) -> None:
-    assert record.serial(text) == record.serial(f" {text.lower()} ") == ""
-
-
 @pytest.mark.parametrize("name", ["__ansible_type", "__ansible_unsafe", "__ansible_vault"])
 def test_s2_no_source_gives_orders_to_what_reads_an_inventory_that_was_written_down(name: str) -> None:
     assert for_a_run([{name: "text", f"a{name}": 1}]) == [{f"source{name}": "text", f"a{name}": 1}]

@@ -211,6 +211,19 @@ def test_t1_a_node_that_contradicts_the_inventory_is_another_machine(
         raise AssertionError("nothing is written to another machine")
 
 
+def test_r4_a_serial_that_is_none_neither_agrees_nor_contradicts() -> None:
+    """What a board says that nobody gave one: the cards decide."""
+    driver = Memory({}, Context())
+    Memory.known_serials = {"record": "To be filled by O.E.M."}
+    for card, right in (("52:54:00:00:00:01", True), ("52:54:00:00:00:02", False)):
+        Memory.cards = c.Network(macs=frozenset({card}), complete=False)
+        if right:
+            guard.right_machine(driver, at("new"), MINE)
+        else:
+            with pytest.raises(WrongMachine):
+                guard.right_machine(driver, at("new"), MINE)
+
+
 @pytest.mark.parametrize(
     ("view", "runs", "ours"),
     [

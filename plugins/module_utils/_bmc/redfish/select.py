@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
     WrongMachine,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial, serial_of
 
 #: Kinds of system that are no machine of their own; DMTF ComputerSystem, SystemType.
 NO_HOST = frozenset({"DPU", "Composed", "Virtual", "VirtuallyPartitioned", "OS", "PhysicallyPartitioned"})
@@ -199,8 +199,7 @@ def _read_or_none(read: Read, uri: str) -> dict[str, Any] | None:
 
 def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac: str) -> list[dict[str, Any]]:
     """Those that are known by the serial, or else by a port; none where none is."""
-    ours = serial.strip().casefold()
-    by_serial = [doc for doc in systems if ours and ours in [one.casefold() for one in serials(doc)]]
+    by_serial = [doc for doc in systems if any(same_serial(one, serial) for one in serials(doc))]
     if by_serial or not mac:
         return by_serial
     return [doc for doc in systems if net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)}]

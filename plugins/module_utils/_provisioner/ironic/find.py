@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, own_extras
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -72,7 +73,7 @@ class IronicReader(Driver):
             found = self.api.get(f"/nodes/{node.id}/inventory") or {}
             vendor = (found.get("inventory") or {}).get("system_vendor") or {}
             told["found by its inspection"] = str(vendor.get("serial_number") or "")
-        return {source: serial for source, serial in told.items() if serial}
+        return {source: serial for source, serial in told.items() if serial_of(serial)}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """Its ports. Not all cards need have one, whoever made them."""

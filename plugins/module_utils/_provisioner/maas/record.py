@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 MASK = "********"
@@ -114,8 +115,7 @@ def macs(raw: Mapping[str, Any]) -> set[str]:
 
 def serial(raw: Mapping[str, Any]) -> str:
     """Empty until commissioning has found it."""
-    found = str((raw.get("hardware_info") or {}).get("system_serial") or "")
-    return "" if found == "Unknown" else found
+    return serial_of((raw.get("hardware_info") or {}).get("system_serial"))
 
 
 def own_series(extras: Mapping[str, Any]) -> str:
