@@ -14,16 +14,25 @@ options:
     description:
       - The machine's serial number. It tells which system is meant where a BMC serves several and O(bmc_system_id)
         is not given.
-      - A Redfish system that tells another serial number is neither switched nor reported on, unless O(bmc_system_id)
-        names it. M(gpufleet.baremetal.bmc_info) shows it. A system that tells none, or a placeholder, contradicts
-        nothing.
-      - Of a Dell system the service tag (its C(SKU)) counts as well as its C(SerialNumber), which is the board's.
-      - Taken from the host variable C(gpufleet_serial).
+      - Before a verb writes, whatever the driver, what the BMC tells of its machine is held against O(serial),
+        O(system_uuid) and O(boot_mac). A BMC that tells another serial or UUID is the error C(wrong_machine), also
+        where O(bmc_system_id) names the system; an equal UUID outweighs the serial. What could hit running work needs
+        one of them in common, or O(force_reason). M(gpufleet.baremetal.bmc_info) shows the machine all the same.
+      - A serial may be any that the BMC tells of the machine, of a Dell system the service tag (its C(SKU)) or the
+        board's number (its C(SerialNumber)), or that of its chassis; over IPMI that of product, board or chassis in the
+        FRU data. A number of a board or a chassis contradicts nothing, nor does a placeholder, nor a UUID over IPMI
+        beside a serial that agrees, which some BMCs make up.
+      - Taken from the host variable C(gpufleet_serial), else from what the ledger knows of the host.
+    type: str
+  system_uuid:
+    description:
+      - The machine's system UUID, in whatever byte order a BMC shows it; used like O(serial).
+      - Taken from the host variable C(gpufleet_system_uuid).
     type: str
   boot_mac:
     description:
-      - The MAC address of the port that the machine boots from; used like O(serial), and demanded where the node's
-        own boot is the proof.
+      - The MAC address of the port that the machine boots from; used like O(serial) where neither serial nor UUID
+        are in common, and demanded where the node's own boot is the proof. That a BMC does not list it says nothing.
       - Taken from the host variable C(gpufleet_boot_mac).
     type: str
 requirements:

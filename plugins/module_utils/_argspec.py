@@ -48,7 +48,8 @@ BATCH: Spec = {
 #: Options that the action takes from ``gpufleet_<option>`` where the task leaves them out.
 FROM_HOST_VARS: frozenset[str] = frozenset(
     [*BMC, *PROVISIONER, *SCHEDULER, "node_id", "ledger_url"]
-    + ["provisioner_id", "scheduler_node", "boot_mac", "image", "serial", "sku", "tenant", "failure_domain"]
+    + ["provisioner_id", "scheduler_node", "image", "sku", "tenant", "failure_domain"]
+    + ["serial", "system_uuid", "boot_mac"]
     + ["passport_key_path", "passport_public_keys"]
 )
 

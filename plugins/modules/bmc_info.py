@@ -46,7 +46,7 @@ EXAMPLES = r"""
 
 - name: It is the machine that the inventory means
   ansible.builtin.assert:
-    that: bmc.identity.serial | lower == gpufleet_serial | lower
+    that: "'serial' in bmc.machine.agrees"
 """
 
 RETURN = r"""
@@ -66,7 +66,9 @@ boot:
   type: dict
   sample: {enabled: disabled, target: None, mode: uefi, uri: ""}
 identity:
-  description: Serial number, UUID, maker, model and the BMC's firmware; an empty string for what it does not tell.
+  description:
+    - Serial number (of a Dell system its service tag), UUID, maker, model and the BMC's firmware; an empty string for
+      what it does not tell.
   returned: always
   type: dict
   sample:
@@ -75,6 +77,14 @@ identity:
     manufacturer: Supermicro
     model: SYS-821GE-TNHR
     bmc_firmware: 11.01.01
+machine:
+  description:
+    - The machine held against O(serial), O(system_uuid) and O(boot_mac), as each verb that writes does it. C(agrees)
+      and C(contradicts) name those of them that do; C(serial) is the one that agrees as the BMC spells it, else the
+      machine's own.
+  returned: always
+  type: dict
+  sample: {serial: ABC1234, agrees: [serial], contradicts: []}
 tls_fingerprint:
   description: SHA-256 of the certificate that the BMC showed; empty over IPMI and plain HTTP.
   returned: always

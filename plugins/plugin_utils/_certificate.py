@@ -20,7 +20,7 @@ OPTION = "bmc_tls_fingerprint"
 #: The event, of the kind note, that fixes a certificate; the newest one counts.
 FIXED = "bmc_certificate"
 #: What tells a host's node in the ledger.
-_NAMED_BY = ("gpufleet_node_id", "gpufleet_serial", "gpufleet_boot_mac")
+_NAMED_BY = ("gpufleet_node_id", "gpufleet_serial", "gpufleet_system_uuid", "gpufleet_boot_mac")
 
 
 class CertifiedAction(VerbAction):
@@ -32,7 +32,7 @@ class CertifiedAction(VerbAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         # One spelling, before anything is held against it: what the driver takes for a fixed certificate is one here.
         given, address = str(params.get(OPTION) or ""), str(params.get("bmc_address") or "")
-        params = {**params, OPTION: fingerprint(given, address)}
+        params = {**params, OPTION: fingerprint(given, address), **self._serial_on_record(params)}
         self._fixed = self._known() if params.get(OPTION) else ""
         if params.get(OPTION) != names.FIRST:
             return params
@@ -110,12 +110,21 @@ class CertifiedAction(VerbAction):
         """Does the inventory say which node this host is?"""
         return any([self._params.get("node_id"), *map(self.host_var, _NAMED_BY)])
 
+    def _serial_on_record(self, params: Mapping[str, Any]) -> dict[str, str]:
+        """The serial by which the ledger knows a host of which the inventory names none: a verb that writes holds the
+        machine against it. Of several it is not known which one is right."""
+        if self.FIXES or params.get("serial") or not self._named():
+            return {}
+        node = self.node_id(create=False)
+        known = self.ledger().serials(node) if node and not self.ledger().retired(node) else []
+        return {"serial": known[0]} if len(known) == 1 else {}
+
     def _on_record(self, told: str) -> str:
         """The serial that the ledger has for a host of which the inventory names none, or the first where it has
         several and the BMC tells none of them. A retired node's is another machine's by now."""
         node = self.node_id(create=False) if self._named() else ""
         known = self.ledger().serials(node) if node and not self.ledger().retired(node) else []
-        return told if known and not other_serials(known, [told]) else next(iter(known), "")
+        return told if known and told and not other_serials(known, [told]) else next(iter(known), "")
 
     def _known(self, told: str = "") -> str:
         """The certificate that the ledger has for this host; empty where it has none.

@@ -11,10 +11,14 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import Optional
 
 USER, PASSWORD = "admin", "correct-horse"
+#: What Get System GUID sends, least significant byte first, and the UUID that it is.
+GUID = "a123456789abcdefa123456789abcdef"
+UUID = str(uuid.UUID(bytes=bytes.fromhex(GUID)[::-1]))
 PROGRAM = shutil.which("ipmi_sim")
 _LAN = """name "test"
 set_working_mc 0x20
@@ -25,7 +29,7 @@ set_working_mc 0x20
     allowed_auths_user none md2 md5 straight
     allowed_auths_operator none md2 md5 straight
     allowed_auths_admin none md2 md5 straight
-    guid a123456789abcdefa123456789abcdef
+    guid {guid}
 {key}  endlan
   chassis_control "{control}"
   user 1 true "" "" user 10 none md2 md5 straight
@@ -49,10 +53,19 @@ def _area(head: bytes, *fields: str) -> bytes:
     return bytes(padded) + bytes([-sum(padded) & 0xFF])
 
 
-def fru() -> bytes:
-    product = _area(bytes([1, 0, 25]), "Example", "GPU8", "PN-1", "v1", "SN0001", "tag")
-    header = bytes([1, 0, 0, 0, 1, 0, 0])
-    return header + bytes([-sum(header) & 0xFF]) + product
+def fru(serial: str = "SN0001", board: str = "", chassis: str = "") -> bytes:
+    """The areas behind each other, as their offsets in the header say; without a serial there is no area."""
+    areas = (
+        _area(bytes([1, 0, 23]), "CH-1", chassis) if chassis else b"",
+        _area(bytes([1, 0, 25, 0, 0, 0]), "Example", "Board", board, "PN-2") if board else b"",
+        _area(bytes([1, 0, 25]), "Example", "GPU8", "PN-1", "v1", serial, "tag") if serial else b"",
+    )
+    offsets, at = [], 8
+    for area in areas:
+        offsets.append(at // 8 if area else 0)
+        at += len(area)
+    header = bytes([1, 0, *offsets, 0, 0])
+    return header + bytes([-sum(header) & 0xFF]) + b"".join(areas)
 
 
 def free_udp_port(address: str) -> int:
@@ -73,6 +86,8 @@ class IpmiSim:
         lag: float = 0.0,
         key: str = "",
         level: str = "admin",
+        guid: str = GUID,
+        **serials: str,
     ) -> None:
         self.folder = folder
         self.address, self.port = address, free_udp_port(address)
@@ -81,11 +96,11 @@ class IpmiSim:
         self.set_power("0")
         control = f"{sys.executable} -E -s -S {Path(__file__).with_name('chassis_control.py')} {folder}"
         lan = _LAN.format(
-            address=address, port=self.port, control=control, user=USER, password=PASSWORD, level=level,
+            address=address, port=self.port, control=control, user=USER, password=PASSWORD, level=level, guid=guid,
             key=f'    bmc_key "{key}"\n' if key else "",
         )  # fmt: skip
         (folder / "lan.conf").write_text(lan)
-        data = fru()
+        data = fru(**serials)
         emulator = _EMULATOR.format(ids=ids, size=len(data), data=" ".join(f"0x{byte:02x}" for byte in data))
         (folder / "node.emu").write_text(emulator)
         self._process: Optional[subprocess.Popen[bytes]] = None

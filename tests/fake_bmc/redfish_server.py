@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
 
 from .machine import Machine
-from .sessions import PASSWORD, USER, Answer, begin_session, error, in_session
+from .sessions import PASSWORD, USER, UUID, Answer, begin_session, error, in_session
 from .vendors import vendor
 
 _B = "BootSourceOverride"
@@ -172,7 +172,7 @@ class FakeBmc:
         elif v["resets_in"] == "info":
             action["@Redfish.ActionInfo"] = f"{base}/ResetActionInfo"
         doc = {
-            "@odata.id": base, "Id": name, "SerialNumber": "SN0001", "UUID": "5ac00000-0000-4000-8000-000000000001",
+            "@odata.id": base, "Id": name, "SerialNumber": "SN0001", "UUID": UUID,
             "PowerState": self._shown_power(), **v["system"], "Actions": {"#ComputerSystem.Reset": action},
         }  # fmt: skip
         if v["last_reset_time"]:

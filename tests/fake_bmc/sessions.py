@@ -9,6 +9,8 @@ import json
 from typing import Any, Optional
 
 USER, PASSWORD = "admin", "correct-horse"
+#: The system's, as its firmware tells it.
+UUID = "5ac00000-0000-4000-8000-000000000001"
 
 
 class Answer(Exception):

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import PowerSteps
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import Recognised
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     DeadlineExceeded,
@@ -63,7 +64,7 @@ class _NetworkBoot:
         self.accept = bool(params["accept_inconclusive"])
         self.mac = net.spelled(params.get("boot_mac"))
         self.timeout = float(params["timeout"])
-        self.steps = PowerSteps(bmc.power, ctx, timeout=self.timeout)
+        self.steps = PowerSteps(bmc.power, ctx, Recognised(bmc, params, ctx), timeout=self.timeout)
         self.blind = False
         #: Whether what the BMC shows by another name is known to be what we have set.
         self.ours = False

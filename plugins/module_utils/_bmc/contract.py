@@ -47,9 +47,6 @@ RESET_TIME = "reset_time"
 RESET_COUNT = "reset_count"
 START_STAGE = "start_stage"
 
-# An option of verbs that only look: what they find may be another machine than the one that was named, and is shown.
-WHOEVER = "whoever"
-
 # What became of a write.
 SENT = "sent"
 WITHHELD = "withheld"
@@ -98,6 +95,22 @@ class Identity:
 
     def as_dict(self) -> dict[str, str]:
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class KnownBy:
+    """By what the machine goes, as its BMC tells; what stands there where nobody has set anything may be among it.
+
+    What is the machine's own contradicts another machine's. What may be that of a part of it, or the BMC's, can agree,
+    and its difference says nothing.
+    """
+
+    serials: tuple[str, ...] = ()
+    uuids: tuple[str, ...] = ()
+    #: Serials of its boards and of the chassis that it stands in.
+    of_parts: tuple[str, ...] = ()
+    #: UUIDs that some BMCs of the kind make up themselves.
+    of_the_bmc: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -240,6 +253,14 @@ class Identify(Capability):
     @abstractmethod
     def identity(self) -> Identity:
         """Serial, UUID, maker, model, the BMC's firmware."""
+
+    def known_by(self, *, parts: bool = False) -> KnownBy:
+        """Asked before each verb that writes: what it takes, and no more.
+
+        :param parts: also what takes further requests, such as the serial of the chassis.
+        """
+        told = self.identity()
+        return KnownBy(serials=(told.serial,), uuids=(told.uuid,))
 
 
 class Cards(Capability):

@@ -10,23 +10,31 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import compare
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 
 def info(params: Mapping[str, Any], ctx: Context) -> Result:
     """Power, boot override, identity and capabilities of one machine; reads only."""
-    with connect({**params, c.WHOEVER: True}, ctx) as bmc:
+    with connect(params, ctx) as bmc:
         found = {
             "address": bmc.address,
             "power": bmc.power.state(),
             "boot": _override(bmc),
             "identity": bmc.identify.identity().as_dict(),
+            "machine": _compared(bmc, params),
             "capabilities": _capabilities(bmc),
             "tls_fingerprint": bmc.certificate(),
             **(_macs(bmc) if params.get("macs", True) else {}),
         }
     return Result(changed=False, data=found)
+
+
+def _compared(bmc: c.Bmc, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Is it the machine that is meant? Shown, and judged by whoever asks."""
+    found = compare(bmc, params)
+    return {"serial": found.serial, "agrees": list(found.agrees), "contradicts": list(found.contradicts)}
 
 
 def _override(bmc: c.Bmc) -> dict[str, str] | None:

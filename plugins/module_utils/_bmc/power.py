@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.settle import look, settled, stable_now
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import Recognised
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
@@ -37,7 +38,7 @@ def power(params: Mapping[str, Any], ctx: Context) -> Result:
     :raises DeadlineExceeded: when the BMC took the request and nothing came of it.
     """
     with connect(params, ctx) as bmc:
-        stepper = PowerSteps(bmc.power, ctx, timeout=float(params["timeout"]))
+        stepper = PowerSteps(bmc.power, ctx, Recognised(bmc, params, ctx), timeout=float(params["timeout"]))
         before = stepper.state()
         state = str(params["state"])
         changed = _PLANS[state](stepper, float(params["graceful_timeout"]))
@@ -57,10 +58,11 @@ def power(params: Mapping[str, Any], ctx: Context) -> Result:
 class PowerSteps:
     """Single steps of power on one machine, each of which ends with the effect seen or with an exception."""
 
-    def __init__(self, power: c.Power, ctx: Context, *, timeout: float) -> None:
+    def __init__(self, power: c.Power, ctx: Context, machine: Recognised, *, timeout: float) -> None:
         self.power = power
         self.ctx = ctx
-        self.notes: list[str] = []
+        self._machine = machine
+        self.notes = machine.notes
         self.proof = "readback"
         #: Whether the answer to a request was lost.
         self.lost = False
@@ -72,12 +74,16 @@ class PowerSteps:
         return max(0.0, self._end - time.monotonic())
 
     def state(self) -> str:
+        """The state before anything is written, of the machine that is meant."""
+        self._machine.demand()
         self.seen = stable_now(self.power, self.ctx, timeout=min(self.left, 120.0))
         return self.seen
 
     def send(self, kind: str, goal: str = "") -> bool:
         """One request; False in check mode. A refusal because it is so already is none, and is seen by looking."""
         destructive = kind != c.POWER_ON and self.seen != c.OFF
+        if destructive:
+            self._machine.demand_known(kind)
         try:
             return self.power.set(kind, destructive=destructive) == c.SENT
         except c.LostAnswer as exc:

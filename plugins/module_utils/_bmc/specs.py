@@ -8,9 +8,10 @@ from __future__ import annotations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 
-#: With these a BMC that serves several machines is asked for the right one, where bmc_system_id is not given.
+#: By these the machine is known: the right one of several behind a BMC, and before a write the one that is meant.
 _WHO = {
     "serial": {"type": "str"},
+    "system_uuid": {"type": "str"},
     "boot_mac": {"type": "str"},
 }
 

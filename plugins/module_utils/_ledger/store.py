@@ -129,8 +129,8 @@ class Ledger(Connection):
             raise ConfigError(
                 NAMELESS,
                 node=name,
-                wanted="gpufleet_node_id, gpufleet_serial or gpufleet_boot_mac",
-                do="add the serial or the boot MAC to the inventory; host names are no identity",
+                wanted="gpufleet_node_id, gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac",
+                do="add the serial, the system UUID or the boot MAC to the inventory; host names are no identity",
             )
         told = {_in_any_case(pair) for pair in found}
         chosen, missing = next(iter(owners), None), [pair for pair in known if _in_any_case(pair) not in told]

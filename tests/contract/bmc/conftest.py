@@ -23,6 +23,7 @@ from contract.faults import Faults, HttpFaults
 from contract.proxy import Proxy
 from fake_bmc import emulator, ipmi_server
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
+from fake_bmc.sessions import UUID
 from fake_bmc.tls import Authority
 from fake_bmc.udp_relay import UdpRelay
 
@@ -101,6 +102,7 @@ class RedfishRig(HttpRig):
             "bmc_username": USER,
             "bmc_password": PASSWORD,
             "bmc_ca_path": str(authority.path),
+            "system_uuid": UUID,
         }
 
     def power(self) -> str:
@@ -142,6 +144,7 @@ class EmulatorRig(HttpRig):
             "bmc_username": USER,
             "bmc_password": PASSWORD,
             "bmc_ca_path": str(authority.path),
+            "system_uuid": emulator.SYSTEM,
         }
         self._own = 0
 
@@ -186,6 +189,7 @@ class IpmiRig(Rig):
             "bmc_address": f"{sim.address}:{sim.port}",
             "bmc_username": ipmi_server.USER,
             "bmc_password": ipmi_server.PASSWORD,
+            "system_uuid": ipmi_server.UUID,
         }
         self._relay: Optional[UdpRelay] = None
 

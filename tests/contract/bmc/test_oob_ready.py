@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fake_bmc.sessions import UUID
 
 from .test_playbook import Make, Play
 
@@ -16,6 +19,11 @@ ROLE = [
     {"ansible.builtin.include_role": {"name": "gpufleet.baremetal.oob_ready"}},
     {"ansible.builtin.debug": {"msg": "known as {{ gpufleet_serial }}"}},
 ]
+
+
+def serials(play: Play) -> list[tuple[str, str]]:
+    with sqlite3.connect(play.ledger) as ledger:
+        return list(ledger.execute("SELECT kind, value FROM aliases ORDER BY kind"))
 
 
 @pytest.fixture
@@ -36,6 +44,35 @@ def test_t1_a_machine_without_a_serial_stops_the_play(play: Play) -> None:
     for more in ({"gpufleet_serial": "SN0001"}, {}):
         assert play.ansible(ROLE, **more).returncode == 2
         assert "says serial (none)" in play.output and "known as" not in play.output
+
+
+@pytest.mark.parametrize(
+    ("system", "known"),
+    [
+        ({"Manufacturer": "Dell Inc.", "SerialNumber": "CN7016", "SKU": "6XYZ003"}, {"gpufleet_serial": "6xyz003"}),
+        ({"Manufacturer": "Dell Inc.", "SerialNumber": "CN7016", "SKU": "6XYZ003"}, {"gpufleet_serial": "CN7016"}),
+        ({"Manufacturer": "Dell Inc.", "SerialNumber": "CN7016", "SKU": "6XYZ003"}, {}),
+        ({"SerialNumber": None}, {"gpufleet_system_uuid": UUID.upper()}),
+        ({"SerialNumber": None}, {"gpufleet_serial": "ON-THE-LABEL", "gpufleet_system_uuid": UUID}),
+    ],
+    ids=["tag", "board", "adopted", "uuid", "label"],
+)
+def test_r6_any_serial_of_the_machine_or_its_uuid_proves_it(
+    play: Play, system: dict[str, Any], known: dict[str, str]
+) -> None:
+    play.rig.bmc.vendor["system"] = {**play.rig.bmc.vendor["system"], **system}
+    del play.host["gpufleet_boot_mac"]
+    power = {"gpufleet.baremetal.redfish_power": {"state": "on"}}
+    assert play.ansible([*ROLE[:1], power], **known).returncode == 0, play.output
+    wanted = known.get("gpufleet_serial") or system.get("SKU")
+    told = [("serial", wanted.upper())] if wanted else [("system_uuid", UUID)]
+    assert serials(play) == told and play.rig.power() == "On"
+
+
+def test_r6_a_uuid_of_another_machine_stops_the_play(play: Play) -> None:
+    play.rig.bmc.vendor["system"] = {**play.rig.bmc.vendor["system"], "SerialNumber": None}
+    assert play.ansible(ROLE, gpufleet_system_uuid=UUID[:-1] + "2").returncode == 2
+    assert f"says serial (none) and system UUID {UUID}" in play.output and "known as" not in play.output
 
 
 def test_the_node_is_known_by_the_serial_of_its_machine(play: Play) -> None:

@@ -41,7 +41,7 @@ class Play:
             "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
             "gpufleet_serial": "SN0001", "gpufleet_boot_mac": "52:54:00:00:00:01",
             "gpufleet_ledger_url": f"sqlite:///{self.ledger}",
-            **{f"gpufleet_{key}": value for key, value in rig.params.items()},
+            **{f"gpufleet_{key}": value for key, value in rig.params.items() if key != "system_uuid"},
         }  # fmt: skip
         self.others: dict[str, Any] = {}
         self.output = ""

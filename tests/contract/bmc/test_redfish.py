@@ -146,13 +146,14 @@ def test_the_mode_is_switched_where_it_can_be(fake: Make) -> None:
 
 def test_several_machines_behind_one_bmc(fake: Make) -> None:
     rig = fake("blades")
+    rig.params["system_uuid"] = ""
     with pytest.raises(ConfigError) as caught:
         change(rig, "on")
     assert "Node0 (serial SN0001)" in str(caught.value) and "Node1 (serial OTHER)" in str(caught.value)
     assert rig.writes() == 0
     for more in ({"serial": "SN0001"}, {"bmc_system_id": "Node0"}, {"bmc_system_id": "/redfish/v1/Systems/Node0"}):
         change(rig, "on", **more)
-        change(rig, "force_off", **more)
+        change(rig, "force_off", **{"serial": "SN0001", **more})
     assert {path.split("/")[4] for _method, path, _body in rig.bmc.writes} == {"Node0"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, WrongMachine
+from fake_bmc.sessions import UUID
 
 from .conftest import Ctx, RedfishRig
 from .test_redfish import Make, boot, change
@@ -49,24 +50,29 @@ def test_b4_no_write_leaves_the_machines_system(fake: Make) -> None:
 
 def test_b4_a_machine_of_another_serial_is_shown_and_not_touched(fake: Make) -> None:
     rig = fake("plain")
-    for act in (lambda: change(rig, "force_off", serial="SN0002"), lambda: boot(rig, serial="SN0002")):
+    rig.params["system_uuid"] = ""
+    for more in ({}, {"bmc_system_id": "1"}):
         with pytest.raises(WrongMachine, match="SN0002.*SN0001"):
-            act()
+            change(rig, "force_off", serial="SN0002", **more)
+        with pytest.raises(WrongMachine, match="SN0002.*SN0001"):
+            boot(rig, serial="SN0002", **more)
     assert rig.writes() == 0
-    assert info({**rig.params, "serial": "SN0002", "timeout": 5.0}, Ctx()).data["identity"]["serial"] == "SN0001"
+    seen = info({**rig.params, "serial": "SN0002", "timeout": 5.0}, Ctx()).data
+    assert seen["identity"]["serial"] == "SN0001" and seen["machine"]["contradicts"] == ["serial"]
     assert change(rig, "on", serial=" sn0001 ")["changed"]
-    assert change(rig, "force_off", serial="SN0002", bmc_system_id="1")["changed"], "it was named"
     rig.bmc.vendor["system"] = {**rig.bmc.vendor["system"], "SerialNumber": "To be filled by O.E.M."}
+    change(rig, "force_off", serial="SN0002", system_uuid=UUID)
     assert change(rig, "on", serial="SN0002")["changed"], "silence contradicts nothing"
 
 
 def test_n4_a_service_tag_is_the_machines_serial_and_a_models_number_is_not(fake: Make) -> None:
     rig = fake("plain")
+    rig.params["system_uuid"] = ""
     plain = rig.bmc.vendor["system"]
     rig.bmc.vendor["system"] = {**plain, "Manufacturer": "Dell Inc.", "SerialNumber": "CN7016", "SKU": "6XYZ003"}
     assert change(rig, "on", serial="6xyz003")["changed"] and boot(rig, serial="CN7016")["proof"] == "readback"
     before = rig.writes()
-    with pytest.raises(WrongMachine, match="6XYZ004.*CN7016 or 6XYZ003"):
+    with pytest.raises(WrongMachine, match="6XYZ004.*6XYZ003 or CN7016"):
         change(rig, "force_off", serial="6XYZ004")
     rig.bmc.vendor["system"] = {**plain, "Manufacturer": "HPE", "SKU": "P52345-B21"}
     with pytest.raises(WrongMachine, match="P52345-B21"):
@@ -82,6 +88,7 @@ def test_b4_a_neighbour_is_not_the_machine_when_that_one_falls_silent(
     fake: Make, says: bytes, error: type[Exception]
 ) -> None:
     rig = fake("blades")
+    rig.params["system_uuid"] = ""
     rig.bmc.faults["raw"] = {OWN.decode(): says}
     for act in (lambda: change(rig, "on", serial="SN0001"), lambda: boot(rig, serial="SN0001")):
         with pytest.raises(error, match="OTHER"):

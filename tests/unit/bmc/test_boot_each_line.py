@@ -22,7 +22,7 @@ ONCE = c.BootOverride(c.ONCE, c.PXE, c.UEFI)
 Seen = Optional[dict[str, str]]
 
 
-class Rig(c.Power, c.Boot):
+class Rig(c.Power, c.Boot, c.Identify):
     """``overrides``: what each look at the override shows, the last one from then on; ``shows_after`` so many requests
     it is there. ``lost``: answers to lose."""
 
@@ -36,6 +36,9 @@ class Rig(c.Power, c.Boot):
 
     def state(self) -> str:
         return self.shown
+
+    def identity(self) -> c.Identity:
+        return c.Identity(serial="S1")
 
     def set(self, kind: str, *, destructive: bool) -> str:
         self.sent.append(kind)
@@ -69,9 +72,6 @@ class Bmc(c.Bmc):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self.has = (self.rig,)
 
-    def identity(self) -> Any:
-        raise AssertionError("a boot reads no identity")
-
     def close(self) -> None:
         pass
 
@@ -102,7 +102,7 @@ def boot(*, probes: list[Seen] | None = None, check_mode: bool = False, **params
     given = {
         "bmc_protocol": "memory", "bmc_address": "x", "bmc_username": "x", "bmc_password": "x", "target": c.PXE,
         "mode": c.KEEP, "power": "none", "prove": "auto", "accept_inconclusive": False, "timeout": 0.5,
-        "boot_mac": MAC, **params,
+        "boot_mac": MAC, "serial": "s1", **params,
     }  # fmt: skip
     ctx = Context(node="n1", check_mode=check_mode, boot_probe=None if probes is None else probe)
     return verb.pxe_boot(given, ctx)
@@ -222,7 +222,7 @@ def restart(probes: list[Seen], timeout: float) -> Result:
 
     given = {
         "bmc_protocol": "memory", "bmc_address": "x", "bmc_username": "x", "bmc_password": "x", "state": "reset",
-        "timeout": timeout, "graceful_timeout": 0.1,
+        "serial": "S1", "timeout": timeout, "graceful_timeout": 0.1,
     }  # fmt: skip
     return power.power(given, Context(boot_probe=probe))
 

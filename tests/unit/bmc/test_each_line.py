@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import power as verb
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import settle
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import Recognised
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     DeadlineExceeded,
     Refused,
@@ -88,8 +89,26 @@ def test_t1_a_state_that_stays_is_reached_whatever_came_before(states: tuple[Any
     assert settled(*states, timeout=20) == c.ON
 
 
+class Named(c.Identify):
+    address = "memory://"
+
+    def identity(self) -> c.Identity:
+        return c.Identity(serial="S1")
+
+
+class One(c.Bmc):
+    protocol = "memory"
+    address = "memory://"
+
+    def __init__(self, machine: Machine) -> None:
+        self.has = (machine, Named())
+
+    def close(self) -> None:
+        pass
+
+
 def change(machine: Machine, state: str, *, timeout: float = 20, graceful: float = 0.1) -> verb.PowerSteps:
-    steps = verb.PowerSteps(machine, Context(), timeout=timeout)
+    steps = verb.PowerSteps(machine, Context(), Recognised(One(machine), {"serial": "S1"}, Context()), timeout=timeout)
     steps.state()
     verb._PLANS[state](steps, graceful)
     return steps

@@ -8,37 +8,53 @@ pyghmi's own reader asks for more at once than simple BMCs give.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, Unreachable
 
 _STORAGE = 0x0A
 _READ_FRU = 0x11
 _FRU = 0
 _CHUNK = 16
 _LIMIT = 1024
-_BOARD, _PRODUCT = 3, 4
+_CHASSIS, _BOARD, _PRODUCT = 2, 3, 4
 _END = 0xC1
 
 Ask = Callable[..., bytes]
 
 
-def fru_names(ask: Ask) -> dict[str, str]:
-    """``serial``, ``manufacturer`` and ``model`` of the product, else of the board; empty where there is no FRU."""
+class Fru(NamedTuple):
+    """What the FRU data tell, area by area; an empty string where they do not."""
+
+    manufacturer: str = ""
+    model: str = ""
+    #: Of the product: the machine's own.
+    serial: str = ""
+    board: str = ""
+    chassis: str = ""
+
+
+def read_fru(ask: Ask) -> Fru:
+    """Who made the product, else the board, and the serial of each area; nothing where there is no FRU."""
     try:
         header = _read(ask, 0, 8)
-        product = _fields(ask, header[_PRODUCT] * 8, 3) if header[_PRODUCT] else []
-        board = _fields(ask, header[_BOARD] * 8, 6) if header[_BOARD] and len(product) < 5 else []
+        product, board, chassis = (
+            _fields(ask, header[area] * 8, head) if header[area] else []
+            for area, head in ((_PRODUCT, 3), (_BOARD, 6), (_CHASSIS, 3))
+        )
     except FleetError as exc:
-        if isinstance(exc, Unreachable):
+        if isinstance(exc, (AuthFailed, Unreachable)):
             raise
-        return {}
+        return Fru()
     # Product: manufacturer, name, part number, version, serial. Board: manufacturer, name, serial, part number.
-    if len(product) >= 5:
-        return {"manufacturer": product[0], "model": product[1], "serial": product[4]}
-    if len(board) >= 3:
-        return {"manufacturer": board[0], "model": board[1], "serial": board[2]}
-    return {}
+    # Chassis: part number, serial.
+    maker, model = (product if len(product) >= 5 else [*board, "", ""])[:2]
+    return Fru(maker, model, _field(product, 4), _field(board, 2), _field(chassis, 1))
+
+
+def _field(fields: Sequence[str], place: int) -> str:
+    return fields[place] if len(fields) > place else ""
 
 
 def _read(ask: Ask, offset: int, count: int) -> bytes:

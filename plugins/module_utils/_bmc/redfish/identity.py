@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import Machine
+from collections.abc import Iterator
 
-_NAMES = {"serial": "SerialNumber", "uuid": "UUID", "manufacturer": "Manufacturer", "model": "Model"}
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import SAME_LOOK, Machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Unsupported
+
+_NAMES = {"uuid": "UUID", "manufacturer": "Manufacturer", "model": "Model"}
 
 
 class RedfishIdentity(c.Identify):
@@ -19,4 +23,23 @@ class RedfishIdentity(c.Identify):
     def identity(self) -> c.Identity:
         doc = self._machine.system()
         told = {key: str(doc.get(name) or "") for key, name in _NAMES.items()}
-        return c.Identity(**told, bmc_firmware=self._machine.bmc_firmware())
+        own = next(iter(select.serials(doc)), "") or str(doc.get("SerialNumber") or "")
+        return c.Identity(serial=own, **told, bmc_firmware=self._machine.bmc_firmware())
+
+    def known_by(self, *, parts: bool = False) -> c.KnownBy:
+        doc = self._machine.system()
+        own = select.own_serials(doc)
+        return c.KnownBy(
+            serials=own,
+            uuids=(str(doc.get("UUID") or ""),),
+            of_parts=(*(one for one in select.serials(doc) if one not in own), *(self._chassis() if parts else ())),
+        )
+
+    def _chassis(self) -> Iterator[str]:
+        """The serial on a machine's label is its chassis's where the system tells a board's, or none (DGX, GB200)."""
+        linked = select.section(self._machine.system(), "Links").get("Chassis")
+        for item in linked if isinstance(linked, list) else []:
+            try:
+                yield str(self._machine.look(select.link(item), max_age=SAME_LOOK).doc.get("SerialNumber") or "")
+            except (Unsupported, BadAnswer):
+                continue

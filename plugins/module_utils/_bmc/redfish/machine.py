@@ -101,25 +101,20 @@ class Machine:
         return seen
 
     @property
-    def chosen(self) -> bool:
-        """Whether the machine's system has been looked at already."""
-        return bool(self._uri)
-
-    @property
     def uri(self) -> str:
         """The machine's system, chosen once."""
         if not self._uri:
-            wanted, serial = (str(self._params.get(name) or "") for name in ("bmc_system_id", "serial"))
+            asked = ("bmc_system_id", "serial", "system_uuid", "boot_mac")
+            wanted, serial, system_uuid, mac = (str(self._params.get(name) or "") for name in asked)
             chosen = select.choose(
                 self.root,
                 self.read,
                 wanted=wanted,
                 serial=serial,
-                mac=str(self._params.get("boot_mac") or ""),
+                system_uuid=system_uuid,
+                mac=mac,
                 where=self.address,
             )
-            if not wanted and not self._params.get(c.WHOEVER):
-                select.demand(chosen, serial, self.address)
             self._uri = select.link(chosen)
             if self._uri not in self._seen:  # the resource calls itself by another name than its collection does
                 self._seen[self._uri] = Seen(time.monotonic(), chosen, str(chosen.get("@odata.etag") or ""))

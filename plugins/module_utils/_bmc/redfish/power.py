@@ -31,10 +31,12 @@ class RedfishPower(c.Power):
         self._machine = machine
         self.address = machine.address
         self._resets: tuple[str, ...] | None | bool = False
+        self._looked = False
 
     def state(self) -> str:
         # The look that chose the system is the first one; every later one asks anew.
-        system = self._machine.system(max_age=0.0 if self._machine.chosen else SAME_LOOK)
+        system = self._machine.system(max_age=0.0 if self._looked else SAME_LOOK)
+        self._looked = True
         return _STATES.get(str(system.get("PowerState")), c.UNKNOWN)
 
     def restart_marker(self) -> str:

@@ -19,9 +19,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     FleetError,
     Unsupported,
-    WrongMachine,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial, serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
+    same_serial,
+    same_uuid,
+    serial_of,
+    uuid_of,
+)
 
 #: Kinds of system that are no machine of their own; DMTF ComputerSystem, SystemType.
 NO_HOST = frozenset({"DPU", "Composed", "Virtual", "VirtuallyPartitioned", "OS", "PhysicallyPartitioned"})
@@ -87,13 +91,21 @@ def reset_action(system: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose(
-    root: Mapping[str, Any], read: Read, *, wanted: str = "", serial: str = "", mac: str = "", where: str = ""
+    root: Mapping[str, Any],
+    read: Read,
+    *,
+    wanted: str = "",
+    serial: str = "",
+    system_uuid: str = "",
+    mac: str = "",
+    where: str = "",
 ) -> dict[str, Any]:
     """The machine's own system.
 
     :param wanted: an Id or URI that was given; then nothing else counts.
     :param serial: tells the machine among several.
-    :param mac: the same, by a network port.
+    :param system_uuid: the same, by its UUID.
+    :param mac: the same, by a network port; asked where neither serial nor UUID leaves one alone.
     :raises ConfigError: naming the candidates where they are several, or what there is where it is not the wanted one.
     """
     if wanted.startswith("/"):
@@ -110,11 +122,15 @@ def choose(
     if not hosts:
         raise _no_host(where, systems, len(uris))
     silent = [uri for uri, doc in found.items() if doc is None and not last_part(uri).startswith(_BASEBOARD)]
-    return _the_one(hosts, silent, read, serial, mac, where)
+    return _the_one(hosts, silent, lambda: _identified(hosts, read, serial, system_uuid, mac), read, where)
 
 
 def _the_one(
-    hosts: Sequence[dict[str, Any]], silent: Sequence[str], read: Read, serial: str, mac: str, where: str
+    hosts: Sequence[dict[str, Any]],
+    silent: Sequence[str],
+    identified: Callable[[], list[dict[str, Any]]],
+    read: Read,
+    where: str,
 ) -> dict[str, Any]:
     """Of several the one that is known by serial or port. A system that did not answer may be any machine.
 
@@ -122,7 +138,7 @@ def _the_one(
     """
     if len(hosts) + len(silent) == 1:
         return hosts[0]
-    known = _identified(hosts, read, serial, mac)
+    known = identified()
     left = known or list(hosts)
     bootable = [doc for doc in left if _boots(doc, read)] or left if len(left) > 1 else left
     if len(bootable) == 1 and (known or not silent):
@@ -137,24 +153,19 @@ def _the_one(
     )
 
 
-def demand(system: Mapping[str, Any], serial: str, where: str) -> None:
-    """:raises WrongMachine: where the system that was chosen tells the serial of another machine."""
-    told = serials(system)
-    if told and all(contradict(one, serial) for one in told):
-        raise WrongMachine(
-            "the BMC's system is another machine",
-            address=where,
-            wanted=f"serial {serial}",
-            seen=_names([system]),
-            do="correct gpufleet_bmc_address or gpufleet_serial, or set gpufleet_bmc_system_id if it is this node's",
-        )
-
-
 def serials(system: Mapping[str, Any]) -> list[str]:
-    """By which numbers the machine goes; placeholders are none."""
-    own = str(system.get("Manufacturer") or "").strip().casefold() in _SKU_IS_SERIAL
-    told = (system.get("SerialNumber"), system.get("SKU") if own else "")
+    """By which numbers the machine goes, its own first; placeholders are none."""
+    told = (system.get("SKU") if _sku_is_serial(system) else "", system.get("SerialNumber"))
     return [one for one in map(serial_of, told) if one]
+
+
+def own_serials(system: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that no other machine has: of some makers' systems SerialNumber is the board's."""
+    return tuple(filter(None, [serial_of(system.get("SKU" if _sku_is_serial(system) else "SerialNumber"))]))
+
+
+def _sku_is_serial(system: Mapping[str, Any]) -> bool:
+    return str(system.get("Manufacturer") or "").strip().casefold() in _SKU_IS_SERIAL
 
 
 def within(uri: str, system: str) -> bool:
@@ -197,12 +208,21 @@ def _read_or_none(read: Read, uri: str) -> dict[str, Any] | None:
         return None
 
 
-def _identified(systems: Sequence[dict[str, Any]], read: Read, serial: str, mac: str) -> list[dict[str, Any]]:
-    """Those that are known by the serial, or else by a port; none where none is."""
-    by_serial = [doc for doc in systems if any(same_serial(one, serial) for one in serials(doc))]
-    if by_serial or not mac:
-        return by_serial
-    return [doc for doc in systems if net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)}]
+def _identified(
+    systems: Sequence[dict[str, Any]], read: Read, serial: str, system_uuid: str, mac: str
+) -> list[dict[str, Any]]:
+    """Those that are known by the serial, of several with one serial by the UUID and the port; none where none is."""
+    ours = uuid_of(system_uuid)
+    asked: tuple[Callable[[dict[str, Any]], bool], ...] = (
+        lambda doc: any(same_serial(one, serial) for one in serials(doc)),
+        lambda doc: bool(ours) and same_uuid(uuid_of(doc.get("UUID")), ours),
+        lambda doc: bool(mac) and net.spelled(mac) in {net.spelled(found) for found in _macs(doc, read)},
+    )
+    known: list[dict[str, Any]] = []
+    for knows in asked:
+        if len(known) != 1:
+            known = [doc for doc in known or systems if knows(doc)] or known
+    return known
 
 
 def _macs(doc: Mapping[str, Any], read: Read) -> list[Any]:

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is the machine behind the BMC the one that is meant? Asked by the verbs that write, of every driver. PRIVATE.
+
+An address is typed, recycled, cabled to a neighbour. What the BMC tells of its machine (serials, UUIDs, MACs) is held
+against what the inventory and the ledger know it by, before the first write. One contradiction is another machine; and
+where nothing is in common nobody knows, so that no write that could hit running work is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
+    same_serial,
+    same_uuid,
+    serial_of,
+    uuid_of,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+#: The options by which a machine is known, each also the host variable ``gpufleet_<option>``.
+OPTIONS = ("serial", "system_uuid", "boot_mac")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the BMC tells, held against what is known of the machine."""
+
+    agrees: tuple[str, ...] = ()
+    contradicts: tuple[str, ...] = ()
+    #: The serial by which the BMC knows the machine: the one that agrees, or else its own.
+    serial: str = ""
+    told: str = ""
+
+
+def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
+    """Cheapest first: what tells more is asked only where nothing has agreed so far."""
+    identify = next((part for part in bmc.has if isinstance(part, c.Identify)), None)
+    told = identify.known_by() if identify else c.KnownBy()
+    found = _judged(told, params)
+    if identify and serial_of(params.get("serial")) and not found.agrees:
+        found = _judged(identify.known_by(parts=True), params)
+    if found.agrees or found.contradicts or not _has_card(bmc, params):
+        return found
+    return Compared(("boot_mac",), serial=found.serial, told=found.told)
+
+
+def _judged(told: c.KnownBy, params: Mapping[str, Any]) -> Compared:
+    serial, system_uuid = serial_of(params.get("serial")), uuid_of(params.get("system_uuid"))
+    serials = [one for one in map(serial_of, (*told.serials, *told.of_parts)) if one]
+    uuids = [one for one in map(uuid_of, (*told.uuids, *told.of_the_bmc)) if one]
+    known = next((one for one in serials if same_serial(one, serial)), "")
+    same = any(same_uuid(one, system_uuid) for one in uuids) if system_uuid else False
+    agrees = tuple(name for name, agreed in (("serial", known), ("system_uuid", same)) if agreed)
+    other_serial = bool(serial and any(map(serial_of, told.serials)) and not known)
+    # What may be the BMC's own says nothing beside a serial that agrees.
+    of_it = uuids if not agrees else [one for one in map(uuid_of, told.uuids) if one]
+    other_uuid = bool(system_uuid and of_it and not same)
+    # An equal UUID outweighs the serial: the inventory may have a board's.
+    others = (("serial", other_serial and not same), ("system_uuid", other_uuid))
+    shown = f"serial {' or '.join(serials) or 'not told'}, system UUID {' or '.join(uuids) or 'not told'}"
+    own = known or next(filter(None, map(serial_of, told.serials)), "")
+    return Compared(agrees, tuple(name for name, other in others if other), own or next(iter(serials), ""), shown)
+
+
+def _has_card(bmc: c.Bmc, params: Mapping[str, Any]) -> bool:
+    """Does the machine have the port that it is to boot from? That it is not listed says nothing: lists have holes."""
+    mac = net.spelled(params.get("boot_mac"))
+    cards = next((part for part in bmc.has if isinstance(part, c.Cards)), None)
+    return bool(mac) and cards is not None and mac in {net.spelled(one.mac) for one in cards.macs().found}
+
+
+class Recognised:
+    """The machine of one verb: compared once, before its first write."""
+
+    def __init__(self, bmc: c.Bmc, params: Mapping[str, Any], ctx: Context) -> None:
+        self._bmc = bmc
+        self._params = params
+        self._ctx = ctx
+        self._found = Compared()
+        #: What a person should know of a write that was forced.
+        self.notes: list[str] = []
+
+    def demand(self) -> None:
+        """:raises WrongMachine: where what the BMC tells is another machine's."""
+        self._found = compare(self._bmc, self._params)
+        if self._found.contradicts:
+            raise WrongMachine(
+                "the machine behind this BMC is another one; nothing was written",
+                node=self._ctx.node,
+                address=self._bmc.address,
+                wanted=self._wanted(),
+                seen=self._found.told,
+                do="correct gpufleet_bmc_address (or gpufleet_bmc_system_id, where the BMC serves several), or"
+                f" {' and '.join(f'gpufleet_{name}' for name in self._found.contradicts)}, in the inventory",
+            )
+
+    def demand_known(self, what: str) -> None:
+        """Before a write that could hit running work.
+
+        :raises EvidenceMissing: where nothing says that it is the machine, and nobody has said why not.
+        """
+        if self._found.agrees:
+            return
+        if not self._params.get("force_reason"):
+            raise EvidenceMissing(
+                "refused: nothing shows that this BMC is the one of this machine",
+                node=self._ctx.node,
+                address=self._bmc.address,
+                wanted=f"a serial, system UUID or boot MAC that inventory and BMC both tell, before: {what}",
+                seen=f"the BMC tells {self._found.told}; known is {self._wanted()}",
+                do="name gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac as bmc_info shows it, once you have"
+                " seen that it is this machine, or give force_reason, which is recorded; nothing was written",
+            )
+        note = (
+            "the BMC and the inventory tell nothing of the machine in common: it was written to by force_reason alone"
+        )
+        self.notes.extend([note] if note not in self.notes else [])
+
+    def _wanted(self) -> str:
+        given = [f"{name} {self._params[name]}" for name in OPTIONS if self._params.get(name)]
+        return ", ".join(given) or "neither serial, system UUID nor boot MAC"

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No driver writes to a machine that is not the one that is meant, nor cuts the power of one that nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.driver import IpmiBmc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import compare
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    FleetError,
+    WrongMachine,
+)
+from fake_bmc import ipmi_server
+from fake_bmc.sessions import UUID
+
+from .conftest import Ctx, Rig
+from .test_macs import members, ref, serve, with_cards
+from .test_port import boot, change
+
+OTHER = "9ac00000-0000-4000-8000-000000000009"
+NOBODY: dict[str, Any] = {"serial": None, "system_uuid": None, "boot_mac": None}
+
+
+def refused(rig: Rig, error: type[FleetError], **more: Any) -> str:
+    """By both verbs, whatever they were to do that could hit a machine, and before any write."""
+    rig.force("On")
+    before, said = rig.writes(), ""
+    for state in ("force_off", "off", "graceful", "cycle", "reset"):
+        with pytest.raises(error) as caught:
+            change(rig, Ctx(boot_probe=rig.probe), state, **more)
+        said = str(caught.value)
+    with pytest.raises(error):
+        boot(rig, Ctx(), power="restart", **more)
+    assert rig.writes() == before and rig.power() == "On"
+    return said
+
+
+def test_r2_a_uuid_of_another_machine_stops_every_verb_before_its_first_write(rig: Rig) -> None:
+    told = refused(rig, WrongMachine, system_uuid=OTHER, serial=None)
+    assert OTHER in told and "gpufleet_system_uuid" in told
+    rig.force("Off")
+    for act in (lambda: change(rig, Ctx(), "on", system_uuid=OTHER), lambda: boot(rig, Ctx(), system_uuid=OTHER)):
+        before = rig.writes()
+        with pytest.raises(WrongMachine):
+            act()
+        assert rig.writes() == before
+    assert info({**rig.params, "system_uuid": OTHER, "timeout": 5.0}, Ctx()).data["machine"]["agrees"] == []
+
+
+def test_r2_nothing_in_common_needs_a_reason(rig: Rig) -> None:
+    said = refused(rig, EvidenceMissing, **NOBODY)
+    assert "force_reason" in said and "bmc_info" in said
+    rig.force("On")
+    forced = change(rig, Ctx(), "force_off", force_reason="the rack is on fire", **NOBODY)
+    assert rig.power() == "Off" and any("force_reason alone" in note for note in forced["notes"])
+    # What hits no running work needs none.
+    assert change(rig, Ctx(), "on", **NOBODY)["changed"] and rig.power() == "On"
+
+
+def test_r2_one_identifier_in_common_is_enough(rig: Rig) -> None:
+    rig.force("On")
+    assert change(rig, Ctx(), "force_off")["notes"] == [] and rig.power() == "Off"
+
+
+@pytest.mark.parametrize("more", [{}, {"bmc_system_id": "1"}], ids=["found", "named"])
+def test_r2_a_serial_of_another_machine_stops_redfish(redfish: Rig, more: dict[str, str]) -> None:
+    told = refused(redfish, WrongMachine, serial="SN0002", system_uuid=None, **more)
+    assert "SN0002" in told and "SN0001" in told
+
+
+def test_r2_a_boot_mac_is_an_identifier(redfish: Any) -> None:
+    """Where neither serial nor UUID are known, the ports of the machine are asked."""
+    ports = "/redfish/v1/Systems/1/EthernetInterfaces"
+    serve(redfish, {ports: members(f"{ports}/1"), f"{ports}/1": {"MACAddress": "52:54:00:00:00:01"}})
+    with_cards(redfish, EthernetInterfaces=ref(ports))
+    told = {**NOBODY, "boot_mac": "52-54-00-00-00-01"}
+    redfish.force("On")
+    assert change(redfish, Ctx(), "force_off", **told)["changed"]
+    assert "boot_mac" in refused(redfish, EvidenceMissing, **{**told, "boot_mac": "52-54-00-00-00-02"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tells", "known", "agrees", "contradicts"),
+    [
+        ({}, {"serial": "sn0001"}, ("serial",), ()),
+        ({}, {"serial": "SN0002"}, (), ("serial",)),
+        ({}, {"serial": "SN0001", "system_uuid": OTHER}, ("serial",), ()),
+        ({}, {"serial": "SN0002", "system_uuid": ipmi_server.UUID}, ("system_uuid",), ()),
+        ({"serial": "", "board": "BD7"}, {"serial": "bd7"}, ("serial",), ()),
+        ({"serial": "", "board": "BD7"}, {"serial": "SN0002"}, (), ()),
+        ({"board": "BD7", "chassis": "CH7"}, {"serial": "CH7"}, ("serial",), ()),
+        ({"serial": "To be filled by O.E.M."}, {"serial": "SN0002"}, (), ()),
+        ({"guid": "00" * 16, "serial": ""}, {"system_uuid": OTHER}, (), ()),
+        ({"guid": "00" * 16, "serial": ""}, {"boot_mac": "52:54:00:00:00:01"}, (), ()),
+    ],
+)
+def test_r2_what_ipmi_tells_of_a_machine(
+    tmp_path: Path, tells: dict[str, str], known: dict[str, str], agrees: tuple[str, ...], contradicts: tuple[str, ...]
+) -> None:
+    """The product's serial is the machine's own; a board's, a chassis's and a BMC's own UUID can only agree."""
+    if not ipmi_server.PROGRAM:
+        pytest.skip("needs ipmi_sim (Debian package openipmi)")
+    with ipmi_server.IpmiSim(tmp_path / "sim", **tells) as sim:
+        reached = {"bmc_address": f"{sim.address}:{sim.port}", "bmc_username": ipmi_server.USER}
+        with IpmiBmc({**reached, "bmc_password": ipmi_server.PASSWORD, "timeout": 20.0}, Ctx()) as bmc:
+            found = compare(bmc, known)
+    assert (found.agrees, found.contradicts) == (agrees, contradicts)
+
+
+@pytest.mark.parametrize(
+    ("system", "chassis", "known", "agrees"),
+    [
+        ({"SerialNumber": "1662923610124"}, "1663123000052", {"serial": "1663123000052"}, ["serial"]),
+        ({"SerialNumber": None}, "1333024020524", {"serial": "1333024020524"}, ["serial"]),
+        ({"SerialNumber": None}, "1333024020524", {"serial": "S7"}, []),
+        ({"SerialNumber": None}, "1333024020524", {"serial": "S7", "system_uuid": UUID}, ["system_uuid"]),
+        ({"Manufacturer": "Dell Inc.", "SerialNumber": "CN7016", "SKU": ""}, None, {"serial": "6XYZ003"}, []),
+    ],
+)
+def test_r6_the_serial_on_the_label_may_be_the_chassis(
+    redfish: Any, system: dict[str, Any], chassis: Optional[str], known: dict[str, str], agrees: list[str]
+) -> None:
+    """DGX H100 and GB200 as they were recorded; a board's number contradicts nothing."""
+    with_cards(redfish, **system, Links={"Chassis": [ref("/redfish/v1/Chassis/none"), ref("/redfish/v1/Chassis/Own")]})
+    serve(redfish, {"/redfish/v1/Chassis/Own": {"SerialNumber": chassis}})
+    params = {**redfish.params, "system_uuid": None, **known, "timeout": 5.0}
+    found = info(params, Ctx()).data["machine"]
+    assert (found["agrees"], found["contradicts"]) == (agrees, [])
+    # Another serial is another machine's where the system's own one is told, whatever its chassis says.
+    told = info({**params, "serial": "S9", "system_uuid": None}, Ctx()).data["machine"]["contradicts"]
+    assert told == (["serial"] if system["SerialNumber"] and "SKU" not in system else [])
