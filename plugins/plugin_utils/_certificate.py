@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import nam
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import RETIRE, other_serials
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
@@ -32,7 +33,8 @@ class CertifiedAction(VerbAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         # One spelling, before anything is held against it: what the driver takes for a fixed certificate is one here.
         given, address = str(params.get(OPTION) or ""), str(params.get("bmc_address") or "")
-        params = {**params, OPTION: fingerprint(given, address), **self._serial_on_record(params)}
+        params = {**params, OPTION: fingerprint(given, address)}
+        params.update(self._serial_on_record(params))
         self._fixed = self._known() if params.get(OPTION) else ""
         if params.get(OPTION) != names.FIRST:
             return params
@@ -113,7 +115,7 @@ class CertifiedAction(VerbAction):
     def _serial_on_record(self, params: Mapping[str, Any]) -> dict[str, str]:
         """The serial by which the ledger knows a host of which the inventory names none: a verb that writes holds the
         machine against it. Of several it is not known which one is right."""
-        if self.FIXES or params.get("serial") or not self._named():
+        if self.FIXES or serial_of(params.get("serial")) or not self._named():
             return {}
         node = self.node_id(create=False)
         known = self.ledger().serials(node) if node and not self.ledger().retired(node) else []

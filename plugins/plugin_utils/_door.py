@@ -30,7 +30,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, FROM_HOST_VARS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS, for_a_module
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     Fenced,
@@ -48,20 +48,17 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, known_by
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
 display = Display()
 # Here, in the main process, before its workers fork.
 before_the_fork()
 
-#: Options that are the controller's alone: no module is told of them.
-_KEPT_HERE = frozenset(FLEET) - {"force_reason"}
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Reads what tells one boot from another, in one round trip; a missing file gives an empty line.
 _BOOT_PROBE = (
@@ -186,13 +183,10 @@ class VerbAction(ActionBase):
             intended = f"{self.NAME} on {self._where()}"
             evidence = self._line.before_write(intended, destructive=self.destructive(params), nodes=written)
             self._intended = intended
-        # The ledger's address, which can hold a password, stays here.
         with self._line.renewing(lambda: self.ledger().another()):
             result: dict[str, Any] = self._execute_module(
                 module_name=f"gpufleet.baremetal.{self.NAME}",
-                module_args={
-                    key: value for key, value in params.items() if value is not None and key not in _KEPT_HERE
-                },
+                module_args=for_a_module(params),
                 task_vars=self._vars,
             )
         if self._intended:  # what was found on a node that another run took meanwhile is nobody's
@@ -304,18 +298,11 @@ class VerbAction(ActionBase):
         host = host or self._host
         if not self._ids.get(host):
             own = self._params.get("node_id") if host == self._host else None
-            serial = serial_of(self.host_var("gpufleet_serial", host)) or serial
-            # A board that is moved takes its UUID with it: where the machine has a serial, that alone names it.
-            system_uuid = "" if serial else str(self.host_var("gpufleet_system_uuid", host) or "")
             self._ids[host] = self.ledger().identify(
                 host,
                 create=create and not self._task.check_mode,
                 node_id=str(own or self.host_var("gpufleet_node_id", host) or ""),
-                aliases=[
-                    ("serial", serial),
-                    ("system_uuid", system_uuid),
-                    ("mac", str(self.host_var("gpufleet_boot_mac", host) or "")),
-                ],
+                aliases=known_by(lambda name: self.host_var(name, host), serial),
             )
         return self._ids[host]
 

@@ -9,12 +9,13 @@ role, a block or the task sets is not in there, though a task of that host's own
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
 #: The same for each host of a play. Ansible would make each list anew, of all hosts for each of them.
 _SHARED = ("ansible_play_hosts_all", "ansible_play_hosts", "ansible_play_batch", "play_hosts")
@@ -73,6 +74,17 @@ class OfEach:
             return self.own(name) if host == self._host else self._others[host].get(name)
         except AnsibleError as exc:
             raise ConfigError(f"its {name} cannot be read", node=host, do="define what it is made of") from exc
+
+
+def known_by(var: Callable[[str], Any], serial: str) -> list[tuple[str, str]]:
+    """The aliases by which the ledger knows a host.
+
+    :param serial: what the machine itself says, for a host of which the inventory names none.
+    """
+    serial = serial_of(var("gpufleet_serial")) or serial
+    # A board that is moved takes its UUID with it: where the machine has a serial, that names it.
+    system_uuid = "" if serial else str(var("gpufleet_system_uuid") or "")
+    return [("serial", serial), ("system_uuid", system_uuid), ("mac", str(var("gpufleet_boot_mac") or ""))]
 
 
 def _of_the_loop(seen: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a verb on a BMC is told of the machine that it may touch: by the inventory, or else by the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import for_a_module
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
+
+MAC, UUID = "52:54:00:00:00:01", "5ac00000-0000-4000-8000-000000000001"
+
+
+def asked(folder: Path, **host: Any) -> list[str]:
+    """The serial that the verb was given, and by what the ledger knows the host after its write."""
+    said: list[str] = []
+
+    def verb(params: Mapping[str, Any], ctx: Context) -> Result:
+        said.append(str(params["serial"] or ""))
+        ctx.may_write("POST https://bmc/x")
+        return Result()
+
+    door = Door(folder, verb, base=CertifiedAction, own_spec=POWER_SPEC, args={"state": "on"}, **host)
+    assert not door.run().get("failed")
+    return said
+
+
+def known(folder: Path) -> list[tuple[str, str]]:
+    with Ledger(f"sqlite:///{folder / 'ledger.sqlite'}") as ledger:
+        return [(row["kind"], row["value"]) for row in ledger._rows("SELECT kind, value FROM aliases ORDER BY kind")]
+
+
+def test_r2_a_host_that_the_inventory_names_by_its_mac_is_held_against_the_ledgers_serial(tmp_path: Path) -> None:
+    assert asked(tmp_path, gpufleet_boot_mac=MAC) == ["GF0001"]
+    for none in ("", "To be filled by O.E.M."):
+        assert asked(tmp_path, gpufleet_boot_mac=MAC, gpufleet_serial=none) == ["GF0001"]
+    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
+        node = ledger.identify("gpu001", aliases=[("mac", MAC)])
+        ledger.append("run", [(node, Event("state", "retired", {"reason": "chassis replaced"}))])
+    assert asked(tmp_path, gpufleet_boot_mac=MAC, gpufleet_serial="") == [""], "that one is another machine's by now"
+
+
+def test_r6_a_host_without_a_serial_is_known_by_its_uuid(tmp_path: Path) -> None:
+    asked(tmp_path, gpufleet_serial="", gpufleet_system_uuid=UUID.upper())
+    assert known(tmp_path) == [("system_uuid", UUID)]
+
+
+def test_r6_a_uuid_beside_a_serial_names_nobody(tmp_path: Path) -> None:
+    """It goes with a board that is moved."""
+    asked(tmp_path, gpufleet_system_uuid=UUID)
+    assert known(tmp_path) == [("serial", "GF0001")]
+
+
+@pytest.mark.parametrize(("option", "told"), [("force_reason", True), ("ledger_url", False), ("node_id", False)])
+def test_r2_a_module_on_another_machine_is_told_the_reason_and_not_the_ledger(option: str, told: bool) -> None:
+    given = {"state": "off", **({option: "x"} if told else {})}
+    assert for_a_module({option: "x", "state": "off", "serial": None}) == given
