@@ -26,6 +26,9 @@ T = TypeVar("T")
 #: lets a destructive write pass where it is one of PERMITS; whatever else it says takes back what stood before.
 PERMITS = (DRAINED, ABSENT) = ("drained", "not_in_scheduler")
 VOIDS = (IN_SERVICE, FOREIGN_HOLD, NOT_DRAINED) = ("in_service", "foreign_hold", "not_drained")
+#: The verb and its state whose intent takes back what stood before: from it on the node may be in service, whatever
+#: became of the write.
+RESUMES = (RESUMING, RESUMED) = ("scheduler_node", "resumed")
 
 
 class Lifeline:

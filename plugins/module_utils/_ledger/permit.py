@@ -15,7 +15,12 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, FleetError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import CLOCK_SECONDS, Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
+    PERMITS,
+    RESUMED,
+    RESUMING,
+    Event,
+)
 
 #: A destructive write needs evidence that permits it, not older than this when the task first looked at it.
 EVIDENCE_SECONDS = 60.0
@@ -100,26 +105,42 @@ class Permits:
         """Remember the evidence that is fresh now; a node without it is refused when its destructive write comes."""
         names = {node_id: name for name, node_id in ids.items() if name not in self._proven}
         latest = self._open().latest(list(names), "evidence") if names else {}
+        resumed = self._resumed(latest)
         for node_id, event in latest.items():
-            if not _problem(event, self._open().now()):
+            if not (_problem(event, self._open().now()) or resumed.get(node_id)):
                 self._proven[names[node_id]] = event["id"]
 
     def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Asked for anew at each write: what proved it before may have been taken back since."""
         latest = self._open().latest(list(ids.values()), "evidence") if ids else {}
         now = self._open().now() if ids else 0.0
+        resumed = self._resumed(latest)
         for name, node_id in ids.items():
             event = latest.get(node_id)
-            problem = _problem(event, now)
+            problem = resumed.get(node_id) or _problem(event, now)
             if event is not None and not problem:
                 permit.proven[name] = event["id"]
-            elif self._stands(name, event):
+            elif self._stands(name, event) and not resumed.get(node_id):
                 continue
             elif self._force_reason:
                 permit.notes.append((node_id, self._forced_note(what)))
                 permit.forced.add(name)
             else:
                 raise _evidence_missing(name, what, problem)
+
+    def _resumed(self, latest: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """By node id, what takes back the newest evidence of it: an intent to resume that came after it.
+
+        Whoever announced it may have died before or after the write: nobody knows whether the node serves again.
+        """
+        ledger, found = self._open(), {}
+        newest = ledger.latest(list(latest), "intent", [RESUMING]) if latest else {}
+        for node_id in [one for one, event in newest.items() if event["id"] > latest[one]["id"]]:
+            since = ledger.history(node_id, since=latest[node_id]["id"], kinds=["intent"], names=[RESUMING])
+            intents = [event for event in since if _resumes(event)]
+            if intents:
+                found[node_id] = f"run {intents[-1]['run_id']} has begun to resume it since (event {intents[-1]['id']})"
+        return found
 
     def _stands(self, name: str, latest: Mapping[str, Any] | None) -> bool:
         """Does what this task saw fresh still hold? Nothing that came after it may say otherwise."""
@@ -171,6 +192,11 @@ def _problem(event: Mapping[str, Any] | None, now: float) -> str:
     if age > EVIDENCE_SECONDS:
         return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
     return ""
+
+
+def _resumes(intent: Mapping[str, Any]) -> bool:
+    options = intent["data"].get("options")
+    return isinstance(options, Mapping) and options.get("state") == RESUMED
 
 
 def _whose(data: Mapping[str, Any]) -> str:

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A controller over a few hosts, each with a BMC of its own; Slurm's commands stand before all others in PATH."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible import constants as C
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import settle
+from contract.permit.rig import Controller
+from fake_bmc.redfish_server import FakeBmc
+
+
+@pytest.fixture
+def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Controller]]:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setattr(C, "DEFAULT_LOCAL_TMP", str(tmp_path / "of-this-run"))
+    (tmp_path / "of-this-run").mkdir()
+    monkeypatch.setattr(settle, "PACE", ((float("inf"), 0.05),))
+    with ExitStack() as running:
+
+        def make(*hosts: str, **world: Any) -> Controller:
+            bmcs = {host: running.enter_context(_bmc_of(host)) for host in hosts or ("gpu001",)}
+            return Controller(tmp_path, bmcs, **world)
+
+        yield make
+
+
+def _bmc_of(host: str) -> FakeBmc:
+    bmc = FakeBmc("plain", power="On")
+    bmc.vendor = {**bmc.vendor, "system": {**bmc.vendor["system"], "SerialNumber": f"S-{host}", "UUID": ""}}
+    return bmc

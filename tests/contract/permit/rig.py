@@ -1,0 +1,113 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A controller whose tasks run as Ansible runs them: each in a worker of its own, forked from one run.
+
+Their ledger is a real one; Slurm's commands work over a file, and each host's BMC is a server.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.action import (
+    pxe_boot,
+    redfish_power,
+    scheduler_node,
+    scheduler_wait,
+)
+from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
+from unit.plugins.doors import Door
+from unit.scheduler.slurm_commands import install
+
+FORK = multiprocessing.get_context("fork")
+ACTIONS = {one.ActionModule.NAME: one.ActionModule for one in (pxe_boot, redfish_power, scheduler_node, scheduler_wait)}
+
+
+class Controller:
+    """One run over some hosts, which Slurm knows as idle nodes."""
+
+    def __init__(self, folder: Path, bmcs: Mapping[str, FakeBmc], **world: Any) -> None:
+        self.folder = folder
+        self.bmcs = bmcs
+        nodes = {host: {"state": "IDLE", "reason": "", "by": ""} for host in bmcs}
+        #: How far the clock of its tasks is ahead.
+        self.ahead = 0.0
+        self.slurm = install(folder, **{"nodes": nodes, **world})
+        self.hosts: dict[str, dict[str, Any]] = {
+            host: {
+                "gpufleet_serial": f"S-{host}", "gpufleet_scheduler": "slurm", "gpufleet_scheduler_node": host,
+                "gpufleet_bmc_protocol": "redfish", "gpufleet_bmc_address": bmc.url, "gpufleet_bmc_username": USER,
+                "gpufleet_bmc_password": PASSWORD,
+            }
+            for host, bmc in bmcs.items()
+        }  # fmt: skip
+
+    # -- tasks ---------------------------------------------------------------------------------------------------------
+
+    def run(self, verb: str, host: str = "gpu001", *, action: Any = None, **args: Any) -> dict[str, Any]:
+        """The result of a task of this host; empty where its worker was killed."""
+        answers = FORK.SimpleQueue()
+        worker = FORK.Process(target=self._work, args=(answers, action or ACTIONS[verb], host, args))
+        worker.start()
+        worker.join(120)
+        assert worker.exitcode in (0, -signal.SIGKILL), worker.exitcode
+        result: dict[str, Any] = {} if worker.exitcode else answers.get()
+        return result
+
+    def _work(self, answers: Any, action: Any, host: str, args: Mapping[str, Any]) -> None:
+        now = time.time
+        time.time = lambda: now() + self.ahead
+        batch = {"ansible_play_hosts": list(self.hosts), "ansible_play_batch": list(self.hosts)}
+        own = {**self.hosts[host], **batch, "inventory_hostname": host}
+        about = {"base": action, "name": action.NAME, "own_spec": action.SPEC, "args": args, "hostvars": self.hosts}
+        answers.put(Door(self.folder, action.verb, **about, **own).run())
+
+    def hold(self, host: str = "gpu001") -> None:
+        """Held and drained, as the roles hold and drain do it."""
+        held = self.run("scheduler_node", host, state="held", why="reimage")
+        assert held.get("state") == "drained", held
+
+    def power(self, host: str = "gpu001", **more: Any) -> dict[str, Any]:
+        return self.run("redfish_power", host, state="force_off", timeout=5.0, **more)
+
+    # -- what happens beside it ----------------------------------------------------------------------------------------
+
+    def kill_after(self, words: str) -> None:
+        """From now on the worker dies right after Slurm has done what these words ask for."""
+        script = self.folder / "bin" / "scontrol"
+        text = script.read_text(encoding="utf-8")
+        command = text.splitlines()[1].removeprefix("exec ")
+        script.write_text(f'#!/bin/sh\n{command}\ncase "$*" in *"{words}"*) kill -9 $PPID;; esac\n', encoding="utf-8")
+
+    def node(self, host: str = "gpu001", **change: Any) -> dict[str, Any]:
+        """The scheduler's own books; a person changes them."""
+        world = json.loads(self.slurm.read_text(encoding="utf-8"))
+        world["nodes"][host].update(change)
+        self.slurm.write_text(json.dumps(world), encoding="utf-8")
+        found: dict[str, Any] = world["nodes"][host]
+        return found
+
+    def asked(self, *words: str) -> list[list[str]]:
+        """The calls of Slurm's commands that begin so."""
+        calls = json.loads(self.slurm.read_text(encoding="utf-8"))["calls"]
+        return [call for call in calls if call[: len(words)] == list(words)]
+
+    def events(self, kind: str, host: str = "gpu001") -> list[str]:
+        with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:
+            rows = ledger.execute(
+                "SELECT events.name FROM events JOIN nodes USING (node_id) WHERE kind = ? AND nodes.name = ?"
+                " ORDER BY id",
+                (kind, host),
+            )
+            return [name for (name,) in rows]
+
+    def switched(self, host: str = "gpu001") -> bool:
+        return bool(self.bmcs[host].writes)
