@@ -20,6 +20,7 @@
      |    +-- LeaseHeld       another run works on this node
      |    +-- LeaseLost       another run took this node of a batch meanwhile; the others go on
      |    +-- EvidenceMissing a destructive verb without fresh proof that it may
+     |         +-- EvidenceOld it is there, and nothing but its age stands against it
      +-- Fenced               our parent died or our lease was taken: stop, write nothing
      +-- TrustError           a signature, digest, identity or expiry is not what it must be
 
@@ -171,6 +172,12 @@ class LeaseLost(NotOurs):
 
 class EvidenceMissing(NotOurs):
     kind = "evidence_missing"
+
+
+class EvidenceOld(EvidenceMissing):
+    """:ivar nodes: the names of all nodes of the write whose proof is to be renewed."""
+
+    nodes: tuple[str, ...] = ()
 
 
 class Fenced(FleetError):

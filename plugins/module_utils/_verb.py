@@ -42,9 +42,6 @@ class Lifeline:
         """Called before a wait that comes before a write: from here on nobody else works on these nodes. Raises if
         another run does."""
 
-    def foresee(self, nodes: tuple[str, ...]) -> None:
-        """Called before a long wait on whose way destructive writes may become due: what proves them is fresh now."""
-
     def beat(self) -> None:
         """Called at each turn of a wait. Raises when the run is orphaned or fenced."""
 
@@ -145,8 +142,9 @@ class Context:
         """Ask before every single write, and send it only on True.
 
         False in check mode. On the controller this takes or verifies the node's lease, demands fresh evidence for
-        a destructive write, and records the intent, before it says True. ``what`` names peer and request, for
-        instance ``POST https://bmc/.../ComputerSystem.Reset ResetType=On``; never a secret.
+        a destructive write (the scheduler is asked again where it is too old), and records the intent, before it says
+        True. ``what`` names peer and request, for instance ``POST https://bmc/.../ComputerSystem.Reset
+        ResetType=On``; never a secret.
         """
         if self.check_mode:
             return False

@@ -115,6 +115,9 @@ class BatchAction(VerbAction):
                 node.update(refusal(lost[host], NotOurs.kind))
         return [host for host in self.hosts(params) if host in self._hosts]
 
+    def beside(self) -> list[str]:
+        return list(self.ids)
+
     def batch(self) -> list[str]:
         """The hosts of this batch that take part, in the play's order.
 

@@ -20,8 +20,6 @@ the verb's events into the ledger.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -33,7 +31,6 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS, for_a_module
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
-    Fenced,
     FleetError,
     unexpected,
 )
@@ -50,7 +47,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, known_by
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
@@ -325,7 +324,26 @@ class VerbAction(ActionBase):
             managed_by=self._power_owner() if self.PAST_PROVISIONER else "",
             maintained=str(self.host_var("gpufleet_provisioner") or "") not in provisioners.NO_MAINTENANCE,
             say=self._say,
+            prove=self._prove_anew,
         )
+
+    def beside(self) -> list[str]:
+        """The hosts whose turn comes after this one's: what proves that they are drained is looked at with its own."""
+        batch = list(self._vars.get("ansible_play_batch") or ())
+        at = batch.index(self._host) + 1 if self._host in batch else len(batch)
+        return batch[at : at + BESIDE]
+
+    def _prove_anew(self, hosts: Sequence[str]) -> dict[str, FleetError]:
+        proofs = Proofs(
+            self.ledger,
+            identify=lambda host: self.node_id(host, create=False),
+            variable=lambda name, host: self.host_var(name, host),
+            others=self.beside,
+            tell=lambda pairs: self.ledger().append(self.run_id, pairs, secrets=self._secrets),
+            run_id=self.run_id,
+            beat=self._line.beat,
+        )
+        return proofs.renew(hosts)
 
     def _power_owner(self) -> str:
         """The provisioner that switches this node's power itself, if there is one."""
@@ -375,22 +393,3 @@ class VerbAction(ActionBase):
         if event.kind != "verdict":
             return event
         return replace(event, data={**event.data, **self.began(event.node).as_data()})
-
-
-def main_process() -> int:
-    """The pid of the run that this worker was forked from, as it was at the fork.
-
-    An orphan's parent is another process, for instance pid 1: taken for the run, it would hold leases that never end.
-
-    :raises Fenced: in an orphan.
-    """
-    parent = multiprocessing.parent_process()
-    pid = os.getppid()
-    if parent is not None and parent.pid != pid:
-        raise Fenced(
-            "the run that this worker belongs to is gone",
-            wanted=f"process {parent.pid} as parent",
-            seen=f"process {pid}",
-            do="run again: nothing is written by this worker",
-        )
-    return pid

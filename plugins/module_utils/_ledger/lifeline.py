@@ -18,10 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    EvidenceOld,
     Fenced,
     FleetError,
     LeaseHeld,
     LeaseLost,
+    Unreachable,
     unexpected,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease as leases
@@ -40,8 +43,16 @@ _RENEW_SECONDS = 15.0
 _OVERDUE_SECONDS = 40.0
 #: So many leases are taken in one transaction.
 _AT_ONCE = 500
+#: So often is a proof renewed that is too old again when it comes to the write.
+_RENEWALS = 3
 #: So long a ledger that is away is asked for, when a wait is over and its leases must be confirmed.
 _CONFIRM_SECONDS = 30.0
+
+Prove = Callable[[Sequence[str]], Mapping[str, FleetError]]
+
+
+def _nobody_asks(names: Sequence[str]) -> dict[str, FleetError]:
+    return {name: ConfigError("nobody here asks the scheduler") for name in names}
 
 
 class LedgerLifeline(Lifeline):
@@ -52,6 +63,8 @@ class LedgerLifeline(Lifeline):
     :param parent: the pid that must be this process's parent to the end; the present one without it.
     :param managed_by, maintained: as of :class:`Permits`.
     :param say: shows a line to a person.
+    :param prove: asks the scheduler again for these nodes and writes what it says; why not, for each that could not be
+        asked for. Without it no proof is ever renewed.
     :param batch: the nodes of a batch do not share their fate: one whose lease is lost is given up alone.
     """
 
@@ -71,6 +84,7 @@ class LedgerLifeline(Lifeline):
         parent: int = 0,
         batch: bool = False,
         say: Callable[[str], None] = lambda line: None,
+        prove: Prove | None = None,
     ) -> None:
         self._open = open_ledger
         self._holder = holder
@@ -82,6 +96,7 @@ class LedgerLifeline(Lifeline):
         self._permits = Permits(
             open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by, maintained=maintained
         )
+        self._prove = prove or _nobody_asks
         self._batch = batch
         self._say = say
         self._warned = False
@@ -100,6 +115,16 @@ class LedgerLifeline(Lifeline):
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         self.parent_lives()
         names = nodes or (self._default,)
+        for renewals_left in reversed(range(_RENEWALS + 1)):
+            try:
+                return self._allowed(names, what, destructive=destructive)
+            except EvidenceOld as exc:
+                if not renewals_left:
+                    raise
+                self._prove_anew(exc)
+        raise AssertionError("the last turn returns or raises")
+
+    def _allowed(self, names: Sequence[str], what: str, *, destructive: bool) -> str | None:
         self._still_ours(names)
         if all(name in self._leases for name in names) and time.monotonic() - self._checked > _FRESH_SECONDS:
             self._renew(self._open())
@@ -110,6 +135,19 @@ class LedgerLifeline(Lifeline):
             self._announced(names, what, destructive=destructive)
         self._still_ours(names)  # a ledger may have kept us waiting
         return self._permits.told(names[0])
+
+    def _prove_anew(self, old: EvidenceOld) -> None:
+        """Outside of any transaction: a scheduler may take its time.
+
+        :raises EvidenceMissing: where that is not possible. :raises Unreachable: where it may be later.
+        """
+        failed = self._prove(old.nodes)
+        for name in (name for name in old.nodes if name in failed):
+            if isinstance(failed[name], Unreachable):
+                raise failed[name].located(node=name)
+            old.node = name
+            old.seen = f"{old.seen}, and cannot be renewed: {failed[name]}"
+            raise old from failed[name]
 
     def _permitted(self, names: Sequence[str], what: str, *, destructive: bool) -> None:
         """A further write to nodes whose intent is recorded; a permit that stands costs no transaction."""
@@ -237,15 +275,6 @@ class LedgerLifeline(Lifeline):
                 yield
         finally:
             self._beside = False
-
-    def foresee(self, nodes: tuple[str, ...]) -> None:
-        """Take the leases now, and remember the evidence that is fresh: from here on the leases keep others away.
-
-        A node without such evidence is refused when its destructive write comes, and so is one of which the ledger
-        was told otherwise by then.
-        """
-        self.hold(nodes)
-        self._permits.foresee(self._ids(nodes))
 
     def parent_lives(self) -> None:
         """:raises Fenced: where the run's main process was killed and this worker is an orphan."""

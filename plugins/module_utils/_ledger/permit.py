@@ -11,10 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, FleetError, NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    EvidenceOld,
+    FleetError,
+    NotOurs,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import CLOCK_SECONDS, Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
     PERMITS,
     RESUMED,
@@ -22,8 +28,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
     Event,
 )
 
-#: A destructive write needs evidence that permits it, not older than this when the task first looked at it.
+#: A destructive write needs evidence that permits it, not older than this; what is older is renewed.
 EVIDENCE_SECONDS = 60.0
+
+Missing = TypeVar("Missing", bound=EvidenceMissing)
 
 
 #: What is told of a write past a provisioner, by whether that has a maintenance that could be set.
@@ -71,7 +79,7 @@ class Permits:
         self._force_reason = force_reason
         self._managed_by = managed_by
         self._has_maintenance = maintained
-        #: The event that proves it for each node: it was fresh when it was first seen, and its age counts no more.
+        #: The event that proved it for each node at its newest write.
         self._proven: dict[str, int] = {}
         self._forced: set[str] = set()
         self._maintained: set[str] = set()
@@ -101,56 +109,40 @@ class Permits:
             return f"forced:{self._force_reason}"
         return f"event:{self._proven[name]}" if name in self._proven else None
 
-    def foresee(self, ids: Mapping[str, str]) -> None:
-        """Remember the evidence that is fresh now; a node without it is refused when its destructive write comes."""
-        names = {node_id: name for name, node_id in ids.items() if name not in self._proven}
-        latest = self._open().latest(list(names), "evidence") if names else {}
-        resumed = self._resumed(latest)
-        for node_id, event in latest.items():
-            if not (_problem(event, self._open().now()) or resumed.get(node_id)):
-                self._proven[names[node_id]] = event["id"]
-
     def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
-        """Asked for anew at each write: what proved it before may have been taken back since."""
+        """Asked for anew at each write: what proved it before may have been taken back since.
+
+        :raises EvidenceOld: where each node has its proof, and some are to be renewed.
+        """
         latest = self._open().latest(list(ids.values()), "evidence") if ids else {}
-        now = self._open().now() if ids else 0.0
-        resumed = self._resumed(latest)
+        now, old = self._open().now() if ids else 0.0, {}
         for name, node_id in ids.items():
             event = latest.get(node_id)
-            problem = resumed.get(node_id) or _problem(event, now)
-            if event is not None and not problem:
+            problem = self._void(event)
+            too_old = "" if problem or event is None else _too_old(event, now)
+            if event is not None and not problem and not too_old:
                 permit.proven[name] = event["id"]
-            elif self._stands(name, event) and not resumed.get(node_id):
-                continue
             elif self._force_reason:
                 permit.notes.append((node_id, self._forced_note(what)))
                 permit.forced.add(name)
+            elif problem:
+                raise _evidence_missing(EvidenceMissing, name, what, problem)
             else:
-                raise _evidence_missing(name, what, problem)
+                old[name] = too_old
+        for name, problem in old.items():
+            error = _evidence_missing(EvidenceOld, name, what, problem)
+            error.nodes = tuple(old)
+            raise error
 
-    def _resumed(self, latest: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        """By node id, what takes back the newest evidence of it: an intent to resume that came after it.
-
-        Whoever announced it may have died before or after the write: nobody knows whether the node serves again.
-        """
-        ledger, found = self._open(), {}
-        newest = ledger.latest(list(latest), "intent", [RESUMING]) if latest else {}
-        for node_id in [one for one, event in newest.items() if event["id"] > latest[one]["id"]]:
-            since = ledger.history(node_id, since=latest[node_id]["id"], kinds=["intent"], names=[RESUMING])
-            intents = [event for event in since if _resumes(event)]
-            if intents:
-                found[node_id] = f"run {intents[-1]['run_id']} has begun to resume it since (event {intents[-1]['id']})"
-        return found
-
-    def _stands(self, name: str, latest: Mapping[str, Any] | None) -> bool:
-        """Does what this task saw fresh still hold? Nothing that came after it may say otherwise."""
-        first = self._proven.get(name)
-        if first is None or latest is None:
-            return False
-        if latest["id"] == first:
-            return True
-        later = self._open().history(latest["node_id"], since=first, kinds=("evidence",))
-        return all(event["name"] in PERMITS for event in later)
+    def _void(self, event: Mapping[str, Any] | None) -> str:
+        """Why this event, a node's newest of its kind, permits nothing whatever its age; empty where it does."""
+        if event is None:
+            return "the ledger has no such event for this node"
+        if event["name"] not in PERMITS:
+            return _says(event)
+        since = self._open().history(event["node_id"], since=seen_at(event).event, kinds=("evidence", "intent"))
+        # Who announced a resume may have died before or after the write: nobody knows whether the node serves again.
+        return next((_says(one) for one in since if _takes_back(one)), "")
 
     def _demand_maintenance(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like."""
@@ -177,16 +169,18 @@ class Permits:
         )
 
 
-def _problem(event: Mapping[str, Any] | None, now: float) -> str:
-    """Why this event, the newest of its kind, permits no destructive write by itself; empty where it does.
+def seen_at(event: Mapping[str, Any]) -> Moment:
+    """When the look began that ended in this evidence: what happened since may not have been seen by it."""
+    told = Moment.of(event["data"])
+    return Moment(min(told.event or event["id"], event["id"]), min(told.at or event["at"], event["at"]))
+
+
+def _too_old(event: Mapping[str, Any], now: float) -> str:
+    """In words; empty where it is fresh enough by itself.
 
     :param now: by the clock that dated it, the ledger's own.
     """
-    if event is None:
-        return "the ledger has no such event for this node"
-    if event["name"] not in PERMITS:
-        return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
-    age = now - event["at"]
+    age = now - seen_at(event).at
     if age < -CLOCK_SECONDS:
         return f"event {event['id']} ({event['name']}) is {-age:.0f} s ahead of the ledger's clock: that was set back"
     if age > EVIDENCE_SECONDS:
@@ -194,9 +188,18 @@ def _problem(event: Mapping[str, Any] | None, now: float) -> str:
     return ""
 
 
-def _resumes(intent: Mapping[str, Any]) -> bool:
-    options = intent["data"].get("options")
-    return isinstance(options, Mapping) and options.get("state") == RESUMED
+def _takes_back(event: Mapping[str, Any]) -> bool:
+    """Does it say that the node may be in service again, or somebody else's?"""
+    if event["kind"] == "evidence":
+        return event["name"] not in PERMITS
+    options = event["data"].get("options")
+    return event["name"] == RESUMING and isinstance(options, Mapping) and options.get("state") == RESUMED
+
+
+def _says(event: Mapping[str, Any]) -> str:
+    if event["kind"] == "evidence":
+        return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
+    return f"run {event['run_id']} has begun to resume it since (event {event['id']})"
 
 
 def _whose(data: Mapping[str, Any]) -> str:
@@ -205,8 +208,8 @@ def _whose(data: Mapping[str, Any]) -> str:
     return (f", jobs {jobs}" if jobs else "") + (f", reason {reason!r}" if reason else "")
 
 
-def _evidence_missing(node: str, what: str, problem: str) -> FleetError:
-    return EvidenceMissing(
+def _evidence_missing(kind: type[Missing], node: str, what: str, problem: str) -> Missing:
+    return kind(
         "refused: this may hit running work",
         node=node,
         wanted=f"proof, at most {EVIDENCE_SECONDS:.0f} s old, that the node is drained or unknown to its scheduler,"

@@ -29,7 +29,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     BOOT,
-    DEPLOYING,
     DONE,
     FAILED,
     OF_ALL,
@@ -166,8 +165,6 @@ class _Batch:
         self._due = {}
         for host, wanted in list(self._open.items()):
             self._on_its_own(host, self._look, wanted, found.get((self._ids or {}).get(host, "")))
-        if self.polls == 1:
-            self._foresee()
         due, self._due = self._due, {}
         for step, nodes in due.items():
             self._send(step, nodes)
@@ -326,19 +323,6 @@ class _Batch:
         for _node, wanted in nodes:
             self._on_its_own(wanted.host, self._look, wanted, found.get((self._ids or {}).get(wanted.host, "")))
         return self._due.pop(step, [])
-
-    def _foresee(self) -> None:
-        """The proof that a node is drained is fresh now, and may be minutes old when a later step needs it."""
-        if self._ctx.check_mode:
-            return
-        for host in self._open:
-            node = self._last.get(host)
-            if node is None or node.state == DEPLOYING:
-                continue
-            try:
-                self._ctx.lifeline.foresee((host,))
-            except NotOurs:
-                continue  # told when, and if, the step comes
 
     # -- verdicts ----------------------------------------------------------------------------------------------
 

@@ -17,10 +17,12 @@ OPTIONS: dict[str, dict[str, object]] = {
     "scheduler_conf": {"type": "path"},
 }
 
-#: Driver: the options of the connection that it reads. ``none`` is for nodes that no scheduler knows.
+#: The driver of nodes that no scheduler knows.
+NONE = "none"
+#: Driver: the options of the connection that it reads.
 DRIVERS: dict[str, tuple[str, ...]] = {
     "slurm": ("scheduler_conf",),
-    "none": (),
+    NONE: (),
 }
 
 #: What ``scheduler_node`` brings about.

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
     EvidenceMissing,
     Fenced,
+    FleetError,
     LeaseHeld,
     LeaseLost,
     NotOurs,
+    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, lifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
@@ -176,19 +178,42 @@ def test_t1_a_later_write_finds_that_the_lease_is_gone(
         mine.before_write("second", destructive=False)
 
 
-def test_t1_what_was_fresh_before_a_wait_counts_after_it(
-    ledger: Ledger, nodes: dict[str, str], line: Line, monkeypatch: pytest.MonkeyPatch
+def test_j2_all_that_is_too_old_is_renewed_in_one_go_and_the_write_goes_on(
+    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None]
 ) -> None:
-    """A node's own evidence, and of those nodes alone that were drained when the wait began."""
-    first = seen(ledger, nodes, "n1")
-    mine = line()
-    mine.foresee(("n1", "n2"))
-    assert set(lease.holders(ledger, list(nodes.values()))) == {nodes["n1"], nodes["n2"]}, "the leases keep others away"
-    later = time.time() + 600
-    monkeypatch.setattr(lifeline.time, "time", lambda: later)
-    assert mine.before_write("wipe", destructive=True, nodes=("n1",)) == first
-    with pytest.raises(EvidenceMissing):
-        mine.before_write("wipe", destructive=True, nodes=("n2",))
+    """Before anything is recorded, and outside of any transaction: here the ledger is written to by others."""
+    asked: list[tuple[str, ...]] = []
+
+    def prove(names: Sequence[str]) -> dict[str, FleetError]:
+        asked.append(tuple(names))
+        assert ledger.history(nodes["n1"], kinds=["intent"]) == []
+        for name in names:
+            seen(ledger, nodes, name)
+        return {}
+
+    seen(ledger, nodes, "n1")
+    seen(ledger, nodes, "n2")
+    shift(600)
+    third = seen(ledger, nodes, "n3")
+    mine = line(prove=prove)
+    assert mine.before_write("wipe", destructive=True, nodes=NAMES) != third and asked == [("n1", "n2")]
+    assert mine.before_write("wipe", destructive=True, nodes=("n3",)) == third and len(asked) == 1
+
+
+@pytest.mark.parametrize("error", [Unreachable("slurmctld is away"), ConfigError("no such slurm.conf"), None])
+def test_j2_a_proof_that_is_not_renewed_permits_nothing(
+    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None], error: Optional[FleetError]
+) -> None:
+    """Who cannot be asked for the moment is no refusal; and nobody is asked for ever."""
+    asked: list[int] = []
+    seen(ledger, nodes, "n1")
+    shift(600)
+    mine = line(prove=lambda names: asked.append(1) or ({} if error is None else dict.fromkeys(names, error)))
+    with pytest.raises(Unreachable if isinstance(error, Unreachable) else EvidenceMissing) as caught:
+        mine.before_write("wipe", destructive=True, nodes=("n1",))
+    assert caught.value.node == "n1" and (error is None or error.what in str(caught.value))
+    assert len(asked) == (1 if error else 3)
+    assert ledger.history(nodes["n1"], kinds=["intent"]) == []
 
 
 @pytest.mark.parametrize("name", VOIDS)
@@ -197,38 +222,12 @@ def test_t1_what_was_taken_back_since_permits_no_second_write(
 ) -> None:
     first = seen(ledger, nodes, "n1")
     mine = line()
-    mine.foresee(("n1", "n2"))
     assert mine.before_write("first", destructive=True, nodes=("n1",)) == first
     seen(ledger, nodes, "n1", name)
     with pytest.raises(EvidenceMissing):
         mine.before_write("second", destructive=True, nodes=("n1",))
     again = seen(ledger, nodes, "n1")
     assert mine.before_write("third", destructive=True, nodes=("n1",)) == again
-
-
-def test_t1_a_proof_that_came_after_another_look_is_to_be_fresh_itself(
-    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None]
-) -> None:
-    seen(ledger, nodes, "n1")
-    mine = line()
-    mine.foresee(("n1",))
-    seen(ledger, nodes, "n1", "in_service")
-    seen(ledger, nodes, "n1")
-    shift(600)
-    with pytest.raises(EvidenceMissing, match="s old"):
-        mine.before_write("wipe", destructive=True, nodes=("n1",))
-
-
-def test_t1_who_looks_again_and_sees_the_same_takes_nothing_back(
-    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None]
-) -> None:
-    """A run is never refused for being slow."""
-    first = seen(ledger, nodes, "n1")
-    mine = line()
-    mine.foresee(("n1",))
-    seen(ledger, nodes, "n1", "not_in_scheduler")
-    shift(600)
-    assert mine.before_write("wipe", destructive=True, nodes=("n1",)) == first
 
 
 def test_t1_a_force_is_told_once_a_node_and_after_what_was_taken_back(
@@ -241,16 +240,3 @@ def test_t1_a_force_is_told_once_a_node_and_after_what_was_taken_back(
     for what in ("second", "third"):
         assert mine.before_write(what, destructive=True, nodes=("n1",)) == "forced:smoke"
     assert [event["data"]["write"] for event in ledger.history(nodes["n1"], kinds=("note",))] == ["second"]
-
-
-def test_t1_what_was_stale_before_a_wait_does_not_count_after_it(
-    ledger: Ledger, nodes: dict[str, str], line: Line, shift: Callable[[float], None]
-) -> None:
-    seen(ledger, nodes, "n1")
-    seen(ledger, nodes, "n2", "in_service")
-    mine = line()
-    shift(120)
-    mine.foresee(("n1", "n2"))
-    for name in ("n1", "n2"):
-        with pytest.raises(EvidenceMissing):
-            mine.before_write("wipe", destructive=True, nodes=(name,))

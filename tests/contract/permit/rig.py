@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import signal
 import sqlite3
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,8 +39,8 @@ class Controller:
         self.folder = folder
         self.bmcs = bmcs
         nodes = {host: {"state": "IDLE", "reason": "", "by": ""} for host in bmcs}
-        #: How far the clock of its tasks is ahead.
-        self.ahead = 0.0
+        self._clock = folder / "ahead"
+        self.later(0)
         self.slurm = install(folder, **{"nodes": nodes, **world})
         self.hosts: dict[str, dict[str, Any]] = {
             host: {
@@ -54,21 +55,27 @@ class Controller:
 
     def run(self, verb: str, host: str = "gpu001", *, action: Any = None, **args: Any) -> dict[str, Any]:
         """The result of a task of this host; empty where its worker was killed."""
-        answers = FORK.SimpleQueue()
-        worker = FORK.Process(target=self._work, args=(answers, action or ACTIONS[verb], host, args))
+        told, tells = FORK.Pipe(duplex=False)
+        worker = FORK.Process(target=self._work, args=(tells, action or ACTIONS[verb], host, args))
         worker.start()
-        worker.join(120)
-        assert worker.exitcode in (0, -signal.SIGKILL), worker.exitcode
-        result: dict[str, Any] = {} if worker.exitcode else answers.get()
+        tells.close()
+        try:
+            result: dict[str, Any] = told.recv()
+        except EOFError:
+            result = {}
+        worker.join(60)
+        assert worker.exitcode == (0 if result else -signal.SIGKILL), worker.exitcode
         return result
 
-    def _work(self, answers: Any, action: Any, host: str, args: Mapping[str, Any]) -> None:
+    def _work(self, tells: Any, action: Any, host: str, args: Mapping[str, Any]) -> None:
         now = time.time
-        time.time = lambda: now() + self.ahead
+        time.time = lambda: now() + float(self._clock.read_text(encoding="ascii"))
         batch = {"ansible_play_hosts": list(self.hosts), "ansible_play_batch": list(self.hosts)}
         own = {**self.hosts[host], **batch, "inventory_hostname": host}
-        about = {"base": action, "name": action.NAME, "own_spec": action.SPEC, "args": args, "hostvars": self.hosts}
-        answers.put(Door(self.folder, action.verb, **about, **own).run())
+        tells.send(self.door(action, args, hostvars=self.hosts, **own).run())
+
+    def door(self, action: Any, args: Mapping[str, Any], **more: Any) -> Door:
+        return Door(self.folder, action.verb, base=action, name=action.NAME, own_spec=action.SPEC, args=args, **more)
 
     def hold(self, host: str = "gpu001") -> None:
         """Held and drained, as the roles hold and drain do it."""
@@ -80,12 +87,25 @@ class Controller:
 
     # -- what happens beside it ----------------------------------------------------------------------------------------
 
+    def later(self, seconds: float) -> str:
+        """From now on it is so much later for the tasks; the same in words, for a program that runs beside them."""
+        self._clock.write_text(str(seconds), encoding="ascii")
+        return f"import pathlib; pathlib.Path({str(self._clock)!r}).write_text('{seconds + 100}')"
+
     def kill_after(self, words: str) -> None:
         """From now on the worker dies right after Slurm has done what these words ask for."""
         script = self.folder / "bin" / "scontrol"
         text = script.read_text(encoding="utf-8")
         command = text.splitlines()[1].removeprefix("exec ")
         script.write_text(f'#!/bin/sh\n{command}\ncase "$*" in *"{words}"*) kill -9 $PPID;; esac\n', encoding="utf-8")
+
+    def meanwhile(self, words: str, program: str) -> None:
+        """From now on this program runs while Slurm answers what begins with these words; once."""
+        script = self.folder / "bin" / "scontrol"
+        text = script.read_text(encoding="utf-8")
+        (self.folder / "meanwhile.py").write_text(program, encoding="utf-8")
+        once = f"mv {self.folder}/meanwhile.py {self.folder}/done.py && {sys.executable} {self.folder}/done.py"
+        script.write_text(text.replace("exec", f'case "$*" in *"{words}"*) {once};; esac\nexec'), encoding="utf-8")
 
     def node(self, host: str = "gpu001", **change: Any) -> dict[str, Any]:
         """The scheduler's own books; a person changes them."""
@@ -94,6 +114,16 @@ class Controller:
         self.slurm.write_text(json.dumps(world), encoding="utf-8")
         found: dict[str, Any] = world["nodes"][host]
         return found
+
+    def jobs(self, jobs: list[dict[str, str]]) -> None:
+        world = json.loads(self.slurm.read_text(encoding="utf-8"))
+        self.slurm.write_text(json.dumps({**world, "jobs": jobs}), encoding="utf-8")
+
+    def away(self) -> None:
+        """slurmctld answers nobody any more."""
+        script = self.folder / "bin" / "scontrol"
+        told = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
+        script.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit 1\n", encoding="utf-8")
 
     def asked(self, *words: str) -> list[list[str]]:
         """The calls of Slurm's commands that begin so."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from contract.permit.rig import Controller
@@ -40,3 +41,99 @@ def test_j4_who_holds_the_node_after_a_resume_has_a_proof_again(controller: Make
     site.hold()
     done = site.power()
     assert done["changed"] and done["evidence"].startswith("event:") and site.switched(), done
+
+
+# -- what is too old is asked for again --------------------------------------------------------------------------------
+
+
+def test_j2_a_proof_that_is_too_old_is_renewed_for_the_whole_batch_in_one_question(controller: Make) -> None:
+    site = controller("gpu001", "gpu002", "gpu003", "gpu004")
+    for host in ("gpu001", "gpu002", "gpu003"):
+        site.hold(host)
+    site.later(600)
+    looks = len(site.asked("scontrol", "--all"))
+    for host in ("gpu001", "gpu002", "gpu003"):
+        done = site.power(host)
+        assert done.get("changed") and done["evidence"].startswith("event:"), done
+        assert site.events("evidence", host) == ["drained", "drained"]
+    asked = [call[-1] for call in site.asked("scontrol", "--all")[looks:] if "node" in call]
+    assert asked == ["gpu[001-003]"] or asked == ["gpu001,gpu002,gpu003"], asked
+    refused = site.power("gpu004")
+    assert refused["error"]["kind"] == "evidence_missing" and not site.switched("gpu004"), "no look, no proof"
+
+
+_LATER: dict[str, dict[str, Any]] = {
+    "in_service": {"state": "IDLE", "reason": "", "by": ""},
+    "not_drained": {"state": "ALLOCATED+DRAIN"},
+    "foreign_hold": {"reason": "Anna swaps a DIMM", "by": "anna"},
+}
+
+
+@pytest.mark.parametrize("seen", _LATER)
+def test_j2_what_the_scheduler_says_now_counts(controller: Make, seen: str) -> None:
+    """The proof was good ten minutes ago; a person has been there since."""
+    jobs = [{"id": "4711", "node": "gpu001"}] if seen == "not_drained" else []
+    site = controller("gpu001", jobs=[])
+    site.hold()
+    site.node(**_LATER[seen])
+    site.jobs(jobs)
+    site.later(600)
+    refused = site.power()
+    assert refused["error"]["kind"] == "evidence_missing" and seen in refused["error"]["seen"], refused
+    assert "4711" in refused["msg"] or not jobs
+    assert site.events("evidence") == ["drained", seen] and not site.switched()
+    assert site.events("intent") == ["scheduler_node"]
+
+
+def test_j2_a_scheduler_that_is_away_is_no_refusal(controller: Make) -> None:
+    """It says nothing of the node; whoever runs it again goes on."""
+    site = controller()
+    site.hold()
+    site.later(600)
+    site.away()
+    refused = site.power()
+    assert refused["error"]["kind"] == "unreachable", refused
+    assert site.events("evidence") == ["drained"] and not site.switched()
+
+
+def test_j2_a_proof_that_nobody_can_renew_is_none(controller: Make) -> None:
+    site = controller()
+    site.hold()
+    site.later(600)
+    site.hosts["gpu001"]["gpufleet_scheduler_conf"] = "/nowhere/slurm.conf"
+    refused = site.power()
+    assert refused["error"]["kind"] == "evidence_missing" and "/nowhere/slurm.conf" in refused["msg"], refused
+    assert not site.switched()
+    forced = site.power(force_reason="smoke in the rack")
+    assert forced["changed"] and forced["evidence"] == "forced:smoke in the rack"
+
+
+_RESUMES = """
+import json, sqlite3, time
+with sqlite3.connect({ledger!r}) as ledger:
+    intent = json.dumps({{"options": {{"state": "resumed"}}}})
+    ledger.execute(
+        "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+        " SELECT node_id, 'another run', ?, 'intent', 'scheduler_node', ? FROM nodes", (time.time(), intent)
+    )
+"""
+
+
+def test_j2_what_happened_while_the_scheduler_was_asked_takes_its_answer_back(controller: Make) -> None:
+    """The look is older than the intent, and is written down after it."""
+    site = controller()
+    site.hold()
+    site.later(600)
+    site.meanwhile("show node", _RESUMES.format(ledger=str(site.folder / "ledger.sqlite")))
+    refused = site.power()
+    assert refused["error"]["kind"] == "evidence_missing" and "another run" in refused["error"]["seen"], refused
+    assert site.events("evidence") == ["drained", "drained"] and not site.switched()
+
+
+def test_j2_a_look_that_took_long_is_as_old_as_its_beginning(controller: Make) -> None:
+    """Slurm answered after more than a minute: nobody knows what became of the node since it looked."""
+    site = controller()
+    site.hold()
+    site.meanwhile("show node", site.later(600))
+    done = site.power()
+    assert done.get("changed") and site.events("evidence") == ["drained"] * 3, done

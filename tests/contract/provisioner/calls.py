@@ -25,22 +25,16 @@ class Killed(BaseException):
 class Line(Lifeline):
     """Notes each write, and refuses or dies on demand.
 
-    refuse: hosts without proof that they are drained. stale: proof that is not foreseen is too old when it is needed.
+    refuse: hosts without proof that they are drained.
     """
 
-    def __init__(self, refuse: tuple[str, ...] = (), die_at: Optional[int] = None, *, stale: bool = False) -> None:
+    def __init__(self, refuse: tuple[str, ...] = (), die_at: Optional[int] = None) -> None:
         self.writes: list[tuple[str, bool, tuple[str, ...]]] = []
-        self.foreseen: set[str] = set()
         self._refuse = refuse
         self._die_at = die_at
-        self._stale = stale
-
-    def foresee(self, nodes: tuple[str, ...]) -> None:
-        self.foreseen |= set(nodes)
 
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
-        unproven = set(nodes) & set(self._refuse) or (self._stale and set(nodes) - self.foreseen)
-        if destructive and unproven:
+        if destructive and set(nodes) & set(self._refuse):
             raise EvidenceMissing("refused: this may hit running work", node=nodes[0])
         if self._die_at is not None and len(self.writes) == self._die_at:
             raise Killed

@@ -106,14 +106,6 @@ def test_t1_a_state_that_only_a_person_can_end_is_no_wait(site: Any) -> None:
     assert result["polls"] == 1 and site.faults.writes == []
 
 
-def test_t1_proof_is_looked_for_while_it_is_fresh(site: Any) -> None:
-    """What a node must be drained for may come minutes after the watch began."""
-    options = {**deployed(site), "image": site.image("2")}
-    line = Line(stale=True)
-    verdict = await_all(site, "deployed", options, line=line)["verdicts"][options["name"]]
-    assert verdict["ok"] and line.foreseen == {options["name"]}, verdict
-
-
 def test_a_node_without_proof_that_it_is_drained_is_refused_alone(site: Any) -> None:
     first, second = deployed(site), deployed(site)
     batch = [{**one, "image": site.image("2")} for one in (first, second)]

@@ -39,7 +39,7 @@ def hostvars(loader: DataLoader, hosts: Mapping[str, Mapping[str, Any]]) -> Host
 class Door:
     """An action around a verb, as a task of a host would run it in its worker.
 
-    of_play: variables of the play; hostvars: those of each host of the inventory.
+    of_play: variables of the play; hostvars: those of each host of the inventory; inventory: the same, made before.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Door:
         self.ledger = folder / "ledger.sqlite"
         shared = {"gpufleet_ledger_url": f"sqlite:///{self.ledger}"}
         hosts = {name: {**shared, **own} for name, own in host_vars.pop("hostvars", {}).items()}
-        inventory = hostvars(loader, hosts)
+        inventory = host_vars.pop("inventory", None) or hostvars(loader, hosts)
         self.variables = {
             "inventory_hostname": "gpu001",
             "gpufleet_serial": "GF0001",

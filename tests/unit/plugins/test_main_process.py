@@ -11,7 +11,7 @@ import signal
 from multiprocessing.connection import Connection
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Fenced
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import main_process
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
 
 fork = multiprocessing.get_context("fork")
 

@@ -110,16 +110,6 @@ def test_x2_a_step_that_an_outage_kept_from_being_taken_says_nothing_of_the_node
     assert verdict(at("going"), timeout=0.1)["kind"] == "", "a node that is late is a finding"
 
 
-class Line(Lifeline):
-    def __init__(self) -> None:
-        self.foreseen: list[str] = []
-
-    def foresee(self, nodes: tuple[str, ...]) -> None:
-        self.foreseen.extend(nodes)
-        if nodes == ("n3",):
-            raise NotOurs("another run's")
-
-
 class Losing(Lifeline):
     def confirm(self) -> dict[str, str]:
         return {"n1": "another run works on it"}
@@ -132,16 +122,6 @@ def test_t1_a_node_that_was_lost_has_no_verdict_but_that(native: str) -> None:
     lost = found["n1"]
     assert (lost["ok"], lost["reason"], lost["step"]) == (False, "another run works on it", "")
     assert found["n2"]["ok"]
-
-
-def test_t1_what_proves_a_node_drained_is_looked_at_before_the_wait() -> None:
-    Memory.seen = {host: [at("going" if host == "n2" else "new"), at("active")] for host in ("n1", "n2", "n3")}
-    line = Line()
-    assert all(one["ok"] for one in wait(lifeline=line, timeout=20).data["verdicts"].values())
-    assert line.foreseen == ["n1", "n3"]
-    Memory.seen = {"n1": [at("new")]}
-    wait(lifeline=line, check_mode=True)
-    assert line.foreseen == ["n1", "n3"]
 
 
 _TOLD = ("provisioner", "provisioner_url", "provisioner_username", "provisioner_ca_path", "provisioner_cloud")

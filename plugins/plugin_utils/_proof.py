@@ -1,0 +1,168 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Renews what proves that nodes are drained: asks their schedulers again, and tells the ledger. PRIVATE.
+
+A task that is slow, or waits, comes to its write with a proof that is too old. One question serves all whose turn comes
+next: those of a batch, or the hosts after this one in the play.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import value_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import EVIDENCE_SECONDS, seen_at
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
+
+#: The proof of a host whose turn comes next is renewed with the others from this age on: else its own turn would find
+#: it too old a moment later.
+_SOON_SECONDS = EVIDENCE_SECONDS / 2
+#: So many hosts are asked for beside one that needs it now: to know the settings of each takes a while as well.
+BESIDE = 200
+_LEDGER = "gpufleet_ledger_url"
+
+#: By host: its node in the ledger, and its newest evidence.
+Due = Mapping[str, Mapping[str, Any]]
+
+
+class Proofs:
+    """What one task needs to ask again.
+
+    :param identify: the ledger's id of a host; empty for one that it does not know.
+    :param variable: a variable of a named host, None where it is not set.
+    :param others: hosts whose turn may come next; only those of the same ledger are asked for.
+    :param tell: writes events, of nodes by their ids.
+    :param beat: called while another worker asks.
+    """
+
+    def __init__(
+        self,
+        ledger: Callable[[], Ledger],
+        *,
+        identify: Callable[[str], str],
+        variable: Callable[[str, str], Any],
+        others: Callable[[], Sequence[str]],
+        tell: Callable[[list[tuple[str, Event]]], object],
+        run_id: str,
+        beat: Callable[[], None],
+    ) -> None:
+        self._ledger = ledger
+        self._identify = identify
+        self._variable = variable
+        self._others = others
+        self._tell = tell
+        self._run_id = run_id
+        self._beat = beat
+
+    def renew(self, hosts: Sequence[str]) -> dict[str, FleetError]:
+        """By host, why it could not be asked for; of the others the ledger now has the newest look."""
+        with _one_asks(self._beat):
+            if not self._due(hosts, EVIDENCE_SECONDS):
+                return {}  # another worker of this run has asked meanwhile
+            ours = self._variable(_LEDGER, hosts[0])
+            beside = [one for one in self._others() if one not in hosts and self._variable(_LEDGER, one) == ours]
+            due = {**self._due(hosts, 0.0), **self._due(beside, _SOON_SECONDS)}
+            return self._asked(due)
+
+    def _due(self, hosts: Sequence[str], age: float) -> dict[str, dict[str, Any]]:
+        """Those that a proof of that age, or an older one, is there of."""
+        ids = {host: self._known(host) for host in hosts}
+        latest = self._ledger().latest([node for node in ids.values() if node], "evidence")
+        now = self._ledger().now()
+        found = {host: latest[node] for host, node in ids.items() if node in latest}
+        proofs = {host: event for host, event in found.items() if event["name"] in PERMITS}
+        # One from the future is due as well: the clock was set back.
+        return {host: event for host, event in proofs.items() if not 0 <= now - seen_at(event).at < age}
+
+    def _known(self, host: str) -> str:
+        try:
+            return self._identify(host)
+        except FleetError:
+            return ""  # told when its own turn comes
+
+    def _told_to(self, other: str, host: str) -> bool:
+        """Has it the ledger of this host?"""
+        try:
+            return bool(self._variable(_LEDGER, other) == self._variable(_LEDGER, host))
+        except FleetError:
+            return False
+
+    def _asked(self, due: Due) -> dict[str, FleetError]:
+        ids = {host: event["node_id"] for host, event in due.items()}
+        known = holds(self._ledger(), ids)
+        failed: dict[str, FleetError] = {}
+        for driver, hosts in self._schedulers(due, failed):
+            # Before the look: what happens from here on, it may not have seen.
+            moment = self._ledger().moment().as_data()
+            try:
+                views = driver.states(list(hosts.values()))
+            except FleetError as exc:
+                failed.update(dict.fromkeys(hosts, exc))
+                continue
+            claims = {host: Claim.of({**known[host], "run_id": self._run_id}) for host in hosts}
+            seen = {host: evidence(views[name], claims[host], scheduler=driver.NAME) for host, name in hosts.items()}
+            self._tell([(ids[host], replace(one, data={**one.data, **moment})) for host, one in seen.items()])
+        return failed
+
+    def _schedulers(self, due: Due, failed: dict[str, FleetError]) -> Iterator[tuple[Scheduler, dict[str, str]]]:
+        """Each scheduler, with its names of the hosts; a host whose own settings are wrong fails alone."""
+        drivers: dict[str, Scheduler] = {}
+        asked: dict[str, dict[str, str]] = {}
+        for host, event in due.items():
+            try:
+                options, name = self._settings(host, event)
+                key = repr(options)
+                drivers[key] = drivers.get(key) or open_scheduler(options, node=host)
+                drivers[key].check(name)
+                asked.setdefault(key, {})[host] = name
+            except FleetError as exc:
+                failed[host] = exc
+        for key, hosts in asked.items():
+            yield drivers[key], _apart(hosts, failed)
+
+    def _settings(self, host: str, event: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """As a task of this host's own has them; a host that was said to belong to no scheduler needs none."""
+        own = {name: self._variable(f"gpufleet_{name}", host) for name in (names.OPTION, *names.OPTIONS)}
+        if own[names.OPTION] is None and event["data"].get("scheduler") == names.NONE:
+            own[names.OPTION] = names.NONE
+        options = {name: value_of(own, name, names.OPTIONS) for name in own}
+        return options, str(self._variable("gpufleet_scheduler_node", host) or host)
+
+
+def _apart(hosts: Mapping[str, str], failed: dict[str, FleetError]) -> dict[str, str]:
+    """Two hosts that name one node of one scheduler: one of them is wrong, and nobody can tell which."""
+    by_name: dict[str, list[str]] = {}
+    for host, name in hosts.items():
+        by_name.setdefault(name, []).append(host)
+    for name, same in by_name.items():
+        for host in same if len(same) > 1 else ():
+            others = ", ".join(one for one in same if one != host)
+            failed[host] = ConfigError(f"its scheduler_node {name} is also that of {others}", do="correct one")
+    return {host: name for host, name in hosts.items() if host not in failed}
+
+
+@contextmanager
+def _one_asks(beat: Callable[[], None]) -> Iterator[None]:
+    """One worker of this run at a time; whoever waited finds the answer in the ledger."""
+    with private.open_lock(str(Path(C.DEFAULT_LOCAL_TMP) / "gpufleet-proof.lock")) as lock:
+        wait_until(
+            lambda: locked(lock), bool, timeout=float("inf"), interval=0.1, wanted="the scheduler's answer", beat=beat
+        )
+        yield
