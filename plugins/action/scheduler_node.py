@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
 
 
 class ActionModule(VerbAction):
@@ -27,4 +27,5 @@ class ActionModule(VerbAction):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
+        known["known_as"] = known_as(self.host_var, self._host)
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.regi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
 
 
 class ActionModule(BatchAction):
@@ -43,5 +43,7 @@ class ActionModule(BatchAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
         known = holds(self.ledger(), self.ids)
+        for host, of_host in known.items():
+            of_host["known_as"] = known_as(self.host_var, host)
         params["nodes"] = [{**known.get(node["host"], {}), **node} for node in params["nodes"]]
         return params

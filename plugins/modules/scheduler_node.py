@@ -19,6 +19,9 @@ description:
     at and judged anew; nothing is written to what was not judged.
   - Slurm's own mark counts as nobody's only where its whole reason is one that slurmctld writes, and SlurmUser wrote
     it. FAIL, a drain without a reason, and a reservation with the flag MAINT that has begun are somebody's.
+  - That the scheduler does not know a name is no proof that nothing runs on the node. Where it has a node whose name,
+    short name, host name or address is one of this host's, and where the ledger has admitted the node before, the task
+    fails with that near match. C(gpufleet_scheduler=none) says that a node belongs to no scheduler.
   - Each call tells the ledger what it saw (C(drained), C(not_in_scheduler), C(in_service), C(not_drained) or
     C(foreign_hold)), which is what destructive tasks ask for.
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -91,6 +94,13 @@ options:
     description: All runs of ours that ever held this node, from the ledger. Filled by the action.
     type: list
     elements: str
+  known_as:
+    description: What else the node is called or reached by in the inventory. Filled by the action.
+    type: list
+    elements: str
+  known_admitted:
+    description: Whether the ledger has admitted this node and not retired it since. Filled by the action.
+    type: bool
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
 notes:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
@@ -16,13 +16,15 @@ _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The options known_token, known_author and known_runs by host, in two queries for all; ids: node id by host.
+    """The options known_token, known_author, known_runs and known_admitted by host, in three queries for all; ids: node
+    id by host.
 
     A run is ours when it announced a write on this very node: the intent stands in the ledger before the write, so
     a run that was killed right after it is known as well.
     """
     newest = ledger.latest(list(ids.values()), "hold")
     runs = ledger.runs(list(ids.values()), _VERB)
+    admitted = ledger.latest(list(ids.values()), "state", ("admitted", "retired"))
     found = {}
     for host, node_id in ids.items():
         event = newest.get(node_id)
@@ -31,8 +33,14 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "known_token": str(taken.get("hold_token", "")),
             "known_author": str(taken.get("hold_author", "")),
             "known_runs": sorted(runs.get(node_id, ())),
+            "known_admitted": admitted.get(node_id, {}).get("name") == "admitted",
         }
     return found
+
+
+def known_as(variable: Callable[[str, str], Any], host: str) -> list[str]:
+    """What else a host is called or reached by in the inventory: a scheduler may have it under one of these."""
+    return [host, *filter(None, [str(variable("ansible_host", host) or "")])]
 
 
 def writers(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, list[str]]:

@@ -23,13 +23,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
 
 #: The proof of a host whose turn comes next is renewed with the others from this age on: else its own turn would find
 #: it too old a moment later.
@@ -111,15 +112,21 @@ class Proofs:
         for driver, hosts in self._schedulers(due, failed):
             # Before the look: what happens from here on, it may not have seen.
             moment = self._ledger().moment().as_data()
+            claims = {name: self._claim(host, known[host]) for host, name in hosts.items()}
             try:
-                views = driver.states(list(hosts.values()))
+                views = driver.states(list(claims))
+                doubted = doubts(driver, views, claims)
             except FleetError as exc:
                 failed.update(dict.fromkeys(hosts, exc))
                 continue
-            claims = {host: Claim.of({**known[host], "run_id": self._run_id}) for host in hosts}
-            seen = {host: evidence(views[name], claims[host], scheduler=driver.NAME) for host, name in hosts.items()}
+            failed.update({host: doubted[name] for host, name in hosts.items() if name in doubted})
+            certain = {host: name for host, name in hosts.items() if name not in doubted}
+            seen = {host: evidence(views[name], claims[name], scheduler=driver.NAME) for host, name in certain.items()}
             self._tell([(ids[host], replace(one, data={**one.data, **moment})) for host, one in seen.items()])
         return failed
+
+    def _claim(self, host: str, known: Mapping[str, Any]) -> Claim:
+        return Claim.of({**known, "run_id": self._run_id, "known_as": known_as(self._variable, host)})
 
     def _schedulers(self, due: Due, failed: dict[str, FleetError]) -> Iterator[tuple[Scheduler, dict[str, str]]]:
         """Each scheduler, with its names of the hosts; a host whose own settings are wrong fails alone."""

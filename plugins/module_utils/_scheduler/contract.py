@@ -32,7 +32,9 @@ whether it may write (the verb has asked), and sends a write once: whoever calle
 7. *Work is told one by one*, with why it does not leave. What would end by itself is waited for; where work has to
    be made to leave, ``EVICTS`` is true, :meth:`Scheduler.evict` asks for it and returns each refusal with its reason.
 8. *A batch is one question*, or as few as the scheduler allows; no state of a node is kept between two calls.
-9. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
+9. *That it does not know a name proves little*: :meth:`Scheduler.known` tells all nodes that it has, with every name
+   and address that it has for each, so that another spelling of one of them is not taken for a node of nobody's.
+10. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
 
 ``test_contract.py`` and ``test_contract_wait.py`` in ``tests/contract/scheduler`` hold a driver against all this.
 """
@@ -205,6 +207,10 @@ class Scheduler(ABC):
 
         :raises ConfigError: for a name that could mean anything but one node.
         """
+
+    @abstractmethod
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """Every node that the scheduler has, hidden ones too: by its name, whatever else it is called or reached by."""
 
     @abstractmethod
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:

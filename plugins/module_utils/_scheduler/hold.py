@@ -47,19 +47,23 @@ class Claim:
 
     author: as the scheduler told it when the hold was taken; empty where it did not, or the ledger does not say.
     over_keep: a person asks, for whom a keep hold that was made through us is ours; never for a run of its own accord.
+    names: what else the node is called or reached by here. admitted: was it ever admitted, and not retired since?
     """
 
     token: str = ""
     runs: frozenset[str] = frozenset()
     author: str = ""
     over_keep: bool = False
+    names: tuple[str, ...] = ()
+    admitted: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
         token = str(params.get("known_token") or "")
         runs = runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)])
         asked = bool(params.get("over_keep")) or params.get("kind") == KEEP
-        return cls(token, runs, str(params.get("known_author") or ""), asked)
+        names = tuple(str(name) for name in params.get("known_as") or ())
+        return cls(token, runs, str(params.get("known_author") or ""), asked, names, bool(params.get("known_admitted")))
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""

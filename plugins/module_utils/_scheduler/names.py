@@ -22,7 +22,7 @@ NONE = "none"
 #: Driver: the options of the connection that it reads.
 DRIVERS: dict[str, tuple[str, ...]] = {
     "slurm": ("scheduler_conf",),
-    NONE: (),
+    "none": (),
 }
 
 #: What ``scheduler_node`` brings about.

@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, NotProven, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     KEEP,
     QUARANTINE,
@@ -43,7 +44,11 @@ class _Node:
         self.claim = Claim.of(params)
 
     def read(self) -> NodeView:
-        return self.driver.states([self.name])[self.name]
+        """:raises ConfigError: where that the scheduler does not know it proves nothing."""
+        views = self.driver.states([self.name])
+        for doubt in doubts(self.driver, views, {self.name: self.claim}).values():
+            raise doubt
+        return views[self.name]
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
         owner = self.claim.owner(after)

@@ -14,6 +14,8 @@ OWNERSHIP = {
     "known_token": {"type": "str", "no_log": False},
     "known_author": {"type": "str"},
     "known_runs": {"type": "list", "elements": "str"},
+    "known_as": {"type": "list", "elements": "str"},
+    "known_admitted": {"type": "bool"},
 }
 
 NODE = spec(

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     NodeView,
     Refusal,
@@ -74,6 +75,10 @@ class _Watched:
         self.stuck_told = False
         self.stuck_remedy = ""
 
+    def refuse(self, reason: str, kind: str) -> None:
+        """No verdict but that, and no evidence."""
+        self.refused, self.view, self.judgement = reason, None, Judgement(False, False, reason, kind=kind)
+
 
 class _Cluster:
     """One scheduler and the hosts of the batch that belong to it."""
@@ -86,6 +91,7 @@ class _Cluster:
     def look(self) -> None:
         try:
             views = self.driver.states([host.name for host in self.hosts])
+            doubted = doubts(self.driver, views, {host.name: host.claim for host in self.hosts})
         except Unreachable as exc:
             # A controller that restarts is no reason to give up a drain of hours; the deadline is.
             self.trouble = exc
@@ -93,6 +99,9 @@ class _Cluster:
         self.trouble = None
         for host in self.hosts:
             host.view = views[host.name]
+        for host in [one for one in self.hosts if one.name in doubted]:
+            host.refuse(str(doubted[host.name].located(node=host.host)), doubted[host.name].kind)
+            self.hosts.remove(host)
 
     def evict(self, host: _Watched, view: NodeView) -> None:
         """What is refused is told of this node; the next look shows what has left."""
@@ -170,8 +179,7 @@ class _Watch:
                 cluster.hosts = [one for one in cluster.hosts if one.host != host]
             for one in self.hosts:
                 if one.host == host:
-                    one.refused, one.view = reason, None
-                    one.judgement = Judgement(False, False, reason, kind=NotOurs.kind)
+                    one.refuse(reason, NotOurs.kind)
 
     def _poll(self) -> bool:
         self.give_up(self.ctx.lifeline.lost())

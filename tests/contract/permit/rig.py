@@ -24,6 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.action import (
     scheduler_node,
     scheduler_wait,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from unit.plugins.doors import Door
 from unit.scheduler.slurm_commands import install
@@ -129,6 +131,16 @@ class Controller:
         """The calls of Slurm's commands that begin so."""
         calls = json.loads(self.slurm.read_text(encoding="utf-8"))["calls"]
         return [call for call in calls if call[: len(words)] == list(words)]
+
+    def tells(self, host: str, kind: str, name: str) -> None:
+        """An earlier run has left this event."""
+        with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger:
+            ledger.append(
+                "an earlier run", [(ledger.identify(host, aliases=[("serial", self._serial(host))]), Event(kind, name))]
+            )
+
+    def _serial(self, host: str) -> str:
+        return str(self.hosts[host]["gpufleet_serial"])
 
     def events(self, kind: str, host: str = "gpu001") -> list[str]:
         with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:

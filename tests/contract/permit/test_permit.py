@@ -137,3 +137,69 @@ def test_j2_a_look_that_took_long_is_as_old_as_its_beginning(controller: Make) -
     site.meanwhile("show node", site.later(600))
     done = site.power()
     assert done.get("changed") and site.events("evidence") == ["drained"] * 3, done
+
+
+# -- absence -----------------------------------------------------------------------------------------------------------
+
+
+def named(site: Controller, **more: Any) -> None:
+    """What the inventory says of the node beside its serial."""
+    site.hosts["gpu001"].update(more)
+
+
+_NEAR: dict[str, dict[str, Any]] = {
+    "short name": {"gpufleet_scheduler_node": "gpu001.cluster.example.com"},
+    "the inventory's name": {"gpufleet_scheduler_node": "gpu0O1"},
+    "case": {"gpufleet_scheduler_node": "GPU001"},
+    "host name": {"gpufleet_scheduler_node": "rack1-u7"},
+    "address": {"gpufleet_scheduler_node": "r1u7", "ansible_host": "10.0.0.7"},
+}
+
+
+@pytest.mark.parametrize("how", _NEAR)
+def test_j1_a_name_that_the_scheduler_does_not_know_permits_nothing_where_it_has_one_like_it(
+    controller: Make, how: str
+) -> None:
+    node = {"state": "ALLOCATED", "reason": "", "by": "", "address": "10.0.0.7", "host_name": "rack1-u7.example.com"}
+    other = {"state": "IDLE", "reason": "", "by": "", "hidden": how == "case"}
+    site = controller("gpu001", nodes={"gpu002": other, "gpu001": node}, jobs=[{"id": "4711", "node": "gpu001"}])
+    if how in ("host name", "address"):  # and neither is the inventory's
+        site.hosts = {"n1": {**site.hosts["gpu001"]}}
+        site.bmcs = {"n1": site.bmcs["gpu001"]}
+    [host] = site.hosts
+    site.hosts[host].update(_NEAR[how])
+    for task in (
+        site.run("scheduler_node", host, state="held"),
+        site.run("scheduler_wait", host, timeout=0.2, interval=0.1),
+        site.power(host),
+    ):
+        told = task.get("msg") or task["verdicts"][host]["reason"]
+        assert ("gpu001" in told and "no proof" in told) or "no such event" in told, task
+    assert site.run("scheduler_node", host, state="held")["error"]["kind"] == "config"
+    assert site.events("evidence", host) == [] and not site.switched(host)
+
+
+def test_j1_a_node_that_is_like_none_is_absent_until_it_was_admitted(controller: Make) -> None:
+    """A new one permits; one that was in service before has a name somewhere, and this is another cluster or a typo."""
+    site = controller("gpu001", nodes={"gpu002": {"state": "IDLE", "reason": "", "by": ""}})
+    named(site, gpufleet_scheduler_node="gpu007", ansible_host="127.0.0.1")
+    site.hosts["rack9"] = site.hosts.pop("gpu001")
+    site.bmcs = {"rack9": site.bmcs["gpu001"]}
+    assert site.run("scheduler_node", "rack9", state="held")["state"] == "absent"
+    assert site.events("evidence", "rack9") == ["not_in_scheduler"]
+    assert site.power("rack9")["changed"]
+    site.tells("rack9", "state", "admitted")
+    refused = site.run("scheduler_node", "rack9", state="held")
+    assert refused["error"]["kind"] == "config" and "admitted this node before" in refused["msg"], refused
+    waited = site.run("scheduler_wait", "rack9", timeout=0.2, interval=0.1)["verdicts"]["rack9"]
+    assert not waited["ok"] and "admitted" in waited["reason"]
+    site.later(600)
+    site.bmcs["rack9"].machine.reset("On")
+    assert "admitted this node before" in site.power("rack9")["msg"], "nor is the old proof renewed"
+    assert site.events("evidence", "rack9") == ["not_in_scheduler"]
+    named_none = {**site.hosts["rack9"], "gpufleet_scheduler": "none"}
+    site.hosts["rack9"] = named_none
+    assert site.run("scheduler_node", "rack9", state="held")["state"] == "absent"
+    site.hosts["rack9"] = {**named_none, "gpufleet_scheduler": "slurm"}
+    site.tells("rack9", "state", "retired")
+    assert site.run("scheduler_node", "rack9", state="held")["state"] == "absent"

@@ -60,6 +60,12 @@ def test_a_batch_is_one_question(site: Any) -> None:
         assert len(site.faults.reads) == 2 * asked and not site.faults.writes
 
 
+def test_j1_all_nodes_are_known_by_their_names(keeper: Any) -> None:
+    """Another spelling of one of them is not taken for a node of nobody's."""
+    driver = keeper.open()
+    assert set(keeper.names) <= set(driver.known())
+
+
 def test_a_node_that_is_not_known_is_absent_and_not_held(site: Any) -> None:
     for state in ("present", "held"):
         result = node(site, site.unknown, state)

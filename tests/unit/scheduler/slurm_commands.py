@@ -37,7 +37,7 @@ def main() -> int:
 
 def _scontrol(world: dict[str, Any], asked: list[str], shown_all: bool) -> int:
     if asked[:2] == ["show", "node"]:
-        return _nodes(world, asked[2].split(","), shown_all)
+        return _nodes(world, asked[2].split(",") if asked[2:] else list(world["nodes"]), shown_all)
     if asked[:2] == ["show", "reservation"]:
         print(world["reservations"] or "No reservations in the system")
         return 0
@@ -63,7 +63,8 @@ def _nodes(world: dict[str, Any], names: list[str], shown_all: bool) -> int:
             continue
         reason = f" Reason={node['reason']} [{node['by']}@2026-11-20T10:40:13]" if node["reason"] else ""
         sent = f" OS={node['os']}" if node.get("os") else ""
-        print(f"NodeName={name} Arch=x86_64{sent} State={node['state']} BootTime=2026-11-20T10:12:58{reason}")
+        reached = f"NodeAddr={node.get('address', name)} NodeHostName={node.get('host_name', name)}"
+        print(f"NodeName={name} Arch=x86_64 {reached}{sent} State={node['state']} BootTime=2026-11-20T10:12:58{reason}")
     return status
 
 

@@ -47,6 +47,9 @@ class Evicting(Scheduler):
             raise look
         return dict.fromkeys(names, look)
 
+    def known(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
         raise AssertionError("nothing is to be held here")
 

@@ -46,6 +46,9 @@ class Liar(Scheduler):
         view = self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
         return dict.fromkeys(names, view)
 
+    def known(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
         return "hold"
 

@@ -23,6 +23,9 @@ class NoScheduler(Scheduler):
     def states(self, names: Sequence[str]) -> dict[str, NodeView]:
         return {name: NodeView(name) for name in names}
 
+    def known(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
         return self.resume_request(view)
 

@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
     Record,
     not_found,
     parse_jobs,
+    parse_names,
     parse_nodes,
 )
 
@@ -92,6 +93,12 @@ class Slurm(Scheduler):
             else NodeView(name, state="unknown" if name in spoilt else ABSENT, unread=str(spoilt.get(name, "")))
             for name in names
         }
+
+    def known(self) -> dict[str, tuple[str, ...]]:
+        done = self._command("scontrol", "--all", "-o", "show", "node")
+        if done.returncode != 0:
+            raise self._error(done, "scontrol show node")
+        return parse_names(done.stdout)
 
     def _all_records(self, names: Sequence[str]) -> tuple[dict[str, Record], dict[str, BadAnswer]]:
         """The records, and the names of nodes whose own cannot be read: those spoil nobody else's.

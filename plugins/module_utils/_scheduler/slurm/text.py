@@ -34,6 +34,7 @@ _REASON = re.compile(
     r"\sReason=(?P<text>.*?)\s*\[(?P<by>[^\[\]\s@]*)@(?P<at>\d{4}-\d\d-\d\dT[\d:]+)\]\s*(?=\Z|\s[A-Z]\w+=)", re.S
 )
 _LIAR = "look at scontrol show node of this node alone: its slurmd, or a reason, holds text that reads like a record"
+_OTHER_NAMES = re.compile(r"\sNode(?:HostName|Addr)=(\S+)")
 _NEVER = frozenset({"None", "Unknown", "N/A", "(null)", ""})
 
 
@@ -152,6 +153,15 @@ def parse_nodes(text: str, asked: Collection[str] | None = None) -> dict[str, Re
             booted="" if booted[1] in _NEVER else booted[1],
         )
     return records
+
+
+def parse_names(text: str) -> dict[str, tuple[str, ...]]:
+    """By the name of each node in what ``scontrol -o show node`` printed, the others that stand anywhere in its record:
+    what a node puts there itself may add to them, and takes nothing away."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, body in _RECORD.findall(text):
+        found[name] = (*found.get(name, ()), *_OTHER_NAMES.findall(body))
+    return found
 
 
 def _no_other(text: str, asked: Collection[str] | None) -> None:

@@ -74,6 +74,12 @@ class Versioned(Scheduler):
             raise BadAnswer("nothing was said about a node that was asked for", node=untold[0], address=self.address)
         return {name: views.get(name) or NodeView(name) for name in names}
 
+    def known(self) -> dict[str, tuple[str, ...]]:
+        try:
+            return {one["name"]: () for one in self._read("/all")["nodes"]}
+        except (KeyError, TypeError) as exc:
+            raise BadAnswer("an answer of another shape", address=self.address, seen=repr(exc)) from exc
+
     def _read(self, path: str, **query: Sequence[str]) -> Any:
         status, content = self._ask("GET", f"{path}?{urlencode(query, doseq=True)}")
         if status != 200:

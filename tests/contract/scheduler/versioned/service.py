@@ -190,6 +190,8 @@ def _handler(service: Service) -> type[BaseHTTPRequestHandler]:
             query = parse_qs(parts.query)
             path = parts.path.strip("/").split("/")
             shape = (self.command, path[0], *path[2:])
+            if shape == ("GET", "all"):
+                return service.get_nodes(list(service.nodes))
             if shape == ("GET", "nodes"):
                 return service.get_nodes(query.get("name", []))
             if shape == ("GET", "work"):
