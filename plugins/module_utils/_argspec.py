@@ -65,9 +65,8 @@ def spec(*parts: Mapping[str, Any], **own: Mapping[str, Any]) -> dict[str, Any]:
 
 def for_a_module(params: Mapping[str, Any]) -> dict[str, Any]:
     """What a module on another machine is given. The ledger's address, which can hold a password, is the controller's
-    alone, as all of FLEET but the reason for what is forced."""
-    kept = FLEET.keys() - {"force_reason"}
-    return {key: value for key, value in params.items() if value is not None and key not in kept}
+    alone, as all of FLEET."""
+    return {key: value for key, value in params.items() if value is not None and key not in FLEET}
 
 
 def of_each_host(option: str, options: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

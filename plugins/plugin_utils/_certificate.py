@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import Ve
 OPTION = "bmc_tls_fingerprint"
 #: The event, of the kind note, that fixes a certificate; the newest one counts.
 FIXED = "bmc_certificate"
+FORCED = "given on the controller, whose ledger has it"
 #: What tells a host's node in the ledger.
 _NAMED_BY = ("gpufleet_node_id", "gpufleet_serial", "gpufleet_system_uuid", "gpufleet_boot_mac")
 
@@ -46,6 +47,10 @@ class CertifiedAction(VerbAction):
                 " gpufleet_bmc_tls_fingerprint",
             )
         return {**params, OPTION: self._fixed or names.FIRST}
+
+    def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """That there is a reason lets the module write to a machine that nobody knows; what it is stays at home."""
+        return {"force_reason": FORCED} if params.get("force_reason") else {}
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         seen = str(result.get("tls_fingerprint") or "")

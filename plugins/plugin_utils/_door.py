@@ -51,7 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process i
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, known_by
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, alone, node_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
 display = Display()
@@ -103,6 +103,10 @@ class VerbAction(ActionBase):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         """Add what only the controller knows (a profile, a file's content, the ledger's history)."""
         return params
+
+    def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What a module on another machine is given beside its options."""
+        return {}
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """A last look at the result, before its events are written."""
@@ -185,7 +189,7 @@ class VerbAction(ActionBase):
         with self._line.renewing(lambda: self.ledger().another()):
             result: dict[str, Any] = self._execute_module(
                 module_name=f"gpufleet.baremetal.{self.NAME}",
-                module_args=for_a_module(params),
+                module_args={**for_a_module(params), **self.told(params)},
                 task_vars=self._vars,
             )
         if self._intended:  # what was found on a node that another run took meanwhile is nobody's
@@ -296,14 +300,14 @@ class VerbAction(ActionBase):
         """
         host = host or self._host
         if not self._ids.get(host):
-            own = self._params.get("node_id") if host == self._host else None
-            self._ids[host] = self.ledger().identify(
-                host,
-                create=create and not self._task.check_mode,
-                node_id=str(own or self.host_var("gpufleet_node_id", host) or ""),
-                aliases=known_by(lambda name: self.host_var(name, host), serial),
-            )
+            found = self._its_node(host, create=create and not self._task.check_mode, serial=serial)
+            alone(self.ledger(), found, host, self._vars, lambda other: self._its_node(other, create=False))
+            self._ids[host] = found
         return self._ids[host]
+
+    def _its_node(self, host: str, *, create: bool, serial: str = "") -> str:
+        own = self._params.get("node_id") if host == self._host else None
+        return node_of(self.ledger(), host, lambda name: self.host_var(name, host), own, create=create, serial=serial)
 
     @property
     def run_id(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
 #: The same for each host of a play. Ansible would make each list anew, of all hosts for each of them.
@@ -76,15 +77,47 @@ class OfEach:
             raise ConfigError(f"its {name} cannot be read", node=host, do="define what it is made of") from exc
 
 
-def known_by(var: Callable[[str], Any], serial: str) -> list[tuple[str, str]]:
-    """The aliases by which the ledger knows a host.
+def node_of(
+    ledger: Ledger, host: str, var: Callable[[str], Any], node_id: Any = "", *, create: bool, serial: str = ""
+) -> str:
+    """The ledger's id of a host, by what its variables say; empty for a stranger where not to create.
 
     :param serial: what the machine itself says, for a host of which the inventory names none.
     """
     serial = serial_of(var("gpufleet_serial")) or serial
     # A board that is moved takes its UUID with it: where the machine has a serial, that names it.
     system_uuid = "" if serial else str(var("gpufleet_system_uuid") or "")
-    return [("serial", serial), ("system_uuid", system_uuid), ("mac", str(var("gpufleet_boot_mac") or ""))]
+    aliases = [("serial", serial), ("system_uuid", system_uuid), ("mac", str(var("gpufleet_boot_mac") or ""))]
+    return ledger.identify(host, create=create, node_id=str(node_id or var("gpufleet_node_id") or ""), aliases=aliases)
+
+
+def alone(ledger: Ledger, node_id: str, host: str, seen: Mapping[str, Any], identified: Callable[[str], str]) -> None:
+    """One lease, one evidence and one passport would serve two machines. Asked where the ledger knows the node by the
+    name of another host of the play, which by itself says nothing: hosts are renamed.
+
+    :param seen: the variables that the action was given.
+    :raises ConfigError: where that host is this node too.
+    """
+    in_play = seen.get("ansible_play_hosts_all") or ()
+    other = ledger.name(node_id) if node_id else ""
+    if other in ("", host) or other not in in_play or _or_nobody(identified, other) != node_id:
+        return
+    raise ConfigError(
+        "two hosts of this play are one node in the ledger",
+        node=host,
+        wanted="a serial, a node id or a boot MAC that no other host has",
+        seen=f"{other} is node {node_id} too",
+        do="correct gpufleet_serial, gpufleet_node_id or gpufleet_boot_mac of one of them; where the nodes of a chassis"
+        " share a serial, leave gpufleet_serial out and name gpufleet_boot_mac and gpufleet_bmc_system_id of each",
+    )
+
+
+def _or_nobody(identified: Callable[[str], str], host: str) -> str:
+    """What is wrong with that host is told where its own task runs."""
+    try:
+        return identified(host)
+    except ConfigError:
+        return ""
 
 
 def _of_the_loop(seen: Mapping[str, Any]) -> dict[str, Any]:

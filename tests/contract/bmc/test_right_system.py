@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    WrongMachine,
+)
 from fake_bmc.sessions import UUID
 
 from .conftest import Ctx, RedfishRig
@@ -98,3 +103,23 @@ def test_b4_a_neighbour_is_not_the_machine_when_that_one_falls_silent(
             with pytest.raises(ConfigError, match="without an answer: Node0"):
                 change(rig, "on", **more)
     assert rig.writes() == 0
+
+
+@pytest.mark.parametrize("status", [404, 500, 200], ids=["gone", "broken", "garbage"])
+@pytest.mark.parametrize("more", [{"serial": "OTHER"}, {}], ids=["named", "unnamed"])
+def test_r1_the_one_that_is_left_is_not_the_machine_whose_system_cannot_be_read(
+    fake: Make, status: int, more: dict[str, str]
+) -> None:
+    rig = fake("blades")
+    rig.params["system_uuid"] = ""
+    rig.force("On")
+
+    def silent(told: int, headers: dict[str, str], data: bytes) -> tuple[int, dict[str, str], bytes]:
+        return (status, headers, b"<html>") if b'"Id": "Node1"' in data else (told, headers, data)
+
+    rig.bmc.mangle = silent
+    for act in (lambda: change(rig, "force_off", timeout=3.0, **more), lambda: boot(rig, timeout=3.0, **more)):
+        with pytest.raises(FleetError) as caught:
+            act()
+        assert "without an answer: Node1" in str(caught.value) or caught.value.kind in ("unreachable", "bad_answer")
+    assert rig.writes() == 0 and rig.power() == "On"

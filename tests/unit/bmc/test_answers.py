@@ -273,3 +273,35 @@ def chosen_of_two(**given: str) -> str:
 )
 def test_t1_one_of_two_machines_is_told_by_serial_or_port(given: dict[str, str], chosen: str) -> None:
     assert chosen_of_two(**given) == chosen
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ({}, ""),
+        ({"serial": "HA19340017"}, ""),
+        ({"serial": "ha19340017", "mac": "aa:bb:00:00:00:02"}, "Node1"),
+        ({"mac": "aa:bb:00:00:00:01"}, "Node0"),
+        ({"serial": "HA19340017", "mac": "aa:bb:00:00:00:03"}, ""),
+        ({"serial": "HA19340017", "system_uuid": "5AC00000-0000-4000-8000-000000000002"}, "Node1"),
+        ({"serial": "HA19340017", "system_uuid": "03000200-0400-0500-0006-000700080009"}, ""),
+    ],
+)
+def test_r7_of_two_nodes_with_one_serial_the_uuid_or_the_port_decides(given: dict[str, str], chosen: str) -> None:
+    """Both nodes of a blade tell the serial of the blade, as they were recorded (Cray EX425)."""
+    documents: dict[str, Any] = {"/Systems": {"Members": [{"@odata.id": f"/Systems/Node{n}"} for n in (0, 1)]}}
+    for number in (0, 1):
+        own = f"5ac00000-0000-4000-8000-00000000000{number + 1}"
+        board = "03000200-0400-0500-0006-000700080009"
+        documents[f"/Systems/Node{number}"] = system(
+            f"Node{number}", SerialNumber="HA19340017", UUID=board if given.get("system_uuid") == board else own,
+            EthernetInterfaces={"@odata.id": f"/nics/{number}"},
+        )  # fmt: skip
+        documents[f"/nics/{number}"] = {"Members": [{"@odata.id": f"/nic/{number}"}]}
+        documents[f"/nic/{number}"] = {"MACAddress": f"aa:bb:00:00:00:0{number + 1}"}
+    try:
+        found = select.choose({"Systems": {"@odata.id": "/Systems"}}, documents.__getitem__, **given)
+    except ConfigError as exc:
+        assert "Node0" in exc.seen and "Node1" in exc.seen and chosen == ""
+        return
+    assert found["Id"] == chosen

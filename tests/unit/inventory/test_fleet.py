@@ -102,6 +102,14 @@ def test_a_filter_that_fails_decides_nothing(listed: Any, rule: dict[str, str]) 
 
 
 @pytest.mark.slow
+def test_r5_two_lists_do_not_give_two_machines_one_node_of_the_scheduler(listed: Any) -> None:
+    listed.write("servers.csv", "name,serial,scheduler_node\na,ABC0001,n1\n")
+    listed.write("more.csv", "name,serial,scheduler_node\nb,ABC0002,n1\n")
+    listed.configure(CSV, {**CSV, "path": "more.csv"})
+    assert "two machines have the gpufleet_scheduler_node n1" in listed.ask(ok=False).errors
+
+
+@pytest.mark.slow
 def test_host_names(listed: Any) -> None:
     listed.configure(CSV, hostnames=["no_such_variable", "'node-' ~ gpufleet_serial | lower"])
     assert sorted(listed.ask().hosts) == ["node-abc0001", "node-abc0002"]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import for_a_module
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -60,7 +59,44 @@ def test_r6_a_uuid_beside_a_serial_names_nobody(tmp_path: Path) -> None:
     assert known(tmp_path) == [("serial", "GF0001")]
 
 
-@pytest.mark.parametrize(("option", "told"), [("force_reason", True), ("ledger_url", False), ("node_id", False)])
-def test_r2_a_module_on_another_machine_is_told_the_reason_and_not_the_ledger(option: str, told: bool) -> None:
-    given = {"state": "off", **({option: "x"} if told else {})}
-    assert for_a_module({option: "x", "state": "off", "serial": None}) == given
+def play(folder: Path, of: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What each host of a play is told, one after the other."""
+    said = {}
+    for name in of:
+        door = Door(
+            folder, lambda params, ctx: Result(changed=ctx.may_write("POST https://bmc/x")),
+            inventory_hostname=name, ansible_play_hosts_all=list(of), hostvars={key: dict(of[key]) for key in of},
+            **{"gpufleet_serial": "", **of[name]},
+        )  # fmt: skip
+        found = door.run()
+        said[name] = str(found["msg"]) if found.get("failed") else ""
+    return said
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"gpufleet_serial": "HA19340017"}, {"gpufleet_serial": "ha19340017"}),
+        ({"gpufleet_boot_mac": MAC}, {"gpufleet_boot_mac": MAC.replace(":", "-").upper()}),
+        ({"gpufleet_serial": "S1", "gpufleet_boot_mac": MAC}, {"gpufleet_boot_mac": MAC}),
+    ],
+    ids=["serial", "mac", "either"],
+)
+def test_r4_two_hosts_of_a_play_are_not_one_node(tmp_path: Path, one: dict[str, str], other: dict[str, str]) -> None:
+    said = play(tmp_path, {"gpu001": one, "gpu002": other})
+    assert said["gpu001"] == "" and "gpu001 is node" in said["gpu002"] and "two hosts of this play" in said["gpu002"]
+    # A host that was renamed is the node that it was.
+    assert play(tmp_path, {"gpu002": one}) == {"gpu002": ""}
+
+
+def test_r4_a_name_that_another_machine_has_now_says_nothing(tmp_path: Path) -> None:
+    play(tmp_path, {"gpu001": {"gpufleet_serial": "S1"}})
+    swapped = {"gpu001": {"gpufleet_serial": "S2"}, "gpu002": {"gpufleet_serial": "S1"}}
+    assert play(tmp_path, swapped) == {"gpu001": "", "gpu002": ""}
+
+
+@pytest.mark.parametrize("nothing", ["", "          ", "To be filled by O.E.M."])
+def test_r4_a_placeholder_makes_no_two_machines_one(tmp_path: Path, nothing: str) -> None:
+    of = {f"gpu00{n}": {"gpufleet_serial": nothing, "gpufleet_boot_mac": f"{MAC[:-1]}{n}"} for n in (1, 2)}
+    assert play(tmp_path, of) == {"gpu001": "", "gpu002": ""}
+    assert [kind for kind, _value in known(tmp_path)] == ["mac", "mac"]
