@@ -11,8 +11,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._detached import DetachedGate
 
 
@@ -22,6 +24,9 @@ class ActionModule(DetachedGate):
     LOADS = True
     BESIDE = ("evidence", "gpus", "evidence_path")
     verb = staticmethod(dcgm_gate)
+
+    def needs(self, wanted: Wanted) -> object:
+        return section_of(wanted)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return stresses(params) or bool(params["detached"])

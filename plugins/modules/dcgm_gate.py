@@ -228,6 +228,13 @@ gate:
   returned: always
   type: str
   sample: dcgm_gate
+kind:
+  description:
+    - V(profile_missing) or V(config) where nothing was measured, since the SKU has no profile, or one by which the gate
+      cannot judge. That is the site's failure, for which no node is quarantined.
+  returned: where the profile was in the way
+  type: str
+  sample: profile_missing
 gpus:
   description: The GPUs that DCGM listed, with number, device id and serial; empty where it lists none.
   returned: when dcgmi ran, without O(detached) and O(collect)

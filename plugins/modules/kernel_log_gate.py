@@ -166,6 +166,13 @@ gate:
   returned: always
   type: str
   sample: kernel_log_gate
+kind:
+  description:
+    - V(profile_missing) or V(config) where nothing was measured, since the SKU has no profile, or one by which the gate
+      cannot judge. That is the site's failure, for which no node is quarantined.
+  returned: where the profile was in the way
+  type: str
+  sample: profile_missing
 window:
   description: What was read - source, start, boot id, number of records, first and last record.
   returned: when a log was read

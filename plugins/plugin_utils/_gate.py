@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own, strange, written
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import beside as fits_beside
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -89,25 +90,31 @@ class GateAction(VerbAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         self.on_its_own_node()
         self._started = now_utc()
-        self._unfit = ""
+        self._unfit: Optional[ConfigError] = None
         params = dict(params)
         try:
             if params.get("profile"):
                 profiles.check(params["profile"], PROFILE_SCHEMA)
             else:
                 params["profile"] = self._profile(params)
+            self.needs(wanted_of(params["profile"]))
         except MissingLibrary:
             raise
         except ConfigError as exc:
-            self._unfit = str(exc)
+            self._unfit = exc
         return {key: value for key, value in params.items() if key not in _STAYS_HERE}
+
+    def needs(self, wanted: Wanted) -> object:
+        """:raises ConfigError: where the profile does not say what this gate must see."""
 
     def _profile(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return profile_of(params).data
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         if self._unfit:
-            return self._concluded(params, self._without(self._unfit, "profile", "remediate_config", params))
+            # Nothing was measured, and it is a setting's fault: see _quarantine.py.
+            told = self._without(str(self._unfit), "profile", "remediate_config", params)
+            return self._concluded(params, {**told, "kind": self._unfit.kind})
         try:
             self._right_machine()
             result = super()._shipped(params)

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import Fleet
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 pytestmark = pytest.mark.slow
 
@@ -26,3 +31,44 @@ def test_n3_a_node_that_cannot_be_looked_at_stays_as_it_is_and_is_told_with_the_
     told = text.rpartition('"msg": "admitted:')[2]
     assert "no gate runs on it" in told and "Next: ansible-playbook gpufleet.baremetal.day2_recycle" in told, told
     assert fleet.count()["events"] == before + 1, "what stopped it, and nothing else"
+
+
+DEAD = "http://127.0.0.1:9"
+IMAGES: dict[str, dict[str, Any]] = {
+    "nobody signs it": {},
+    "its server is away": {"signature_url": f"{DEAD}/SHA256SUMS.asc", "checksums_url": f"{DEAD}/SHA256SUMS"},
+}
+
+
+def notes(fleet: Fleet) -> list[str]:
+    with sqlite3.connect(fleet.ledger) as ledger:
+        rows = ledger.execute(
+            "SELECT data FROM events WHERE kind = 'note' AND name = 'stopped' AND run_id NOT LIKE 'r_'"
+        )
+        return [json.loads(data)["reason"] for (data,) in rows]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_l1_what_a_setting_or_a_service_keeps_from_being_measured_is_no_finding(tmp_path: Path, image: str) -> None:
+    """A typo in the SKU of a whole fleet is no reason to image it."""
+    fleet = Fleet(tmp_path)
+    keyring = tmp_path / "keyring.gpg"
+    keyring.touch()
+    about = {"name": "hpc", "version": "1.4", "url": f"{DEAD}/hpc.img", "keyring": str(keyring), **IMAGES[image]}
+    fleet.shared.update(gpufleet_sku="h100-sxm8-typo", gpufleet_image=about)
+    before = fleet.count()["events"]
+    fleet.book("gpufleet.baremetal.day2_recycle", "--limit", "admitted", ok=False)
+    assert "oob_ready" not in fleet.output and "does not answer" not in fleet.output, fleet.output
+    [told] = notes(fleet)
+    assert "the SKU h100-sxm8-typo has no profile" in told and "the image hpc 1.4 itself" in told, told
+    # Three looks, each with its verdict, and what stopped it.
+    assert fleet.count()["events"] == before + 4
+
+
+def test_l1_a_profile_without_what_a_gate_must_see_is_the_sites_fault(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    bare = {key: value for key, value in made.profile().items() if key != "dcgm"}
+    [said] = fleet.play(
+        {"gpufleet.baremetal.dcgm_gate": {"profile": bare}, "ignore_errors": True}, flags=("--limit", "admitted")
+    )
+    assert "no section dcgm" in said["msg"] and not quarantines(said), said
