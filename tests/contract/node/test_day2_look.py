@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import Fleet
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
@@ -72,3 +74,32 @@ def test_l1_a_profile_without_what_a_gate_must_see_is_the_sites_fault(tmp_path: 
         {"gpufleet.baremetal.dcgm_gate": {"profile": bare}, "ignore_errors": True}, flags=("--limit", "admitted")
     )
     assert "no section dcgm" in said["msg"] and not quarantines(said), said
+
+
+#: Of the driver, as it logs a GPU that is gone.
+XID_79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+def looked_at(nodes: Nodes, log: str) -> None:
+    """This machine here stands for gpu001, with a kernel log of its own, and a profile of the tests' SKU."""
+    home = nodes.folder / "gpu001"
+    home.mkdir()
+    (home / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
+    nodes.hosts["gpu001"].update(ansible_connection="local", gpufleet_sku="test-sku")
+    gates = {"profile_path": [str(home)], "dmi_path": made.dmi(home, "SN0001")}
+    gate = {key: value for key, value in made.machine(home, log).items() if key not in ("profile", "since")}
+    nodes.options["kernel_log_gate"] = {**gate, **gates}
+    nodes.options["dcgm_gate"] = {"dcgmi": made.dcgmi(home, made.text(made.dcgm4(["software"]))), **gates}
+
+
+@pytest.mark.parametrize("log", [XID_79, "quiet"], ids=["xid79", "quiet"])
+def test_l2_what_a_look_has_proven_stands_though_the_next_look_breaks(tmp_path: Path, log: str) -> None:
+    """An image that nobody declared breaks the third look, and says nothing of what the first one found."""
+    with in_service(tmp_path) as nodes:
+        looked_at(nodes, made.kmsg(log, step=999.0))
+        told = nodes.book("day2_recycle", "--limit", "gpu001", ok=False)
+        found = log == XID_79
+        assert ("draining" in nodes.states("gpu001")) is found, told
+        assert ("IDLE+DRAIN gpufleet:" in nodes.scheduler("gpu001")) is found
+        assert found or "gpufleet_image" in nodes.events("gpu001", "note")[0][1]["reason"], told
+        assert not found or "fallen off the bus (Xid 79)" in nodes.events("gpu001", "state")[0][1]["reason"]
