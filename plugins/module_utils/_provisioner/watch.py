@@ -224,9 +224,11 @@ class _Batch:
             told = f"{self._driver.name} does not know {wanted.key}"
             self._close(wanted.host, False, told, kind=ConfigError.kind)
             return
-        self._last[wanted.host] = node
+        before, self._last[wanted.host] = self._last.get(wanted.host), node
         right_machine(self._driver, node, wanted, ask=False)
         step = self._driver.next_step(node, self._goal, wanted)
+        if step == WAIT or (before and before.native != node.native):
+            self._unsent.pop(wanted.host, None)  # the step was taken, whoever heard so: an outage that is over
         if step == DONE or (step == BOOT and not self._booted):
             right_machine(self._driver, node, wanted)  # who believes this verdict boots the machine, or hands it on
         reason, kind = ("", "") if step == DONE else self._no_way_on(wanted, node, step)

@@ -110,6 +110,14 @@ def test_x2_a_step_that_an_outage_kept_from_being_taken_says_nothing_of_the_node
     assert verdict(at("going"), timeout=0.1)["kind"] == "", "a node that is late is a finding"
 
 
+@pytest.mark.parametrize(("later", "asked"), [("going", {}), ("cold", {"booted": True})])
+def test_l7_an_outage_that_is_over_is_not_why_a_deploy_hangs(later: str, asked: dict[str, bool]) -> None:
+    """The order was taken, and its answer lost: what comes after it is the node's own."""
+    Memory.refusals = {"n1": [Unreachable("down")]}
+    found = verdict(at("new"), at(later), timeout=0.3, **asked)
+    assert not found["ok"] and found["kind"] == "" and "down" not in found["reason"], found
+
+
 class Losing(Lifeline):
     def confirm(self) -> dict[str, str]:
         return {"n1": "another run works on it"}
