@@ -16,7 +16,10 @@ from typing import Any
 #: By whose failure it is, the kinds that errors and verdicts tell; of a verdict an empty kind is the node's own.
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "node": ("", "deadline", "not_proven", "trust"),
-    "site": ("artifact", "auth", "config", "missing_library", "profile_missing", "unsupported", "wrong_machine"),
+    "site": (
+        *("artifact", "auth", "certificate", "config", "missing_library"),
+        *("profile_missing", "unsupported", "wrong_machine"),
+    ),
     "service": ("bad_answer", "changed", "error", "lost_answer", "refused", "unreachable"),
     "somebody else": ("evidence_missing", "fenced", "lease_held", "lease_lost", "not_ours"),
 }

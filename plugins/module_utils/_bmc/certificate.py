@@ -18,6 +18,12 @@ _CHANGED = (
 )
 
 
+class OtherCertificate(TrustError):
+    """The BMC shows another certificate than the fixed one, so it was asked nothing: that says nothing of the node."""
+
+    kind = "certificate"
+
+
 def fingerprint(given: str, where: str) -> str:
     """SHA-256 of a certificate in the one spelling that is compared; ``first`` and nothing stay as they are.
 
@@ -38,9 +44,9 @@ def fingerprint(given: str, where: str) -> str:
     )
 
 
-def another(where: str, wanted: str, seen: str) -> TrustError:
+def another(where: str, wanted: str, seen: str) -> OtherCertificate:
     """The certificate is not the one that is fixed."""
-    return TrustError(
+    return OtherCertificate(
         "the BMC shows another certificate than the one that is fixed",
         address=where,
         wanted=f"SHA-256 {wanted}",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _errors as errors
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import _KINDS, WHOSE, quarantines
 
 PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
@@ -38,6 +39,7 @@ def test_every_kind_of_error_says_whose_failure_it_is_and_says_it_once() -> None
     ("told", "due"),
     [
         (errors.TrustError("x").as_result(), True),
+        (another("https://10.0.0.1", "aa" * 32, "bb" * 32).as_result(), False),
         (errors.NotProven("x").as_result(), True),
         (errors.DeadlineExceeded("x").as_result(), True),
         (errors.ConfigError("x").as_result(), False),
