@@ -271,11 +271,11 @@ def revive_bmc(node: str) -> None:
     assert done.returncode == 0 and node in done.stdout, done.stdout + done.stderr
 
 
-def kill_sshd(node: str) -> None:
-    """The node runs on, and nobody gets in any more."""
+def kill_sshd(node: str, *others: str) -> None:
+    """The node runs on, and nobody gets in any more; others: what is ended with it."""
     inside = subprocess.run(["ip", "netns", "pids", f"gfrack-{node}"], check=True, capture_output=True, text=True)
     for pid in inside.stdout.split():
-        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith("sshd"):
+        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith(("sshd", *others)):
             os.kill(int(pid), signal.SIGKILL)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 
@@ -255,7 +256,10 @@ def test_u7_passports_become_files_that_verify_by_themselves(renewed: lab.Run) -
 
 def test_x3_a_node_that_answers_nobody_in_its_renewal_is_one_for_day_2(renewed: lab.Run) -> None:
     """Each further renewal would end at it, and day 2 leaves alone what a renewal goes on with."""
-    lab.kill_sshd("gpu003")
+    lab.play("passports", "--limit", "gpu003", "-e", RENEW, kill="end:Prove that the declared image runs")
+    assert "DRAIN" in lab.node_state("gpu003")["state"]
+    lab.kill_sshd("gpu003", "slurmd")
+    lab.wait_for(lambda: re.search(r"\*|NOT_RESPONDING", lab.node_state("gpu003")["state"]), 90, "Slurm misses gpu003")
     run = lab.play("passports", "--limit", "gpu003", "-e", RENEW)
     assert run.rc == 2 and "quarantined: The node does not answer over SSH" in run.output, run.tail()
     assert "DRAIN" in lab.node_state("gpu003")["state"]

@@ -10,6 +10,7 @@ replaces the reason, whoever set it. That Slurm itself does so is held by ``test
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sys
 from collections.abc import Callable
@@ -23,6 +24,12 @@ World = Callable[..., Path]
 def main() -> int:
     path, command, *argv = sys.argv[1:]
     file = Path(path)
+    with file.open("r+") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # hosts of one play ask at the same time
+        return _answer(file, command, argv)
+
+
+def _answer(file: Path, command: str, argv: list[str]) -> int:
     world = json.loads(file.read_text(encoding="utf-8"))
     asked = [word for word in argv if not word.startswith("-")]
     shown_all = "--all" in argv

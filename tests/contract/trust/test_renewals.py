@@ -1,0 +1,74 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a renewal of passports makes of nodes that cannot be reached: what hits all of them quarantines nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+from contract.trust.conftest import Image
+from fake_bmc.tls import Authority
+
+pytestmark = pytest.mark.slow
+
+RENEW = ("-e", "passports_renew=true")
+
+
+def test_l5_a_bmc_whose_certificate_was_renewed_leaves_its_node_in_service(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "tls")
+    with in_service(tmp_path, context=authority.server_context("127.0.0.1")) as nodes:
+        nodes.shared["gpufleet_bmc_tls_fingerprint"] = "0" * 64
+        told = nodes.book("passports", *RENEW, ok=False)
+        assert nodes.states("gpu001") == [] and nodes.scheduler("gpu001") == "IDLE", told
+        [(name, data)] = nodes.events("gpu001", "note")
+        assert name == "stopped" and "another certificate" in data["reason"] and not nodes.bmcs["gpu001"].paths
+
+
+def test_l3_nodes_that_nobody_reaches_over_ssh_stay_in_service_where_their_scheduler_sees_them(tmp_path: Path) -> None:
+    """A dead bastion, before anything was held for the renewal."""
+    with in_service(tmp_path, 2) as nodes:
+        told = nodes.book("passports", *RENEW, ok=False)
+        for name in nodes.hosts:
+            assert nodes.states(name) == [] and nodes.scheduler(name) == "IDLE", told
+            [(note, data)] = nodes.events(name, "note")
+            assert note == "stopped" and "cannot be reached over SSH" in data["reason"], data
+        assert "Passports: 2 nodes: 2 admitted; stopped at 2" in told
+        assert "next: ansible-playbook gpufleet.baremetal.passports" in told
+
+
+def begun(nodes: Nodes, *, seen: bool) -> None:
+    """A renewal was ended under its gates, and since then nobody reaches its nodes."""
+    token, about = make_token("r1", "passport renewal"), {"reason": "passport renewal", "playbook": "passports"}
+    with Ledger(nodes.url) as ledger:
+        for name, host in nodes.hosts.items():
+            node = ledger.identify(name, aliases=[("serial", host["gpufleet_serial"])])
+            hold = Event("hold", "taken", {"hold_token": token, "scheduler_node": name})
+            states = [Event("state", state, about) for state in ("draining", "drained", "validating")]
+            ledger.append("r1", [(node, event) for event in (hold, *states)])
+            state = "IDLE+DRAIN" if seen else "DOWN+DRAIN+NOT_RESPONDING"
+            nodes.scheduler(name, state=state, reason=token, by="root")
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "silent"])
+def test_l3_a_renewal_that_goes_on_quarantines_only_what_answers_nobody(
+    tmp_path: Path, image: Image, seen: bool
+) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        nodes.shared["gpufleet_image"] = image.declared()
+        begun(nodes, seen=seen)
+        told = nodes.book("passports", *RENEW, ok=False)
+        for name in nodes.hosts:
+            assert nodes.states(name) == ([] if seen else ["quarantined"]), told
+            assert "DRAIN" in nodes.scheduler(name) and bool(nodes.events(name, "note")) is seen
+        if seen:
+            assert "its scheduler sees it answer" in told
+            assert "next: ansible-playbook gpufleet.baremetal.passports" in told
+        else:
+            assert "quarantined: The node does not answer over SSH, nor its scheduler" in told
+            assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told
