@@ -10,11 +10,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, EvidenceMissing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import (
     LIFT,
     RULES,
     SPEC,
+    FailureStands,
     is_state,
     ledger_event,
 )
@@ -103,10 +104,10 @@ class ActionModule(VerbAction):
             return ledger.append_in(conn, self.run_id, [(node_id, event) for event in events], secrets=self._secrets)
 
     def _none_stands(self, node_id: str) -> None:
-        """:raises EvidenceMissing: where a failure does."""
+        """:raises FailureStands: where a failure does."""
         failures = [f"{event['name']} (event {event['id']})" for event in self._failures(node_id)]
         if failures:
-            raise EvidenceMissing(
+            raise FailureStands(
                 "a failure was recorded while the node was being admitted",
                 node=self._host,
                 wanted="that no failure stands",

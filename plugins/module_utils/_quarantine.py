@@ -15,7 +15,7 @@ from typing import Any
 
 #: By whose failure it is, the kinds that errors and verdicts tell; of a verdict an empty kind is the node's own.
 _KINDS: Mapping[str, tuple[str, ...]] = {
-    "node": ("", "deadline", "not_proven", "trust"),
+    "node": ("", "deadline", "failure_stands", "not_proven", "trust"),
     "site": (
         *("artifact", "auth", "certificate", "config", "missing_library"),
         *("profile_missing", "unsupported", "wrong_machine"),

@@ -49,6 +49,12 @@ RULES = {"mutually_exclusive": [("state", "name")]}
 _OWN = ("reason", "remedy", "from", "forced", "evidence", "by", "failures")
 
 
+class FailureStands(EvidenceMissing):
+    """A failure stands against the node, and nothing else: a verdict about it."""
+
+    kind = "failure_stands"
+
+
 def is_state(params: Mapping[str, Any]) -> bool:
     return bool(params.get("state")) or params.get("kind") == "state"
 
@@ -129,7 +135,7 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
         # Whatever would have given that evidence was only predicted before this task as well.
         answer["needs"] = wanted
     elif problem and not params.get("force_reason"):
-        raise EvidenceMissing(
+        raise _refusal(current, target, known, data)(
             problem,
             node=ctx.node,
             wanted=wanted,
@@ -141,6 +147,14 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
         data["forced"] = params["force_reason"]
     event = Event("state", target, data)
     return Result({"state": current}, {"state": target}, True, answer, [event])
+
+
+def _refusal(current: str, target: str, known: Mapping[str, Any], data: Mapping[str, Any]) -> type[EvidenceMissing]:
+    """Of which kind it is that the node may not: is a failure all that stands against it?"""
+    problem, _wanted = objection(
+        current, target, {**known, "standing": ()}, data, float(known.get("now") or time.time())
+    )
+    return EvidenceMissing if problem else FailureStands
 
 
 def _same(recorded: Mapping[str, Any], data: Mapping[str, Any]) -> bool:

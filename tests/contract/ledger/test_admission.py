@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.action import ledger_event as action
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import SPEC, ledger_event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import SPEC, FailureStands, ledger_event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
@@ -105,11 +105,23 @@ def test_x1_a_failure_that_comes_in_while_its_node_is_admitted_keeps_it_out(
 ) -> None:
     told = admitted(url, tmp_path, Look(url, "fail"))
     assert told.get("failed") and "recorded while the node was being admitted" in told["msg"], told
-    assert GATE in told["msg"]
+    assert GATE in told["msg"] and told["error"]["kind"] == FailureStands.kind
     node = identified(validated)
     assert validated.latest([node], "state")[node]["name"] == "validating"
     validated.append("later", [(node, Event("state", "imaging"))])
     assert left_standing(validated) == [GATE]
+
+
+def test_l6_a_failure_that_stands_is_told_apart_from_a_passport_that_is_missing(
+    url: str, validated: Ledger, tmp_path: Path
+) -> None:
+    """The one is a verdict about the node, for which it is quarantined, and the other says nothing of it."""
+    node, kinds = identified(validated), []
+    validated.append("look", [(node, Event("verdict", GATE, {"verdict": "fail", **validated.moment().as_data()}))])
+    kinds.append(admitted(url, tmp_path, Look(url, "pass"))["error"]["kind"])
+    validated.append("later", [(node, Event("state", "imaging")), (node, Event("state", "validating"))])
+    kinds.append(admitted(url, tmp_path, Look(url, "pass"))["error"]["kind"])
+    assert kinds == ["failure_stands", "evidence_missing"]
 
 
 def test_x1_nor_does_force_let_go_a_failure_that_nobody_saw(url: str, validated: Ledger, tmp_path: Path) -> None:

@@ -63,9 +63,12 @@ class Nodes:
     def book(self, name: str, *flags: str, ok: bool) -> str:
         """A shipped playbook over these nodes; what it printed, as one line."""
         plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8"))
+        return self.plays(plays, *flags, ok=ok)
+
+    def plays(self, plays: list[dict[str, Any]], *flags: str, ok: bool) -> str:
         for play in plays:
             play["module_defaults"] = {f"gpufleet.baremetal.{verb}": given for verb, given in self.options.items()}
-        (self.folder / f"{name}.yml").write_text(yaml.safe_dump(plays, sort_keys=False), encoding="utf-8")
+        (self.folder / "plays.yml").write_text(yaml.safe_dump(plays, sort_keys=False), encoding="utf-8")
         inventory = {"all": {"hosts": self.hosts, "vars": self.shared}}
         (self.folder / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
         env = {
@@ -74,7 +77,7 @@ class Nodes:
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "XDG_STATE_HOME": str(self.folder / "state"),
         }  # fmt: skip
-        done = playbook.run(["-i", "hosts.yml", f"{name}.yml", *flags], cwd=self.folder, env=env)
+        done = playbook.run(["-i", "hosts.yml", "plays.yml", *flags], cwd=self.folder, env=env)
         self.output = done.stdout + done.stderr
         assert (done.returncode == 0) == ok, self.output[-6000:]
         return " ".join(self.output.replace("\\n", " ").replace("\\", " ").split())

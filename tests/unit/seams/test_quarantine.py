@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _errors as errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import FailureStands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import _KINDS, WHOSE, quarantines
 
 PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
@@ -46,6 +47,7 @@ def test_every_kind_of_error_says_whose_failure_it_is_and_says_it_once() -> None
         (errors.Unreachable("x").as_result(), False),
         (errors.LeaseHeld("x").as_result(), False),
         (errors.EvidenceMissing("x").as_result(), False),
+        (FailureStands("x").as_result(), True),
         ({"failed": True, "msg": "a task said so"}, False),
         ({"failed": True, "error": None}, False),
         ({"failed": True, "error": {"kind": ""}}, False),

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node that its scheduler gives work already, and of which the ledger cannot be told that it is admitted."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+
+pytestmark = pytest.mark.slow
+
+
+def resumed(nodes: Nodes) -> None:
+    """Its passport is new, our hold is lifted, and the next thing is to write down that it is admitted."""
+    payload = base64.b64encode(b'{"predicate": {}}').decode()
+    envelope = {"payload": payload, "payloadType": "application/vnd.in-toto+json", "signatures": []}
+    with Ledger(nodes.url) as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+        ledger.append("r1", [(node, Event("state", state)) for state in ("imaging", "validating")])
+        now = ledger.now()
+        ledger.save_passport("r1", node, issued=now, expires=now + 9e6, digest="sha256:1", envelope=envelope)
+
+
+def statement(nodes: Nodes, text: str) -> None:
+    with contextlib.closing(sqlite3.connect(nodes.ledger, timeout=30, isolation_level=None)) as ledger:
+        ledger.execute(text)
+
+
+def read_only(nodes: Nodes) -> None:
+    refused = "SELECT RAISE(ABORT, 'attempt to write a readonly database')"
+    statement(nodes, f"CREATE TRIGGER full BEFORE INSERT ON events BEGIN {refused}; END")
+
+
+def back_once_tried(nodes: Nodes) -> None:
+    """The ledger can be written again as soon as the first try to hold the node has looked at the scheduler."""
+    while not json.loads(nodes.world.read_text(encoding="utf-8") or '{"calls": []}')["calls"]:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    statement(nodes, "DROP TRIGGER full")
+
+
+def admit(nodes: Nodes, **settings: Any) -> str:
+    given = {"join_passport": {"passport": {"digest": "sha256:1"}}, "join_hold_interval": 0.5, **settings}
+    role = {"name": "gpufleet.baremetal.join", "tasks_from": "admit.yml"}
+    tasks = [{"ansible.builtin.import_role": role, "vars": given}]
+    return nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": tasks}], ok=False)
+
+
+def test_l6_a_ledger_that_is_back_in_a_moment_is_waited_for_and_the_node_is_held(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        resumed(nodes)
+        read_only(nodes)
+        back = threading.Thread(target=back_once_tried, args=(nodes,), daemon=True)
+        back.start()
+        told = admit(nodes, join_hold_timeout=60)
+        back.join(60)
+        assert "DRAIN gpufleet:" in nodes.scheduler("gpu001"), told
+        assert "Not admitted, and held again" in told and "IN SERVICE, NOT" not in told and nodes.states("gpu001") == []
+
+
+def test_l6_a_node_that_nothing_can_hold_again_is_told_with_the_command_that_does(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        resumed(nodes)
+        read_only(nodes)
+        told = admit(nodes, join_hold_timeout=1)
+        assert nodes.scheduler("gpu001") == "IDLE"
+        assert "IN SERVICE, NOT ADMITTED: gpu001" in told and "readonly" in told, told
+        assert "ansible-playbook gpufleet.baremetal.drain -i INVENTORY --limit gpu001" in told
+        statement(nodes, "DROP TRIGGER full")
+        nodes.book("drain", "--limit", "gpu001", ok=True)
+        assert "DRAIN gpufleet:" in nodes.scheduler("gpu001"), "the command that was told"
