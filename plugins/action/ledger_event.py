@@ -77,7 +77,8 @@ class ActionModule(VerbAction):
     def _known(self, node_id: str) -> dict[str, Any]:
         ledger = self.ledger()
         known: dict[str, Any] = {kind: ledger.latest([node_id], kind).get(node_id) for kind in _KINDS}
-        known["imaging"] = ledger.latest([node_id], "state", ["imaging"]).get(node_id)
+        for kind in ("imaging", "quarantined"):
+            known[kind] = ledger.latest([node_id], "state", [kind]).get(node_id)
         known["passport"] = ledger.passport(node_id)
         known["now"] = ledger.now()
         return known

@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
 
@@ -26,6 +27,11 @@ class ActionModule(VerbAction):
         return params["state"] != "present"
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params["state"] == "resumed" and not self._task.check_mode:
+            # First: what the ledger says of the node is to be true until the write.
+            self._line.hold([self._host])
         known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
+        if params["state"] == "resumed" and self.node_id():
+            known["lacks"] = lacks(self.ledger(), self.node_id())
         known["known_as"] = known_as(self.host_var, self._host)
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}

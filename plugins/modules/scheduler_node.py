@@ -41,7 +41,9 @@ options:
         M(gpufleet.baremetal.scheduler_wait). A hold of ours that says the same is kept as it is, whichever run took
         it; where O(why) differs, the reason is replaced. A hold of the kind C(quarantine) stays as it is.
       - V(resumed) lifts a hold of ours, once the node's agent answers its scheduler, then waits until the node is in
-        service, and makes sure that it stays there.
+        service, and makes sure that it stays there. By the ledger the node needs a passport that has not expired and
+        is newer than its last imaging and its last quarantine, and a state from which C(admitted) is allowed; or
+        O(force_reason).
       - V(present) only looks.
     type: str
     choices: [held, resumed, present]
@@ -98,6 +100,9 @@ options:
     description: What else the node is called or reached by in the inventory. Filled by the action.
     type: list
     elements: str
+  lacks:
+    description: What the node lacks by the ledger to be given work. Filled by the action.
+    type: str
   known_admitted:
     description: Whether the ledger has admitted this node and not retired it since. Filled by the action.
     type: bool

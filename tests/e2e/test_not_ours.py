@@ -211,7 +211,9 @@ def busy(recycled: lab.Run) -> str:
     lab.ironic("DELETE", "/nodes/gpu002/maintenance")
     lab.slurm("scontrol", "update", "nodename=gpu003", "state=resume")
     held = [("scheduler_node", {"state": "held"}), ("scheduler_wait", {"until": "drained", "timeout": 30})]
-    taken, drained, resumed = lab.verbs("gpu001", [*held, ("scheduler_node", {"state": "resumed"})])
+    taken, drained, resumed = lab.verbs(
+        "gpu001", [*held, ("scheduler_node", {"state": "resumed", "force_reason": "a test"})]
+    )
     assert drained["verdicts"]["gpu001"]["ok"], (taken, drained)
     assert not resumed.get("failed"), resumed
     return job_on("gpu001")
@@ -291,7 +293,9 @@ def test_a_force_reason_is_obeyed_and_recorded(busy: str) -> None:
     notes = [json.loads(row[0]) for row in counts.ledger_rows("SELECT data FROM events WHERE name = 'forced'")]
     assert [note["reason"] for note in notes] == [why], notes
     back = [("provisioner_node", {"state": "serviceable"}), ("node_wait", {"timeout": 30})]
-    lifted, booted, resumed = lab.verbs("gpu001", [*back, ("scheduler_node", {"state": "resumed"})])
+    lifted, booted, resumed = lab.verbs(
+        "gpu001", [*back, ("scheduler_node", {"state": "resumed", "force_reason": "a test"})]
+    )
     assert not any(result.get("failed") for result in (lifted, booted, resumed)), (lifted, booted, resumed)
 
 

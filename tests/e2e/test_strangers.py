@@ -198,7 +198,7 @@ def test_t1_given_back_they_serve_again(ours: None) -> None:
     calls = [
         ("provisioner_node", {"state": "serviceable"}),
         ("node_wait", {"timeout": 60}),
-        ("scheduler_node", {"state": "resumed"}),
+        ("scheduler_node", {"state": "resumed", "force_reason": "a test"}),
     ]
     for node, results in lab.verbs_on(BOOTED, calls).items():
         assert not any(result.get("failed") for result in results), results
@@ -238,7 +238,10 @@ def test_t1_a_job_in_a_hidden_partition_keeps_the_node(mended: lab.Run, without_
     lab.slurm("scontrol", "create", "PartitionName=hidden", "Nodes=gpu002", "Hidden=YES", "State=UP", "MaxTime=1:00:00")
     wrap = ("--output=/dev/null", "--wrap", "exec sleep 300")
     job = lab.slurm("sbatch", "--parsable", "-p", "hidden", "-w", "gpu002", *wrap).strip()
-    back = [("provisioner_node", {"state": "serviceable"}), ("scheduler_node", {"state": "resumed"})]
+    back = [
+        ("provisioner_node", {"state": "serviceable"}),
+        ("scheduler_node", {"state": "resumed", "force_reason": "a test"}),
+    ]
     try:
         lab.wait_for(lambda: lab.node_state("gpu002")["state"] in ("MIXED", "ALLOCATED"), 30, "the job runs")
         lab.slurm("scontrol", "suspend", job)

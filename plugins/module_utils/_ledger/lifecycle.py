@@ -59,14 +59,16 @@ def _free(known: Known, data: Mapping[str, Any], now: float) -> str:
 
 
 def _passport(known: Known, data: Mapping[str, Any], now: float) -> str:
-    """A passport that is not expired, and was issued after the node was last imaged."""
-    passport, imaging = known.get("passport"), known.get("imaging")
+    """A passport that is not expired, and was issued after the node was last imaged, and last in quarantine."""
+    passport, imaging, quarantined = known.get("passport"), known.get("imaging"), known.get("quarantined")
     if passport is None:
         return "a passport (node_passport with state issued)"
     if passport["expires"] <= now:
         return "a passport that has not expired (node_passport with state issued)"
     if imaging is not None and passport["issued"] < imaging["at"]:
         return "a passport issued after the node was last imaged (node_passport with state issued)"
+    if quarantined is not None and passport["issued"] < quarantined["at"]:
+        return "a passport issued after the node was last in quarantine (node_passport with state issued)"
     failures = [f"{event['name']} (event {event['id']})" for event in known.get("standing") or []]
     if failures:
         told = f"{', '.join(failures)} failed"
@@ -104,6 +106,12 @@ WAYS: Mapping[str, Way] = {
     "quarantined": Way(_LIVING, _reason),
     "retired": Way(_from("discovered", "enrolled", "drained", "quarantined"), _reason),
 }
+
+
+def bar_to_service(current: str, known: Known, now: float) -> str:
+    """What a node lacks that is about to be given work, whatever its state is called; empty where it may be."""
+    problem, wanted = objection(current, "admitted", known, {}, now)
+    return wanted if problem else WAYS["admitted"].missing(known, {}, now)
 
 
 def objection(current: str, target: str, known: Known, data: Mapping[str, Any], now: float) -> tuple[str, str]:

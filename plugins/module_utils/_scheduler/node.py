@@ -10,7 +10,13 @@ from dataclasses import replace
 from typing import Any, Callable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, NotProven, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
+    EvidenceMissing,
+    NotOurs,
+    NotProven,
+    Refused,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     KEEP,
@@ -196,6 +202,7 @@ def _resumed(node: _Node) -> Result:
     if not before.held:
         return node.result(before, _answering(node, before), _released(node, node.claim.token), wrote=False)
     _may_resume(node, before)
+    _may_serve(node)
     if node.ctx.check_mode:
         after = replace(before, state="idle", reason="", holds=(), blocks_resume=(), finding="")
         return node.result(before, after, [], wrote=True)
@@ -231,6 +238,23 @@ def _may_resume(node: _Node, view: NodeView) -> None:
             seen=first.seen,
             do=first.do,
             details={"finding": view.finding, "blocks_resume": [block.reason for block in view.blocks_resume]},
+        )
+
+
+def _may_serve(node: _Node) -> None:
+    """What the ledger said under our lease: nobody but us has imaged the node, or put it into quarantine, since.
+
+    :raises EvidenceMissing: where the node would be given work without a passport.
+    """
+    lacks = str(node.params.get("lacks") or "")
+    if lacks and not node.params.get("force_reason"):
+        raise EvidenceMissing(
+            "refused: nothing shows that this node is fit to serve",
+            node=node.name,
+            wanted=lacks,
+            seen="the node held by us",
+            do="run its gates and issue a passport first (the playbook revalidate, then readmit), or give force_reason,"
+            " which is recorded",
         )
 
 

@@ -229,7 +229,7 @@ def test_scheduler_verbs_give_the_same_as_in_the_worker(
         task("scheduler_node", state="present"),
         task("scheduler_node", state="held", why="reimage"),
         wait,
-        task("scheduler_node", state="resumed", timeout=30, interval=0.3),
+        task("scheduler_node", state="resumed", timeout=30, interval=0.3, force_reason="a test"),
     ]
     found = {}
     for door, here, node in (("there", False, "gpu001"), ("here", True, "gpu002")):

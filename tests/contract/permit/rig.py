@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from ansible_collections.gpufleet.baremetal.plugins.action import (
     scheduler_node,
     scheduler_wait,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
@@ -134,13 +139,31 @@ class Controller:
 
     def tells(self, host: str, kind: str, name: str) -> None:
         """An earlier run has left this event."""
-        with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger:
-            ledger.append(
-                "an earlier run", [(ledger.identify(host, aliases=[("serial", self._serial(host))]), Event(kind, name))]
-            )
+        with self._node_of(host) as (ledger, node):
+            ledger.append("an earlier run", [(node, Event(kind, name))])
 
-    def _serial(self, host: str) -> str:
-        return str(self.hosts[host]["gpufleet_serial"])
+    def passport(self, host: str = "gpu001", expires: float = 9e6) -> None:
+        with self._node_of(host) as (ledger, node):
+            envelope = {"payload": "e30=", "payloadType": "application/vnd.in-toto+json", "signatures": []}
+            now = ledger.now()
+            about = {"issued": now, "expires": now + expires, "digest": "sha256:1", "envelope": envelope}
+            ledger.save_passport("an earlier run", node, **about)
+
+    def taken(self, host: str = "gpu001") -> None:
+        """Another run has the node from now on."""
+        with self._node_of(host) as (ledger, node), ledger.transaction() as conn:
+            conn.exec_driver_sql("UPDATE leases SET expires = 1")
+            lease.take_in(conn, ledger, node, replace(this_run(os.getpid()), run_id="theirs", host="elsewhere#1"))
+
+    @contextmanager
+    def _node_of(self, host: str) -> Iterator[tuple[Ledger, str]]:
+        with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger:
+            yield ledger, ledger.identify(host, aliases=[("serial", str(self.hosts[host]["gpufleet_serial"]))])
+
+    def data(self, kind: str, host: str = "gpu001") -> list[str]:
+        """What the events of a kind say, as it is written."""
+        with self._node_of(host) as (ledger, node):
+            return [json.dumps(event["data"]) for event in ledger.history(node, kinds=[kind])]
 
     def events(self, kind: str, host: str = "gpu001") -> list[str]:
         with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:

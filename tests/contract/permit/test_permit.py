@@ -23,7 +23,7 @@ def test_j4_a_resume_that_was_killed_after_its_intent_takes_the_proof_back(contr
     site = controller()
     site.hold()
     site.kill_after("State=RESUME")
-    assert site.run("scheduler_node", state="resumed") == {} and site.node()["state"] == "IDLE"
+    assert site.run("scheduler_node", state="resumed", force_reason="a test") == {} and site.node()["state"] == "IDLE"
     assert site.events("evidence")[-1] == "drained" and site.events("intent")[-1] == "scheduler_node"
     if held_again:  # by a run that died as well
         site.kill_after("State=DRAIN")
@@ -36,7 +36,7 @@ def test_j4_a_resume_that_was_killed_after_its_intent_takes_the_proof_back(contr
 def test_j4_who_holds_the_node_after_a_resume_has_a_proof_again(controller: Make) -> None:
     site = controller()
     site.hold()
-    assert site.run("scheduler_node", state="resumed")["state"] == "idle"
+    assert site.run("scheduler_node", state="resumed", force_reason="a test")["state"] == "idle"
     assert site.power()["error"]["kind"] == "evidence_missing"
     site.hold()
     done = site.power()
@@ -203,3 +203,53 @@ def test_j1_a_node_that_is_like_none_is_absent_until_it_was_admitted(controller:
     site.hosts["rack9"] = {**named_none, "gpufleet_scheduler": "slurm"}
     site.tells("rack9", "state", "retired")
     assert site.run("scheduler_node", "rack9", state="held")["state"] == "absent"
+
+
+# -- the admitting write -----------------------------------------------------------------------------------------------
+
+
+def test_j9_a_node_is_given_work_on_a_passport_that_is_newer_than_what_became_of_it(controller: Make) -> None:
+    site = controller()
+    site.hold()
+
+    def refused() -> str:
+        task = site.run("scheduler_node", state="resumed")
+        assert task["error"]["kind"] == "evidence_missing" and site.node()["state"] == "IDLE+DRAIN", task
+        return str(task["error"]["wanted"])
+
+    assert "one of: " in refused(), "a node that was never enrolled is not validated"
+    for state in ("enrolled", "imaging", "validating"):
+        site.tells("gpu001", "state", state)
+    assert "a passport (" in refused()
+    site.passport(expires=-1.0)
+    assert "not expired" in refused()
+    site.passport()
+    for event, word in (("imaging", "imaged"), ("quarantined", "quarantine")):
+        site.tells("gpu001", "state", event)
+        site.tells("gpu001", "state", "validating")
+        assert word in refused()
+        site.passport()
+    site.tells("gpu001", "state", "quarantined")
+    assert "one of: " in refused(), "on whatever passport"
+    site.tells("gpu001", "state", "admitted")
+    assert "quarantine" in refused(), "whatever its state is called"
+    site.passport()
+    assert site.run("scheduler_node", state="resumed")["state"] == "idle"
+
+
+def test_j9_a_reason_gives_it_back_and_is_recorded(controller: Make) -> None:
+    site = controller()
+    site.hold()
+    assert site.run("scheduler_node", state="resumed", force_reason="the ledger was lost")["state"] == "idle"
+    assert "the ledger was lost" in site.data("intent")[-1]
+
+
+def test_j9_another_run_has_the_node(controller: Make) -> None:
+    """What it does to the node cannot be known: the ledger is asked under our own lease."""
+    site = controller()
+    site.hold()
+    site.tells("gpu001", "state", "validating")
+    site.passport()
+    site.taken()
+    assert site.run("scheduler_node", state="resumed")["error"]["kind"] == "lease_held"
+    assert site.node()["state"] == "IDLE+DRAIN"

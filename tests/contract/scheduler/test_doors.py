@@ -86,7 +86,8 @@ def site(slurm: Any, tmp_path: Path) -> Site:
 
 
 HOLD = {"gpufleet.baremetal.scheduler_node": {"state": "held", "why": "reimage"}}
-RESUME = {"gpufleet.baremetal.scheduler_node": {"state": "resumed", "timeout": 30, "interval": 0.3}}
+_NO_PASSPORT = {"force_reason": "a test without a passport"}
+RESUME = {"gpufleet.baremetal.scheduler_node": {"state": "resumed", "timeout": 30, "interval": 0.3, **_NO_PASSPORT}}
 WAIT = {"gpufleet.baremetal.scheduler_wait": {"timeout": 5, "interval": 0.3}, "run_once": True}
 
 
