@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import not_of_another
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import of_a_crash, said_last
 
 #: What a node needs to know; the image's URLs, keyring and everything of the site's own stay here.
@@ -141,6 +142,17 @@ class ActionModule(VerbAction):
         if contradicted:
             self._append(result.events)  # it has no pass, and an earlier one must not stay the newest
             raise contradicted
+        return self._of_nobody_else(known, result)
+
+    def _of_nobody_else(self, known: _Known, result: Result) -> Result:
+        """What BMC and machine both tell may be what all boards of a series tell."""
+        node_id = self.node_id(create=False)
+        try:
+            if node_id:
+                not_of_another(self.ledger(), node_id, self._host, result.data["identity"])
+        except WrongMachine as exc:
+            self._append(known.without("other_machine", str(exc)).events)
+            raise
         return result
 
     def _from_elsewhere(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -158,6 +158,7 @@ class GateAction(VerbAction):
             ours = _machine.known(self.ledger(), node, inventory)
             # A dry run has recorded no proof that there could be.
             _machine.demand(self._host, ours, machine, dry=bool(self._task.check_mode))
+            _machine.not_of_another(self.ledger(), node, self._host, machine)
 
     def _unconfirmed(self, exc: FleetError, params: Mapping[str, Any]) -> None:
         """Where the gate ran, an older verdict must not stay its newest one."""

@@ -19,6 +19,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_uuid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS
@@ -139,6 +140,28 @@ def demand(node: str, ours: Known, machine: Mapping[str, Any], *, dry: bool = Fa
             f" the node); {_SWAPPED}",
             **what,
         )
+
+
+def not_of_another(ledger: Ledger, node_id: str, node: str, machine: Mapping[str, Any]) -> None:
+    """A UUID that a whole series of boards was delivered with agrees with each of them; their serials do not.
+
+    Nodes of one chassis may share a serial. Each of them has a UUID of its own then.
+
+    :raises WrongMachine: where the machine tells the serial of another node of the ledger.
+    """
+    owner = ledger.owner("serial", machine["serial"]) if machine["serial"] else ""
+    if not owner or owner == node_id:
+        return
+    theirs, ours = known(ledger, owner, {}).system_uuid, machine["system_uuid"]
+    if theirs and ours and not any(same_uuid(one, ours) for one in theirs):
+        return
+    raise WrongMachine(
+        "the machine that answers tells the serial of another node",
+        node=node,
+        wanted="this node's machine",
+        seen=f"serial {machine['serial']}, which the ledger has for {ledger.name(owner)}",
+        do="correct ansible_host or gpufleet_bmc_address in the inventory (nothing was recorded of the node)",
+    )
 
 
 def _way_on(machine: Mapping[str, Any]) -> str:

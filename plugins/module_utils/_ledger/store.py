@@ -169,6 +169,11 @@ class Ledger(Connection):
         """The serials that a node is known by."""
         return [row["value"] for row in self.aliases(node_id) if row["kind"] == "serial"]
 
+    def owner(self, kind: str, value: str) -> str:
+        """The id of the node that is known by this; empty for nobody's."""
+        told = normal(kind, value)
+        return next((str(row["node_id"]) for row in self._aliases([(kind, told)]) if told), "")
+
     def _exists(self, node_id: str) -> bool:
         return bool(self._rows("SELECT node_id FROM nodes WHERE node_id = :id", {"id": node_id}))
 

@@ -67,6 +67,17 @@ def test_v2_serial_and_uuid_of_the_inventory_are_each_held_against_the_machine(s
     assert wrong == {"half", "ami"} and set(site.verdicts()) == set(machines) - wrong
 
 
+def test_r4_a_uuid_of_a_whole_series_makes_no_neighbour_this_node(site: Site) -> None:
+    """The ledger knows whose serial it is that answers."""
+    gate = {"gpufleet.baremetal.dcgm_gate": {**LOOK["gpufleet.baremetal.dcgm_gate"], "fail_on": "never"}}
+    dcgm(site, "gpu002", HEALTHY)
+    assert site.play(gate)["gpu002"]["verdict"] == "pass"
+    dcgm(site, "gpu001", HEALTHY, gpufleet_system_uuid=THIS)
+    site.hosts["gpu001"]["dmi"] = made.dmi(site.folder / "gpu001", "gpu002", THIS)
+    found = site.play(gate)["gpu001"]
+    assert found["failed"] and found["error"]["kind"] == "wrong_machine" and "has for gpu002" in found["msg"], found
+
+
 def test_v2_a_dry_run_looks_at_no_neighbour_either(site: Site) -> None:
     """But nobody could have proven anything in it."""
     for name, told in (("gpu001", "gpu002"), ("silent", "")):

@@ -207,3 +207,15 @@ def test_v2_a_jump_host_replaces_no_certificate(site: Site) -> None:
         error = one["result"]["error"]
         assert error["kind"] == "trust" and wanted * 32 in error["wanted"] and seen * 32 in error["seen"], error
     assert site.events() == [("note", "bmc_certificate")]
+
+
+def test_r4_a_uuid_that_bmc_and_neighbour_both_tell_makes_it_no_node_of_ours(site: Site) -> None:
+    """Boards of one series were delivered with one UUID; the ledger knows whose serial it is that answers."""
+    told = {"serial": "{{ hostvars.gpu002.bmc.serial }}", "uuid": "{{ hostvars.gpu001.bmc.uuid }}"}
+    paths = "{{ hostvars.gpu001.node_paths | combine({'bmc_identity': told}) }}"
+    series = {**NODE, "args": paths, "vars": {"told": told}}
+    assert site.result(series, limit="gpu002")["verdict"] == "pass", "nobody knows whose serial that is"
+    assert site.result(NODE)["verdict"] == "pass"
+    found = site.result(series, limit="gpu002")
+    assert found["failed"] and found["error"]["kind"] == "wrong_machine" and "has for gpu001" in found["msg"], found
+    assert verdicts(site)[-1] == ("image_verify", "inconclusive")

@@ -126,6 +126,22 @@ def test_v2_a_uuid_that_both_tell_decides_and_else_the_serial(
     assert ("gpufleet_serial" if any(machine) else "no gate can run") in str(refused.value)
 
 
+def test_r4_a_machine_with_another_nodes_serial_is_that_node_whatever_its_uuid(ledger: Ledger) -> None:
+    """Boards of one series may all have one UUID; nodes of one chassis may share a serial, and have one each."""
+    node = ledger.identify("gpu001", aliases=[("serial", "GF0001"), ("mac", "52:54:00:00:00:01")])
+    other = ledger.identify("gpu002", aliases=[("serial", "GF0002")])
+    for serial in ("GF0001", "gf0001", "GF0003", ""):
+        _machine.not_of_another(ledger, node, "gpu001", {"serial": serial, "system_uuid": THIS})
+    for serial in ("GF0002", "gf0002"):
+        with pytest.raises(WrongMachine, match="the ledger has for gpu002"):
+            _machine.not_of_another(ledger, node, "gpu001", {"serial": serial, "system_uuid": THIS})
+    passport(ledger, other, "GF0002", OTHER)
+    _machine.not_of_another(ledger, node, "gpu001", {"serial": "GF0002", "system_uuid": THIS})
+    for told in (OTHER, ""):
+        with pytest.raises(WrongMachine):
+            _machine.not_of_another(ledger, node, "gpu001", {"serial": "GF0002", "system_uuid": told})
+
+
 @pytest.mark.parametrize("said", ["", "GF0001", "=gpufleet=\nGF0001\n", "=gpufleet=\n\n=gpufleet=\n\n"])
 def test_v2_an_answer_that_is_none_tells_nothing(said: str) -> None:
     told = _machine.told(said)

@@ -9,7 +9,12 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import store
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record as maas
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial, serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
+    contradict,
+    same_serial,
+    serial_of,
+    uuid_of,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as inventory
 
@@ -39,3 +44,9 @@ def test_r4_a_serial_is_one_in_any_case(text: str) -> None:
     assert not same_serial(text, f"{text}1") and not same_serial(f"{text}1", text)
     assert contradict(text, f"{text}1") and store.other_serials([text], [f"{text}1"])
     assert serial_of(text) == inventory.serial(text) == store.normal("serial", text) == text
+
+
+@pytest.mark.parametrize("byte", ["01", "11", "a5", "00", "ff"])
+def test_r4_one_byte_sixteen_times_is_no_uuid(byte: str) -> None:
+    assert uuid_of(byte * 16) == ""
+    assert uuid_of(byte * 15 + "77") != ""
