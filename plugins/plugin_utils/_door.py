@@ -46,6 +46,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
@@ -57,13 +59,9 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import be
 display = Display()
 # Here, in the main process, before its workers fork.
 before_the_fork()
+run_ends.watch()
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-#: Reads what tells one boot from another, in one round trip; a missing file gives an empty line.
-_BOOT_PROBE = (
-    "cat /proc/sys/kernel/random/boot_id 2>/dev/null; echo; cat /proc/cmdline 2>/dev/null; echo;"
-    " cat /proc/uptime 2>/dev/null"
-)
 
 
 class VerbAction(ActionBase):
@@ -272,15 +270,10 @@ class VerbAction(ActionBase):
         """``{"boot_id", "cmdline", "uptime"}`` of the node over its own connection; None where it does not answer."""
         try:
             self._connection.reset()
-            answer = self._low_level_execute_command(_BOOT_PROBE, sudoable=False)
+            answer = self._low_level_execute_command(boot_probe.PROBE, sudoable=False)
         except (AnsibleConnectionFailure, AnsibleError):
             return None
-        if answer.get("rc") != 0:
-            return None
-        lines = [line.strip() for line in str(answer.get("stdout", "")).splitlines() if line.strip()]
-        if len(lines) < 3:
-            return None
-        return {"boot_id": lines[0], "cmdline": lines[1], "uptime": lines[2].split()[0]}
+        return boot_probe.told(answer)
 
     # -- the ledger --------------------------------------------------------------------------------------------
 
@@ -289,6 +282,7 @@ class VerbAction(ActionBase):
         if self._ledger is None:
             url = str(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url") or "")
             self._ledger = of_this_run(url, create=not self._task.check_mode)
+            run_ends.used(url)
         return self._ledger
 
     def node_id(self, host: str = "", *, create: bool = True, serial: str = "") -> str:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Leases: one run at a time works on a node. PRIVATE to the collection.
 
-A lease names its run and that run's process. It lives 60 s and is renewed by every wait. It is taken over at once
+A lease names its run and that run's process. It lives 60 s and is renewed by every wait, and ends with its run. It is
+taken over at once
 where its holder ran on this host and is provably dead, else when it has expired. Each change of holder raises the
 fencing number, and a run that once held a lease and lost it never takes it again: it has slept through somebody
 else's work.
@@ -62,8 +63,8 @@ def take_in(conn: Any, ledger: Ledger, node_id: str, holder: Holder, *, node: st
             wanted="the node's lease",
             seen=f"held by {current.run_id}, process {current.pid} on {current.host_name},"
             f" renewed {now - row['renewed']:.0f} s ago",
-            do="wait for that run to end, or stop it; its lease ends with its process"
-            f" or after {LEASE_SECONDS:.0f} s without a sign of life",
+            do="wait for that run to end, or stop it; its lease ends with it. If it was killed, the node is free in"
+            f" {row['expires'] - now:.0f} s",
             details={"holder": current.run_id, "holder_host": current.host_name, "holder_pid": current.pid},
         )
     before = conn.execute(
@@ -94,6 +95,15 @@ def renew(ledger: Ledger, leases: Sequence[Lease], holder: Holder) -> dict[str, 
         _renew(conn, ours, holder, now)
     gone = {lease.node_id: held.get(lease.node_id) for lease in leases if lease.node_id not in ours}
     return {node_id: f"lease number {new[1]} of {new[0]}" if new else "no lease" for node_id, new in gone.items()}
+
+
+def end_all(ledger: Ledger, holder: Holder) -> None:
+    """The run is over: its nodes are free at once. The rows stay, and with them the fencing numbers."""
+    with ledger.transaction() as conn:
+        conn.execute(
+            sa.text("UPDATE leases SET expires = :now WHERE run_id = :run AND expires > :now"),
+            {"now": _now(conn, ledger), "run": holder.run_id},
+        )
 
 
 def holders(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
