@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import RETIRE, other_serials
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
@@ -53,6 +54,9 @@ class CertifiedAction(VerbAction):
         return {"force_reason": FORCED} if params.get("force_reason") else {}
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        if NOBODY_KNOWS in (result.get("notes") or []):
+            data = {"verb": self.NAME, "write": NOBODY_KNOWS, "reason": str(params.get("force_reason") or "")}
+            result["events"] = [*(result.get("events") or []), Event("note", "forced", data).as_dict()]
         seen = str(result.get("tls_fingerprint") or "")
         if not (self.FIXES and params.get(OPTION) and seen) or seen == self._fixed:
             return result

@@ -25,6 +25,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
+#: What a result notes of a write that was forced.
+NOBODY_KNOWS = "BMC and inventory tell nothing of the machine in common: it was written to by force_reason alone"
 #: The options by which a machine is known, each also the host variable ``gpufleet_<option>``.
 OPTIONS = ("serial", "system_uuid", "boot_mac")
 
@@ -119,10 +121,7 @@ class Recognised:
                 do="name gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac as bmc_info shows it, once you have"
                 " seen that it is this machine, or give force_reason, which is recorded; nothing was written",
             )
-        note = (
-            "the BMC and the inventory tell nothing of the machine in common: it was written to by force_reason alone"
-        )
-        self.notes.extend([note] if note not in self.notes else [])
+        self.notes.extend([NOBODY_KNOWS] if NOBODY_KNOWS not in self.notes else [])
 
     def _wanted(self) -> str:
         given = [f"{name} {self._params[name]}" for name in OPTIONS if self._params.get(name)]

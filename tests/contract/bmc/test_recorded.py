@@ -140,3 +140,25 @@ def test_writes_are_built_or_refused(recording: tuple[str, Recording]) -> None:
     method, target, body = tree.written[-1]
     assert method == "PATCH" and json.loads(body)["Boot"]["BootSourceOverrideTarget"] == "Pxe"
     assert target == WRITTEN_AT.get(name, target)
+
+
+#: By what the machine of a tree is known: what is its own, and what it shares with a board.
+KNOWN = {
+    "dell-r750-idrac9-6.00.30.00": (("F54P1G3",), ("CNIVC0014M0388",)),
+    "nvidia-gb200nvl-24.12-8": ((), ()),
+    "openbmc-stock-2.15": ((), ()),
+    "supermicro-x10sdv-4.0": ((), ()),
+    "hpe-dl380agen11-ilo6-1.66": (("2M2D2J00L4",), ()),
+    "nvidia-dgxh100-ami-23.11.20": (("1662923610124",), ()),
+}
+
+
+def test_r6_a_machine_is_known_by_what_is_its_own(recording: tuple[str, Recording]) -> None:
+    name, _tree = recording
+    if name not in KNOWN:
+        not_applicable("nobody has written down who this one is")
+    with RedfishBmc(PARAMS, Ctx()) as bmc:
+        told = bmc.identify.known_by()
+        serial = bmc.identify.identity().serial
+    assert (told.serials, told.of_parts) == KNOWN[name]
+    assert serial.strip() == (KNOWN[name][0] or ("",))[0]

@@ -94,6 +94,7 @@ def test_r2_a_machine_that_nobody_knows_is_written_to_for_a_reason_there_as_here
     (found,) = bmc_site.run(task("redfish_power", state="force_off", force_reason=WHY))
     assert bmc[0].machine.power == "Off" and "by force_reason alone" in found["notes"][0]
     assert_kept_at_home(bmc_site, PASSWORD)
+    assert {note["reason"] for note in bmc_site.data("note", "forced") if "in common" in note["write"]} == {WHY}
     assert any('"force_reason": "given on the controller' in line for line in _arguments(bmc_site.shipped()))
 
 

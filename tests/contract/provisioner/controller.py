@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from suite import playbook
+from suite import events, playbook
 
 HERE = Path(__file__).resolve().parent
 COLLECTIONS = HERE.parents[2] / "build" / "collections"
@@ -89,11 +88,4 @@ class Controller:
         return made
 
     def events(self, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
-        if not self.ledger.exists():
-            return []  # check mode makes none
-        rows = sqlite3.connect(self.ledger).execute(
-            "SELECT nodes.name, events.name, events.data FROM events JOIN nodes USING (node_id)"
-            " WHERE kind = ? ORDER BY id",
-            (kind,),
-        )
-        return [(node, name, json.loads(data)) for node, name, data in rows]
+        return events.of_kind(self.ledger, kind)

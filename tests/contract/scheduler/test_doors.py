@@ -19,7 +19,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from suite import playbook
+from suite import events, playbook
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
@@ -70,14 +70,7 @@ class Site:
         return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
 
     def events(self, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
-        if not self.ledger.exists():
-            return []  # check mode makes none
-        rows = sqlite3.connect(self.ledger).execute(
-            "SELECT nodes.name, events.name, events.data FROM events JOIN nodes USING (node_id)"
-            " WHERE kind = ? ORDER BY id",
-            (kind,),
-        )
-        return [(node, name, json.loads(data)) for node, name, data in rows]
+        return events.of_kind(self.ledger, kind)
 
 
 @pytest.fixture

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
@@ -46,6 +48,18 @@ def test_r2_a_host_that_the_inventory_names_by_its_mac_is_held_against_the_ledge
         node = ledger.identify("gpu001", aliases=[("mac", MAC)])
         ledger.append("run", [(node, Event("state", "retired", {"reason": "chassis replaced"}))])
     assert asked(tmp_path, gpufleet_boot_mac=MAC, gpufleet_serial="") == [""], "that one is another machine's by now"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_r2_a_write_to_a_machine_that_nobody_knows_is_on_record(tmp_path: Path, told: bool) -> None:
+    def verb(params: Mapping[str, Any], ctx: Context) -> Result:
+        return Result(changed=ctx.may_write("POST https://bmc/x"), data={"notes": [NOBODY_KNOWS] if told else []})
+
+    args = {"state": "on", "force_reason": "the rack is on fire"}
+    door = Door(tmp_path, verb, base=CertifiedAction, own_spec=POWER_SPEC, args=args)
+    assert not door.run().get("failed")
+    notes = [json.loads(data)["reason"] for kind, name, data in door.events() if (kind, name) == ("note", "forced")]
+    assert notes == (["the rack is on fire"] if told else [])
 
 
 def test_r6_a_host_without_a_serial_is_known_by_its_uuid(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node as one_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import DRIVERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from unit.provisioner.memory import OTHER, RUN, Memory, at, verdict, wait
@@ -197,6 +199,29 @@ def test_t1_a_node_that_contradicts_the_inventory_is_another_machine(
         return
     with pytest.raises(WrongMachine), guard.writing(driver, at("new"), MINE):
         raise AssertionError("nothing is written to another machine")
+
+
+@pytest.mark.parametrize(
+    ("serials", "card"),
+    [({"record": "S2"}, "01"), ({}, "02"), ({"inspection": "S2"}, "01")],
+    ids=["serial", "card", "late"],
+)
+def test_r3_both_verbs_leave_a_machine_that_is_found_by_name_and_is_another(
+    monkeypatch: pytest.MonkeyPatch, serials: dict[str, str], card: str
+) -> None:
+    Memory.known_serials, Memory.cards = serials, c.Network(frozenset({f"52:54:00:00:00:{card}"}), complete=True)
+    Memory.found = at("new")
+    monkeypatch.setitem(DRIVERS, "memory", Memory)
+    mine = {"host": "n1", "known_runs": ["r1"], "serial": "S1", "boot_mac": "52:54:00:00:00:01"}
+    gold = {"name": "gold", "version": "1", "url": "http://127.0.0.1:9/gold", "sha256": "0" * 64}
+    found = verdict(at("new"), timeout=20, nodes=[mine])
+    assert not found["ok"] and "another machine" in found["reason"]
+    with pytest.raises(WrongMachine):
+        one_node(
+            {**mine, "name": "n1", "provisioner": "memory", "state": "deployed", "image": gold, "run_id": "r2"},
+            Context(),
+        )
+    assert Memory.sent == []
 
 
 def test_r4_a_serial_that_is_none_neither_agrees_nor_contradicts() -> None:
