@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a renewal of passports makes of nodes that cannot be reached: what hits all of them quarantines nobody."""
+"""What renewals and day 2 make of nodes that cannot be reached: what hits all of them takes none out of service."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from fake_bmc.tls import Authority
 
 pytestmark = pytest.mark.slow
 
+#: As slurmctld writes of a node that does not answer it.
+MISSED = {"state": "DOWN+NOT_RESPONDING", "reason": "Not responding", "by": "slurm"}
 RENEW = ("-e", "passports_renew=true")
 
 
@@ -72,3 +74,18 @@ def test_l3_a_renewal_that_goes_on_quarantines_only_what_answers_nobody(
         else:
             assert "quarantined: The node does not answer over SSH, nor its scheduler" in told
             assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "silent"])
+def test_l3_day_2_takes_only_what_answers_neither_ssh_nor_its_scheduler(
+    tmp_path: Path, image: Image, seen: bool
+) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        nodes.shared["gpufleet_image"] = image.declared()
+        for name in nodes.hosts:
+            nodes.scheduler(name, **({} if seen else MISSED))
+        told = nodes.book("day2_recycle", ok=False)
+        for name in nodes.hosts:
+            assert ("draining" in nodes.states(name)) is not seen, told
+            assert ("DRAIN" in nodes.scheduler(name)) is not seen
+            assert not seen or "Connection refused" in nodes.events(name, "note")[0][1]["reason"]
