@@ -175,9 +175,10 @@ class EvidenceMissing(NotOurs):
 
 
 class EvidenceOld(EvidenceMissing):
-    """:ivar nodes: the names of all nodes of the write whose proof is to be renewed."""
+    """:ivar nodes: the names of all nodes of the write whose proof is to be renewed; kind_of_event: which one."""
 
     nodes: tuple[str, ...] = ()
+    kind_of_event: str = "evidence"
 
 
 class Fenced(FleetError):

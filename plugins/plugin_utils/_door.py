@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
     known_secrets,
     redact,
@@ -50,6 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_pr
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
@@ -331,17 +333,16 @@ class VerbAction(ActionBase):
         at = batch.index(self._host) + 1 if self._host in batch else len(batch)
         return batch[at : at + BESIDE]
 
-    def _prove_anew(self, hosts: Sequence[str]) -> dict[str, FleetError]:
-        proofs = Proofs(
-            self.ledger,
-            identify=lambda host: self.node_id(host, create=False),
-            variable=lambda name, host: self.host_var(name, host),
-            others=self.beside,
-            tell=lambda pairs: self.ledger().append(self.run_id, pairs, secrets=self._secrets),
-            run_id=self.run_id,
-            beat=self._line.beat,
-        )
-        return proofs.renew(hosts)
+    def _prove_anew(self, hosts: Sequence[str], kind: str) -> dict[str, FleetError]:
+        asks: dict[str, Any] = {
+            "identify": lambda host: self.node_id(host, create=False),
+            "variable": self.host_var,
+            "tell": lambda pairs: self.ledger().append(self.run_id, pairs, secrets=self._secrets),
+            "run_id": self.run_id,
+        }
+        if kind == MAINTENANCE:
+            return renewed(self.ledger(), hosts, **asks)
+        return Proofs(self.ledger, others=self.beside, beat=self._line.beat, **asks).renew(hosts)
 
     def _power_owner(self) -> str:
         """The provisioner that switches this node's power itself, if there is one."""

@@ -48,11 +48,11 @@ _RENEWALS = 3
 #: So long a ledger that is away is asked for, when a wait is over and its leases must be confirmed.
 _CONFIRM_SECONDS = 30.0
 
-Prove = Callable[[Sequence[str]], Mapping[str, FleetError]]
+Prove = Callable[[Sequence[str], str], Mapping[str, FleetError]]
 
 
-def _nobody_asks(names: Sequence[str]) -> dict[str, FleetError]:
-    return {name: ConfigError("nobody here asks the scheduler") for name in names}
+def _nobody_asks(names: Sequence[str], kind: str) -> dict[str, FleetError]:
+    return {name: ConfigError(f"nobody here asks for {kind}") for name in names}
 
 
 class LedgerLifeline(Lifeline):
@@ -63,8 +63,8 @@ class LedgerLifeline(Lifeline):
     :param parent: the pid that must be this process's parent to the end; the present one without it.
     :param managed_by, maintained: as of :class:`Permits`.
     :param say: shows a line to a person.
-    :param prove: asks the scheduler again for these nodes and writes what it says; why not, for each that could not be
-        asked for. Without it no proof is ever renewed.
+    :param prove: asks the scheduler again for these nodes, or for a maintenance their provisioner, and writes what it
+        says; why not, for each that could not be asked for. Without it no proof is ever renewed.
     :param batch: the nodes of a batch do not share their fate: one whose lease is lost is given up alone.
     """
 
@@ -137,11 +137,11 @@ class LedgerLifeline(Lifeline):
         return self._permits.told(names[0])
 
     def _prove_anew(self, old: EvidenceOld) -> None:
-        """Outside of any transaction: a scheduler may take its time.
+        """Outside of any transaction: whoever is asked may take a while.
 
         :raises EvidenceMissing: where that is not possible. :raises Unreachable: where it may be later.
         """
-        failed = self._prove(old.nodes)
+        failed = self._prove(old.nodes, old.kind_of_event)
         for name in (name for name in old.nodes if name in failed):
             if isinstance(failed[name], Unreachable):
                 raise failed[name].located(node=name)

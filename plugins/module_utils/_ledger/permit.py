@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     EvidenceMissing,
     EvidenceOld,
-    FleetError,
     NotOurs,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import CLOCK_SECONDS, Ledger
@@ -31,7 +30,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
 #: A destructive write needs evidence that permits it, not older than this; what is older is renewed.
 EVIDENCE_SECONDS = 60.0
 
+#: The kind of event that says whether a node is in its provisioner's maintenance under our token, and that it is.
+MAINTENANCE, HELD = "maintenance", "held"
+
 Missing = TypeVar("Missing", bound=EvidenceMissing)
+Unheld = TypeVar("Unheld", bound=NotOurs)
 
 
 #: What is told of a write past a provisioner, by whether that has a maintenance that could be set.
@@ -52,7 +55,7 @@ class Permit:
 
     proven: dict[str, int] = field(default_factory=dict)
     forced: set[str] = field(default_factory=set)
-    maintained: set[str] = field(default_factory=set)
+    unmaintained: set[str] = field(default_factory=set)
     #: By node id, what the ledger must be told before the write.
     notes: list[tuple[str, Event]] = field(default_factory=list)
 
@@ -82,7 +85,8 @@ class Permits:
         #: The event that proved it for each node at its newest write.
         self._proven: dict[str, int] = {}
         self._forced: set[str] = set()
-        self._maintained: set[str] = set()
+        #: Who goes past a provisioner without its maintenance, by force.
+        self._unmaintained_by_force: set[str] = set()
 
     def demand(self, ids: Mapping[str, str], what: str, *, destructive: bool) -> Permit:
         """Reads alone, also inside a transaction of the caller's.
@@ -91,9 +95,9 @@ class Permits:
         :raises NotOurs: naming the first node that has no permit; then nothing of this write is to be recorded.
         """
         permit = Permit()
-        unmaintained = {name: node_id for name, node_id in ids.items() if name not in self._maintained}
-        if self._managed_by and unmaintained:
-            self._demand_maintenance(unmaintained, what, permit)
+        asked = {name: node_id for name, node_id in ids.items() if name not in self._unmaintained_by_force}
+        if self._managed_by and asked:
+            self._demand_maintenance(asked, what, permit)
         if destructive:
             self._demand_evidence({name: ids[name] for name in ids if name not in self._forced}, what, permit)
         return permit
@@ -101,7 +105,7 @@ class Permits:
     def keep(self, permit: Permit) -> None:
         self._proven.update(permit.proven)
         self._forced |= permit.forced
-        self._maintained |= permit.maintained
+        self._unmaintained_by_force |= permit.unmaintained
 
     def told(self, name: str) -> str | None:
         """What permits a write to this node, as a result tells it."""
@@ -145,26 +149,46 @@ class Permits:
         return next((_says(one) for one in since if _takes_back(one)), "")
 
     def _demand_maintenance(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
-        """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like."""
-        latest = self._open().latest(list(ids.values()), "maintenance")
+        """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like.
+
+        :raises EvidenceOld: where each node was held, and whether some still are is to be asked.
+        """
+        latest = self._open().latest(list(ids.values()), MAINTENANCE)
+        now, old = self._open().now(), {}
         for name, node_id in ids.items():
             event = latest.get(node_id)
-            held = event is not None and event["name"] == "held"
-            if not held and not self._force_reason:
-                raise self._not_in_maintenance(name, what)
-            if not held:
+            problem = self._unmaintained(event)
+            too_old = "" if problem or event is None else _too_old(event, now)
+            if not problem and not too_old:
+                continue
+            if self._force_reason:
                 permit.notes.append((node_id, self._forced_note(what)))
-            permit.maintained.add(name)
+                permit.unmaintained.add(name)
+            elif problem:
+                raise self._not_in_maintenance(NotOurs, name, what, problem)
+            else:
+                old[name] = too_old
+        for name, problem in old.items():
+            error = self._not_in_maintenance(EvidenceOld, name, what, problem)
+            error.nodes, error.kind_of_event = tuple(old), MAINTENANCE
+            raise error
+
+    def _unmaintained(self, event: Mapping[str, Any] | None) -> str:
+        """Why this event, a node's newest of its kind, holds it not, whatever its age; empty where it does."""
+        if event is None or event["name"] != HELD:
+            return "the ledger has no maintenance of ours for this node"
+        since = self._open().history(event["node_id"], since=seen_at(event).event, kinds=(MAINTENANCE,))
+        return next((f"event {one['id']} says {one['name']}" for one in since if one["name"] != HELD), "")
 
     def _forced_note(self, what: str) -> Event:
         return Event("note", "forced", {"verb": self._verb, "write": what, "reason": self._force_reason})
 
-    def _not_in_maintenance(self, node: str, what: str) -> FleetError:
-        return NotOurs(
+    def _not_in_maintenance(self, kind: type[Unheld], node: str, what: str, problem: str) -> Unheld:
+        return kind(
             f"refused: power and boot of this node belong to its provisioner ({self._managed_by})",
             node=node,
             wanted=f"{_WANTED[self._has_maintenance]}, before: {what}",
-            seen="the ledger has no maintenance of ours for this node",
+            seen=problem,
             do=f"{_DO[self._has_maintenance]}, or give force_reason, which is recorded",
         )
 

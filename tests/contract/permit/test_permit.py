@@ -6,10 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_node
 from contract.permit.rig import Controller
+from maas_server.config import Config, User
+from maas_server.server import MaasServer
+from maas_server.statuses import DEPLOYED
+from maas_server.store import Machine
 
 Make = Callable[..., Controller]
 
@@ -253,3 +259,38 @@ def test_j9_another_run_has_the_node(controller: Make) -> None:
     site.taken()
     assert site.run("scheduler_node", state="resumed")["error"]["kind"] == "lease_held"
     assert site.node()["state"] == "IDLE+DRAIN"
+
+
+# -- past the provisioner ----------------------------------------------------------------------------------------------
+
+
+def test_j6_a_maintenance_is_asked_for_again_where_it_is_old(controller: Make, tmp_path: Path) -> None:
+    site = controller()
+    (tmp_path / "maas").mkdir()
+    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas"))
+    machine = Machine(
+        server.store.new_id(), "gpu001", status=DEPLOYED, owner="fleet", hardware={"system_serial": "S-gpu001"}
+    )
+    with server.store.changing() as machines:
+        machines[machine.system_id] = machine
+    server.start()
+    try:
+        named(
+            site, gpufleet_provisioner="maas", gpufleet_provisioner_url=server.url, gpufleet_provisioner_api_key="a:b:c"
+        )
+        site.hold()
+        assert site.power()["error"]["kind"] == "not_ours" and not site.switched()
+        held = site.run("provisioner_node", action=provisioner_node.ActionModule, state="maintenance", why="reseat")
+        assert held.get("maintenance") and "gpufleet:" in machine.description, held
+        site.later(600)
+        assert site.power()["changed"] and site.events("maintenance") == ["held", "held"]
+        site.bmcs["gpu001"].machine.reset("On")
+        machine.locked, machine.description = False, ""  # by a person, in its own interface
+        assert site.power()["changed"], "a minute ago it stood"
+        site.bmcs["gpu001"].machine.reset("On")
+        site.later(1200)
+        refused = site.power()
+        assert refused["error"]["kind"] == "not_ours" and "no maintenance of ours" in refused["msg"], refused
+        assert site.events("maintenance") == ["held", "held", "lifted"] and site.bmcs["gpu001"].machine.power == "On"
+    finally:
+        server.close()
