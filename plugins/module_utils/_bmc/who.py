@@ -56,7 +56,7 @@ def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
 
 def _judged(told: c.KnownBy, params: Mapping[str, Any]) -> Compared:
     serial, system_uuid = serial_of(params.get("serial")), uuid_of(params.get("system_uuid"))
-    serials = [one for one in map(serial_of, (*told.serials, *told.of_parts)) if one]
+    serials = [one for one in dict.fromkeys(map(serial_of, (*told.serials, *told.of_parts))) if one]
     uuids = [one for one in map(uuid_of, (*told.uuids, *told.of_the_bmc)) if one]
     known = next((one for one in serials if same_serial(one, serial)), "")
     same = any(same_uuid(one, system_uuid) for one in uuids) if system_uuid else False

@@ -18,7 +18,7 @@ class Rig(ABC):
     blind = False
     #: Starts other people's programs.
     real: ClassVar[bool] = False
-    #: The options by which it is reached.
+    #: The options by which it is reached, and ``system_uuid`` or ``serial`` as this BMC tells it.
     params: dict[str, Any]
     _faults: Optional[Faults] = None
 

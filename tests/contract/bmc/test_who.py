@@ -42,16 +42,18 @@ def refused(rig: Rig, error: type[FleetError], **more: Any) -> str:
     return said
 
 
-def test_r2_a_uuid_of_another_machine_stops_every_verb_before_its_first_write(rig: Rig) -> None:
-    told = refused(rig, WrongMachine, system_uuid=OTHER, serial=None)
-    assert OTHER in told and "gpufleet_system_uuid" in told
+def test_r2_another_machine_stops_every_verb_before_its_first_write(rig: Rig) -> None:
+    known = next(name for name in ("system_uuid", "serial") if rig.params.get(name))
+    other = {**NOBODY, known: OTHER}
+    told = refused(rig, WrongMachine, **other)
+    assert OTHER in told and f"gpufleet_{known}" in told
     rig.force("Off")
-    for act in (lambda: change(rig, Ctx(), "on", system_uuid=OTHER), lambda: boot(rig, Ctx(), system_uuid=OTHER)):
+    for act in (lambda: change(rig, Ctx(), "on", **other), lambda: boot(rig, Ctx(), **other)):
         before = rig.writes()
         with pytest.raises(WrongMachine):
             act()
         assert rig.writes() == before
-    assert info({**rig.params, "system_uuid": OTHER, "timeout": 5.0}, Ctx()).data["machine"]["agrees"] == []
+    assert info({**rig.params, **other, "timeout": 5.0}, Ctx()).data["machine"]["contradicts"] == [known]
 
 
 def test_r2_nothing_in_common_needs_a_reason(rig: Rig) -> None:
