@@ -268,16 +268,19 @@ class Ledger(Connection):
         """Seconds since this event; None where the ledger's clock was set back since, so that nobody knows.
 
         A database has one clock for all. That of a file is the controller's, which may be set: on the boot that wrote
-        the event, what has passed since counts; on another one, no event since may be dated before an earlier one.
+        the event, its uptime counts as well, and the longer time of the two, since a machine that is stopped from
+        outside knows of neither; on another boot, no event since may be dated before an earlier one.
         """
         now = self.now()
+        passed = now - float(event["at"])
         if self.dialect == "sqlite":
             written = self._rows("SELECT boot, uptime FROM events WHERE id = :id", {"id": event["id"]})[0]
             if written["boot"] and written["boot"] == boot_id():
-                return max(0.0, uptime() - float(written["uptime"]))
+                awake = uptime() - float(written["uptime"])
+                return None if awake < -CLOCK_SECONDS else max(0.0, awake, passed)
             if self._set_back_since(int(event["id"]), now):
                 return None
-        return max(0.0, now - float(event["at"]))
+        return max(0.0, passed)
 
     def _set_back_since(self, number: int, now: float) -> bool:
         """Was the clock of this file's controller set back since the event, as far as what it dated tells?"""

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     KEEP,
     QUARANTINE,
+    WORK,
     Hold,
     NodeView,
 )
@@ -28,6 +29,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import h
 FREE, OURS, SCHEDULER, FOREIGN = "free", "ours", "scheduler", "foreign"
 #: Whose the node is when its holds are of several: the first of these that is among them.
 _WEIGHT = (FOREIGN, OURS, SCHEDULER)
+
+#: What a hold is of which the scheduler, its text and our ledger say more than one thing.
+_FIRST = (KEEP, QUARANTINE, WORK)
 
 #: Whose a hold is that is not ours, and what to do about it.
 _A_PERSONS_KEEP = (
@@ -122,7 +126,7 @@ class Claim:
                 "text": hold.text,
                 "author": hold.author,
                 "since": hold.since,
-                "kind": hold.kind,
+                "kind": next((kind for kind in _FIRST if kind in self._kinds(hold)), ""),
                 "form": hold.form,
                 "owner": self.owner_of(hold),
             }

@@ -107,7 +107,8 @@ def _judged_anew(attempt: Callable[[_Node], Result]) -> Callable[[_Node], Result
 
 def _present(node: _Node) -> Result:
     view = node.read()
-    return node.result(view, view, [], wrote=False)
+    lifted = not view.absent and not view.held  # by whoever told nobody, such as a person in the scheduler itself
+    return node.result(view, view, _released(node, node.claim.token) if lifted else [], wrote=False)
 
 
 # -- hold ------------------------------------------------------------------------------------------------------

@@ -233,6 +233,12 @@ def test_h2_a_person_keeps_what_a_run_or_a_quarantine_holds_and_resumes_it(keepe
         assert keeper.texts(name) == []
 
 
+def test_h2_a_keep_hold_that_a_person_lifted_in_the_scheduler_is_told_as_lifted(keeper: Any) -> None:
+    name, kept = keeper.names[0], make_token(RUN, "disk swap", "keep")
+    assert events(node(keeper, name, "present", known_token=kept)) == [("hold", "released"), ("evidence", "in_service")]
+    assert events(node(keeper, name, "present")) == [("evidence", "in_service")]
+
+
 def test_h2_no_person_lifts_through_us_what_another_site_keeps(keeper: Any) -> None:
     name, kept = keeper.names[0], make_token("other-site-1", "for carol", "keep")
     keeper.hold(name, kept)

@@ -108,6 +108,19 @@ def test_v8_on_its_boot_a_controller_knows_how_long_ago_the_imaging_was_whatever
     assert 4999 < controller.seconds() < 5060
 
 
+def test_v8_a_controller_that_was_stopped_from_outside_goes_by_its_clock(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was saved and restored is up for as long as it ran; one that was put back to an earlier moment has
+    never run for so long."""
+    real, up = time.time, time.clock_gettime
+    controller.happened(600, "state", "imaging", {})
+    monkeypatch.setattr(time, "time", lambda: real() + 3 * 86400)
+    assert controller.seconds() > 3 * 86400
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: up(clock) - 9000.0)
+    assert controller.remediated() is None
+
+
 @pytest.fixture
 def rebooted(controller: Controller) -> Controller:
     """What it writes was written before its last boot."""

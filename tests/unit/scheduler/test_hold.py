@@ -122,6 +122,12 @@ def test_a_foreign_drain_is_no_evidence() -> None:
     assert name_of(NodeView("gpu1", "idle", answers=False), NOBODY) == "not_drained"
 
 
+def test_h2_of_a_keep_hold_that_the_scheduler_overwrote_the_ledger_tells_the_kind() -> None:
+    kept = hold.Claim("gpufleet:run2+keep:for bob", frozenset({"run2"}), over_keep=True)
+    assert [(one["kind"], one["owner"]) for one in kept.told(view(OVER))] == [("keep", "ours")]
+    assert [one["kind"] for one in OURS.told(view(OVER, PERSON))] == ["work", ""]
+
+
 def test_somebody_elses_hold_is_told_and_ours_beside_it_is_not() -> None:
     refused = OURS.not_ours(view(MINE, PERSON, native="IDLE"), wanted="x")
     assert refused.seen == "IDLE; reason 'cable pulled' set by bob" and refused.details["set_by"] == "bob"

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook maintenance: what a person keeps, what they may not take, and how each of it is given back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+
+pytestmark = pytest.mark.slow
+
+OFF = ("-e", "maintenance=off")
+
+
+def on(why: str = "disk swap", **more: Any) -> tuple[str, str]:
+    return "-e", json.dumps({"maintenance": "on", "maintenance_why": why, **more})
+
+
+def written(nodes: Nodes) -> int:
+    """How often Slurm was told to change something."""
+    calls = json.loads(nodes.world.read_text(encoding="utf-8"))["calls"]
+    return sum(call[:2] == ["scontrol", "update"] for call in calls)
+
+
+def test_h2_day_2_leaves_a_kept_node_alone_whatever_slurm_writes_in_its_place(tmp_path: Path) -> None:
+    """A GPU is out, and slurmd registers with seven: Slurm overwrites the Reason, and the node is kept as before."""
+    with in_service(tmp_path) as nodes:
+        told = nodes.book("maintenance", *on(maintenance_until="friday"), ok=True)
+        assert "kept by a person: disk swap (until friday)" in told and "-e maintenance=off" in told, told
+        assert "+keep:disk swap (until friday)" in nodes.scheduler("gpu001") and nodes.states("gpu001") == ["draining"]
+        for change in ({}, {"reason": "gres/gpu count reported lower than configured (7 < 8)", "by": "slurm"}):
+            seen, before = nodes.scheduler("gpu001", **change), written(nodes)
+            nodes.book("day2_recycle", "-e", "day2_recycle_all=true", ok=True)
+            assert (nodes.scheduler("gpu001"), written(nodes)) == (seen, before)
+        nodes.book("maintenance", *OFF, ok=True)
+        assert "gpufleet:" in nodes.scheduler("gpu001") and "+keep" not in nodes.scheduler("gpu001")
+        assert nodes.states("gpu001") == ["draining", "drained"]
+
+
+def test_h2_who_resumes_a_kept_node_in_the_scheduler_itself_ends_the_keeping(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        nodes.book("maintenance", *on(), ok=True)
+        nodes.scheduler("gpu001", state="IDLE", reason="", by="")
+        told = nodes.book("maintenance", *OFF, ok=True)
+        assert "kept by a person" not in told and nodes.scheduler("gpu001") == "IDLE", told
+        assert nodes.events("gpu001", "hold")[-1][0] == "released"
+
+
+def test_h2_a_hold_to_which_somebody_added_a_word_is_theirs_and_shown(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        nodes.book("maintenance", *on(), ok=True)
+        reason = nodes.events("gpu001", "hold")[0][1]["hold_token"] + " part ordered"
+        nodes.scheduler("gpu001", reason=reason, by="carol")
+        told = nodes.book("maintenance", *OFF, ok=False)
+        assert "part ordered" in told and "carol" in told, told
+        assert nodes.scheduler("gpu001").endswith("part ordered")
+
+
+def test_h2_a_node_in_service_that_the_ledger_never_admitted_is_not_taken(tmp_path: Path) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        with Ledger(nodes.url) as ledger:  # day 0 has begun with one of them, and holds it
+            node = ledger.identify("gpu009", aliases=[("serial", "SN0009")])
+            ledger.append("r1", [(node, Event("state", "enrolled"))])
+        nodes.hosts["gpu001"]["gpufleet_serial"] = "SN0008"
+        nodes.hosts["gpu002"]["gpufleet_serial"] = "SN0009"
+        nodes.scheduler("gpu002", state="DOWN", reason="Not responding", by="slurm")
+        told = nodes.book("maintenance", *on(), ok=False)
+        assert "the ledger never admitted it" in told, told
+        assert nodes.scheduler("gpu001") == "IDLE" and "+keep:disk swap" in nodes.scheduler("gpu002")
+
+
+@pytest.mark.parametrize("asked", [("-e", "maintenance=perhaps"), on("  ")])
+def test_h2_who_does_not_say_what_or_why_is_told_and_nothing_is_done(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    with in_service(tmp_path) as nodes:
+        told = nodes.book("maintenance", *asked, ok=False)
+        assert "Say -e maintenance=on" in told and nodes.scheduler("gpu001") == "IDLE" and written(nodes) == 0, told
