@@ -220,6 +220,8 @@ def _check_unique(rows: Sequence[Mapping[str, _Cell]], complaints: _Complaints) 
             if cell is None or (cell.line, cell.column) in complaints.places:
                 continue
             value = cells_of.same(name, cell.text)
+            if name == "bmc_ip" and "bmc_system_id" in row:  # the nodes of a chassis may have one BMC
+                value += f" {row['bmc_system_id'].text}"
             # A MAC belongs to one card, whatever the column.
             other = first.setdefault(("mac" if name in MACS else name, value), cell)
             if other is not cell:

@@ -86,3 +86,10 @@ def test_the_node_is_known_by_the_serial_of_its_machine(play: Play) -> None:
 def test_n6_the_serial_in_another_case_is_the_machines(play: Play, spelled: str) -> None:
     assert play.ansible(ROLE, gpufleet_serial=spelled).returncode == 0, play.output
     assert "known as SN0001" in play.output
+
+
+def test_r4_a_node_of_a_chassis_is_known_by_its_boot_port(play: Play) -> None:
+    """Its neighbour tells the same serial."""
+    power = {"gpufleet.baremetal.redfish_power": {"state": "on"}}
+    assert play.ansible([*ROLE[:1], power], gpufleet_bmc_system_id="1").returncode == 0, play.output
+    assert serials(play) == [("mac", "52:54:00:00:00:01")] and play.rig.power() == "On"

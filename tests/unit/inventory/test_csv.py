@@ -273,3 +273,11 @@ def test_any_cell_is_taken_or_refused(tmp_path_factory: pytest.TempPathFactory, 
         return
     for row in rows:
         assert not isinstance(row.variables.get("csv_note"), Lookup)
+
+
+def test_r4_nodes_of_one_chassis_are_listed_by_system_and_boot_port(tmp_path: Path) -> None:
+    """Both tell one serial, so neither row has it."""
+    header = "name,bmc_ip,bmc_system_id,boot_mac\n"
+    rows = "n1,10.0.0.1,Node0,52:54:00:77:00:01\nn2,10.0.0.1,Node1,52:54:00:77:00:02\n"
+    assert [record.name for record in read(tmp_path, header + rows)] == ["n1", "n2"]
+    assert "'10.0.0.1' stands in line 2 already" in refused(tmp_path, header + rows.replace("Node1", "Node0"))
