@@ -12,7 +12,8 @@ version_added: "0.1.0"
 description:
   - Sets a one-time network boot through the machine's BMC, by Redfish or by IPMI, and powers or restarts the machine
     if asked to.
-  - The override is read first, and nothing is sent where it is set already. After a write it is read back.
+  - The override is read first, and nothing is sent where it is set already. After a write it is read back. A task that
+    fails after that takes it away again, or says that it may still stand.
   - Some BMCs cannot show an override that they took. There the node's own boot is the proof, a new boot id with
     C(BOOTIF) of O(boot_mac) in its kernel's command line; without it the result is inconclusive, which fails.
   - Setting the override alone hits no running work; O(power=restart) on a machine that is on does, and demands fresh

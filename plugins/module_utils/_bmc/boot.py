@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     DeadlineExceeded,
+    FleetError,
     NotProven,
     Refused,
     Unsupported,
@@ -49,7 +50,12 @@ def pxe_boot(params: Mapping[str, Any], ctx: Context) -> Result:
     :raises NotProven: when the effect was not seen, or cannot be seen and ``accept_inconclusive`` is not set.
     """
     with connect(params, ctx) as bmc:
-        return _NetworkBoot(bmc, params, ctx).run()
+        boot = _NetworkBoot(bmc, params, ctx)
+        try:
+            return boot.run()
+        except FleetError as exc:
+            boot.disarm(exc)
+            raise
 
 
 class _NetworkBoot:
@@ -68,6 +74,8 @@ class _NetworkBoot:
         self.blind = False
         #: Whether what the BMC shows by another name is known to be what we have set.
         self.ours = False
+        #: Whether this call has asked for an override that may still stand.
+        self.armed = False
         if self.prove == BOOT:
             require(params, "boot_mac", node=ctx.node)
             self._demand_way_to_node()
@@ -135,6 +143,17 @@ class _NetworkBoot:
                 raise self._not_taken(exc) from exc
         raise AssertionError("the last attempt returns or raises")
 
+    def disarm(self, problem: FleetError) -> None:
+        """A task that failed leaves no network boot behind, which would come with somebody's next restart."""
+        if not self.armed:
+            return
+        try:
+            self.boot.clear()
+        except FleetError as exc:
+            problem.details["armed"] = f"the boot override may still stand: {exc.what}"
+            left = "the boot override that was asked for may still stand, and the next start be a network boot"
+            problem.do = f"{problem.do}; {left}" if problem.do else left
+
     def _is_it(self, shown: c.BootOverride) -> bool:
         return shown.is_once(self.target, self.mode, self.uri, ours=self.ours)
 
@@ -166,6 +185,7 @@ class _NetworkBoot:
         return True
 
     def _sent_but_lost(self) -> bool:
+        self.armed = not self.ctx.check_mode
         try:
             self.boot.set_once(self.target, self.mode, self.uri)
         except c.LostAnswer as exc:
