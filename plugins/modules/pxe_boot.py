@@ -18,6 +18,8 @@ description:
     C(BOOTIF) of O(boot_mac) in its kernel's command line; without it the result is inconclusive, which fails.
   - Setting the override alone hits no running work; O(power=restart) on a machine that is on does, and demands fresh
     evidence in the ledger that the node is drained or unknown to its scheduler, or O(force_reason).
+  - The machine is recognised before that, by O(serial), O(system_uuid) or O(boot_mac), also where it is off or is left
+    running, since what is set now decides its next start. O(force_reason) goes past that.
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 extends_documentation_fragment:

@@ -70,7 +70,8 @@ class _NetworkBoot:
         self.accept = bool(params["accept_inconclusive"])
         self.mac = net.spelled(params.get("boot_mac"))
         self.timeout = float(params["timeout"])
-        self.steps = PowerSteps(bmc.power, ctx, Recognised(bmc, params, ctx), timeout=self.timeout)
+        self.machine = Recognised(bmc, params, ctx)
+        self.steps = PowerSteps(bmc.power, ctx, self.machine, timeout=self.timeout)
         self.blind = False
         #: Whether what the BMC shows by another name is known to be what we have set.
         self.ours = False
@@ -98,6 +99,9 @@ class _NetworkBoot:
         self.boot.check(self.target, self.mode, self.uri)
         self.blind = not self.boot.offer().shows
         boots = self.power == "restart" or (self.power == "on" and power == c.OFF)
+        # What is armed now decides what the next start makes of the machine, whenever that comes.
+        if boots or not self._is_it(shown):
+            self.machine.demand_known(f"boot override {self.target}, power {self.power}")
         by_node = boots and self._wants_node()
         probe = self._probe() if by_node and power == c.ON else None
         current = shown

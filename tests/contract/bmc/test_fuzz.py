@@ -259,7 +259,7 @@ def test_a_power_that_is_claimed_was_told(maker: FakeBmc, mutations: list[Any], 
 def test_a_boot_override_that_is_claimed_was_told(maker: FakeBmc, mutations: list[Any], on: bool) -> None:
     said = fresh(maker, mutations, machine_on=on)
     try:
-        result = pxe_boot(params(maker, **{**PXE, "timeout": 0.3}), Ctx())
+        result = pxe_boot(params(maker, **{**PXE, "timeout": 0.3, "force_reason": "whoever it says it is"}), Ctx())
     except FleetError as exc:
         assert exc.what
         return

@@ -121,13 +121,13 @@ def test_t1_a_command_that_is_refused_has_no_answer(sim: IpmiSim) -> None:
 def test_another_bmc_of_the_same_flaw_is_no_quirk(tmp_path: Path) -> None:
     """The row names this simulator's ids. A BMC with others that clears the valid bit has proven nothing either."""
     with IpmiSim(tmp_path / "other", ids="0x0a15 0x0801") as sim, pytest.raises(NotProven, match="does not show it"):
-        pxe_boot({**PXE, **params(sim)}, Ctx())
+        pxe_boot({**PXE, **params(sim, serial="SN0001")}, Ctx())
 
 
 def test_the_efi_flag_is_kept_or_set(sim: IpmiSim) -> None:
     def asked(mode: str) -> str:
         ctx = Ctx()
-        pxe_boot({**PXE, **params(sim), "mode": mode, "accept_inconclusive": True}, ctx)
+        pxe_boot({**PXE, **params(sim, serial="SN0001"), "mode": mode, "accept_inconclusive": True}, ctx)
         return [what for what, _destructive in ctx.watch.asked][-1]
 
     assert "mode=uefi" in asked("uefi")

@@ -11,7 +11,7 @@ from typing import Any, Optional
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.driver import IpmiBmc
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import compare
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS, compare
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     EvidenceMissing,
     FleetError,
@@ -23,6 +23,7 @@ from fake_bmc.sessions import UUID
 from .conftest import Ctx, Rig
 from .test_macs import members, ref, serve, with_cards
 from .test_port import boot, change
+from .test_redfish import Make
 
 OTHER = "9ac00000-0000-4000-8000-000000000009"
 NOBODY: dict[str, Any] = {"serial": None, "system_uuid": None, "boot_mac": None}
@@ -36,9 +37,14 @@ def refused(rig: Rig, error: type[FleetError], **more: Any) -> str:
         with pytest.raises(error) as caught:
             change(rig, Ctx(boot_probe=rig.probe), state, **more)
         said = str(caught.value)
-    with pytest.raises(error):
-        boot(rig, Ctx(), power="restart", **more)
     assert rig.writes() == before and rig.power() == "On"
+    for shown in ("Off", "On"):
+        rig.force(shown)
+        before = rig.writes()
+        for power in ("none", "on", "restart"):
+            with pytest.raises(error):
+                boot(rig, Ctx(), power=power, **more)
+        assert rig.writes() == before and rig.power() == shown
     return said
 
 
@@ -64,6 +70,38 @@ def test_r2_nothing_in_common_needs_a_reason(rig: Rig) -> None:
     assert rig.power() == "Off" and any("force_reason alone" in note for note in forced["notes"])
     # What hits no running work needs none.
     assert change(rig, Ctx(), "on", **NOBODY)["changed"] and rig.power() == "On"
+
+
+def test_r2_a_network_boot_of_a_machine_that_nobody_knows_needs_a_reason(rig: Rig) -> None:
+    """Armed on a machine that runs, it is what the machine's next start makes of it."""
+    rig.force("On")
+    forced = boot(rig, Ctx(), accept_inconclusive=True, force_reason="it is the one with the blue lamp", **NOBODY)
+    assert forced["changed"] and NOBODY_KNOWS in forced["notes"] and rig.power() == "On"
+
+
+def test_r2_who_armed_a_machine_that_nobody_knows_is_left_alone(fake: Make) -> None:
+    rig = fake("supermicro")
+    stands = {"enabled": "Once", "target": "UefiBootNext"}
+    rig.bmc.machine.override.update(stands)
+    for power in ("none", "on", "restart"):
+        with pytest.raises(EvidenceMissing):
+            boot(rig, Ctx(), power=power, **NOBODY)
+    assert rig.writes() == 0 and stands.items() <= rig.bmc.machine.override.items()
+
+
+def test_r2_an_override_that_stands_where_nothing_is_booted_needs_no_reason(redfish: Any) -> None:
+    redfish.bmc.machine.override.update(enabled="Once", target="Pxe")
+    for shown, power in (("On", "none"), ("On", "on"), ("Off", "none")):
+        redfish.force(shown)
+        redfish.bmc.machine.override.update(enabled="Once", target="Pxe")
+        before = redfish.writes()
+        found = boot(redfish, Ctx(), power=power, **NOBODY)
+        assert (found["changed"], found["notes"], redfish.writes()) == (False, [], before)
+    redfish.force("Off")
+    redfish.bmc.machine.override.update(enabled="Once", target="Pxe")
+    with pytest.raises(EvidenceMissing, match="boot override pxe, power on"):
+        boot(redfish, Ctx(), power="on", **NOBODY)
+    assert redfish.power() == "Off"
 
 
 def test_r2_one_identifier_in_common_is_enough(rig: Rig) -> None:
