@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import Fleet, status
+from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import Fleet
 
 pytestmark = pytest.mark.slow
 
@@ -56,16 +55,3 @@ def test_q6_the_playbook_takes_a_passports_life_from_the_role() -> None:
     life = yaml.safe_load((root / "roles/passport/defaults/main.yml").read_text(encoding="utf-8"))["passport_lifetime"]
     text = (root / "playbooks/passports.yml").read_text(encoding="utf-8")
     assert text.count(f"attribute='passport_lifetime', default={life})") == text.count("'passport_lifetime'") == 2
-
-
-def test_a_wave_of_which_no_node_comes_through_is_the_last_one(fleet: Fleet) -> None:
-    """No node has a BMC here: the first wave stops there, and the second one is not begun."""
-    given = {"passports_renew": True, "passports_all": True, "passports_all_hours": 0, "passports_serial": 1}
-    fleet.book("gpufleet.baremetal.passports", "--limit", "admitted,served", "-e", json.dumps(given), ok=False)
-    said = " ".join(fleet.output.replace("\\n", " ").split())
-    assert "the renewal began no further one" in said and "Passports: 2 nodes" in said, fleet.output
-    nodes = fleet.play(status(), flags=("--limit", "admitted,served"))[0]["nodes"]
-    with Ledger(fleet.url) as ledger:
-        told = {host: len(ledger.history(fleet.ids[host], kinds=("note",))) for host in ("admitted", "served")}
-    assert {host: nodes[host]["state"] for host in nodes} == {"admitted": "admitted", "served": "admitted"}
-    assert told == {"admitted": 1, "served": 1}, "that of served is from before"
