@@ -21,8 +21,11 @@ options:
         M(gpufleet.baremetal.bmc_info) shows the machine all the same.
       - A serial may be any that the BMC tells of the machine, of a Dell system the service tag (its C(SKU)) or the
         board's number (its C(SerialNumber)), or that of its chassis; over IPMI that of product, board or chassis in the
-        FRU data. A number of a board or a chassis contradicts nothing, nor does a placeholder, nor a UUID over IPMI
-        beside a serial that agrees, which some BMCs make up.
+        FRU data. Where the machine tells one of its own that is another (over IPMI the product's), the number of a
+        chassis, and over IPMI that of a board, counts beside an equal UUID or boot MAC, or in a chassis that lists
+        this system alone unless the BMC lists ports without O(boot_mac). Else it is the error C(wrong_machine), since
+        the nodes of a chassis tell its number alike. Another number of a board or a chassis contradicts nothing, nor
+        does a placeholder, nor a UUID over IPMI beside a serial that agrees, which some BMCs make up.
       - Taken from the host variable C(gpufleet_serial), else from what the ledger knows of the host.
     type: str
   system_uuid:
@@ -33,7 +36,8 @@ options:
   boot_mac:
     description:
       - The MAC address of the port that the machine boots from; used like O(serial) where neither serial nor UUID
-        are in common, and demanded where the node's own boot is the proof. That a BMC does not list it says nothing.
+        are in common, and demanded where the node's own boot is the proof. That a BMC does not list it contradicts
+        nothing.
       - Taken from the host variable C(gpufleet_boot_mac).
     type: str
 requirements:

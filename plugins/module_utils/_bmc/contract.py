@@ -107,8 +107,10 @@ class KnownBy:
 
     serials: tuple[str, ...] = ()
     uuids: tuple[str, ...] = ()
-    #: Serials of its boards and of the chassis that it stands in.
+    #: Serials of its boards and of the chassis that it stands in, which its neighbours may have too.
     of_parts: tuple[str, ...] = ()
+    #: Those of them that belong to this machine and to no other, as far as its BMC tells.
+    alone: tuple[str, ...] = ()
     #: UUIDs that some BMCs of the kind make up themselves.
     of_the_bmc: tuple[str, ...] = ()
 

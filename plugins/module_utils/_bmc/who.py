@@ -10,9 +10,9 @@ where nothing is in common nobody knows, so that no write that could hit running
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
@@ -29,6 +29,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 NOBODY_KNOWS = "BMC and inventory tell nothing of the machine in common: it was written to by force_reason alone"
 #: The options by which a machine is known, each also the host variable ``gpufleet_<option>``.
 OPTIONS = ("serial", "system_uuid", "boot_mac")
+#: Asks whether the machine has its boot port: it costs requests, and is asked where it decides.
+Card = Callable[[], Optional[bool]]
 
 
 @dataclass(frozen=True)
@@ -48,35 +50,67 @@ def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
     told = identify.known_by() if identify else c.KnownBy()
     found = _judged(told, params)
     if identify and serial_of(params.get("serial")) and not found.agrees:
-        found = _judged(identify.known_by(parts=True), params)
+        found = _judged(identify.known_by(parts=True), params, lambda: _has_card(bmc, params))
     if found.agrees or found.contradicts or not _has_card(bmc, params):
         return found
     return Compared(("boot_mac",), serial=found.serial, told=found.told)
 
 
-def _judged(told: c.KnownBy, params: Mapping[str, Any]) -> Compared:
+def _judged(told: c.KnownBy, params: Mapping[str, Any], card: Card = lambda: None) -> Compared:
     serial, system_uuid = serial_of(params.get("serial")), uuid_of(params.get("system_uuid"))
-    serials = [one for one in dict.fromkeys(map(serial_of, (*told.serials, *told.of_parts))) if one]
+    own = _serials(told.serials)
+    serials = list(dict.fromkeys([*own, *_serials(told.of_parts)]))
     uuids = [one for one in map(uuid_of, (*told.uuids, *told.of_the_bmc)) if one]
-    known = next((one for one in serials if same_serial(one, serial)), "")
     same = any(same_uuid(one, system_uuid) for one in uuids) if system_uuid else False
+    known = _the(serial, own) or _known_part(serial, told, same, card)
     agrees = tuple(name for name, agreed in (("serial", known), ("system_uuid", same)) if agreed)
-    other_serial = bool(serial and any(map(serial_of, told.serials)) and not known)
+    other_serial = bool(serial and own and not known)
     # What may be the BMC's own says nothing beside a serial that agrees.
     of_it = uuids if not agrees else [one for one in map(uuid_of, told.uuids) if one]
     other_uuid = bool(system_uuid and of_it and not same)
     # An equal UUID outweighs the serial: the inventory may have a board's.
     others = (("serial", other_serial and not same), ("system_uuid", other_uuid))
     shown = f"serial {' or '.join(serials) or 'not told'}, system UUID {' or '.join(uuids) or 'not told'}"
-    own = known or next(filter(None, map(serial_of, told.serials)), "")
-    return Compared(agrees, tuple(name for name, other in others if other), own or next(iter(serials), ""), shown)
+    if other_serial and _the(serial, serials):
+        shown += f"; {serial} is a part's, and neighbours may share it: beside {own[0]} UUID or boot MAC has to agree"
+    return Compared(agrees, tuple(name for name, other in others if other), known or next(iter(serials), ""), shown)
 
 
-def _has_card(bmc: c.Bmc, params: Mapping[str, Any]) -> bool:
-    """Does the machine have the port that it is to boot from? That it is not listed says nothing: lists have holes."""
+def _serials(told: Iterable[str]) -> list[str]:
+    return [one for one in map(serial_of, told) if one]
+
+
+def _the(serial: str, told: Iterable[str]) -> str:
+    """The one that is the same serial, as the BMC spells it."""
+    return next((one for one in told if same_serial(one, serial)), "")
+
+
+def _known_part(serial: str, told: c.KnownBy, same: bool, card: Card) -> str:
+    """A part's serial speaks for the machine where its own one does not say otherwise, or something beside it agrees.
+
+    Where the nodes of a chassis have a BMC each, each tells the chassis's serial and may list its own system alone. So
+    a port that is known, where the BMC lists ports without it, outweighs that nobody else is listed.
+    """
+    part = _the(serial, _serials(told.of_parts))
+    if not part or same or not _serials(told.serials):
+        return part
+    listed = card()
+    return part if listed or (listed is None and _the(serial, told.alone)) else ""
+
+
+def _has_card(bmc: c.Bmc, params: Mapping[str, Any]) -> bool | None:
+    """Does the machine have the port that it is to boot from? None: nobody knows it, or the BMC lists no maker's port.
+
+    That it is not listed contradicts nothing: lists have holes.
+    """
     mac = net.spelled(params.get("boot_mac"))
     cards = next((part for part in bmc.has if isinstance(part, c.Cards)), None)
-    return bool(mac) and cards is not None and mac in {net.spelled(one.mac) for one in cards.macs().found}
+    if not mac or cards is None:
+        return None
+    found = cards.macs().found
+    if mac in {net.spelled(one.mac) for one in found}:
+        return True
+    return None if all(one.locally_administered for one in found) else False
 
 
 class Recognised:

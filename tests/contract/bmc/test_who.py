@@ -21,11 +21,15 @@ from fake_bmc import ipmi_server
 from fake_bmc.sessions import UUID
 
 from .conftest import Ctx, Rig
-from .test_macs import members, ref, serve, with_cards
+from .test_macs import SYSTEM, members, ref, serve, with_cards
 from .test_port import boot, change
 from .test_redfish import Make
 
 OTHER = "9ac00000-0000-4000-8000-000000000009"
+#: The ports of two nodes in one chassis, and the chassis.
+A, B = "b8:3f:d2:90:97:0a", "b8:3f:d2:90:97:0b"
+ENCLOSURE = "/redfish/v1/Chassis/Enclosure"
+BOTH = (SYSTEM, "/redfish/v1/Systems/2")
 NOBODY: dict[str, Any] = {"serial": None, "system_uuid": None, "boot_mac": None}
 
 
@@ -136,7 +140,10 @@ def test_r2_a_boot_mac_is_an_identifier(redfish: Any) -> None:
         ({}, {"serial": "SN0002", "system_uuid": ipmi_server.UUID}, ("system_uuid",), ()),
         ({"serial": "", "board": "BD7"}, {"serial": "bd7"}, ("serial",), ()),
         ({"serial": "", "board": "BD7"}, {"serial": "SN0002"}, (), ()),
-        ({"board": "BD7", "chassis": "CH7"}, {"serial": "CH7"}, ("serial",), ()),
+        ({"serial": "", "chassis": "CH7"}, {"serial": "CH7"}, ("serial",), ()),
+        ({"board": "BD7", "chassis": "CH7"}, {"serial": "CH7"}, (), ("serial",)),
+        ({"board": "BD7", "chassis": "CH7"}, {"serial": "BD7", "boot_mac": A}, (), ("serial",)),
+        ({"chassis": "CH7"}, {"serial": "CH7", "system_uuid": ipmi_server.UUID}, ("serial", "system_uuid"), ()),
         ({"serial": "To be filled by O.E.M."}, {"serial": "SN0002"}, (), ()),
         ({"guid": "00" * 16, "serial": ""}, {"system_uuid": OTHER}, (), ()),
         ({"guid": "00" * 16, "serial": ""}, {"boot_mac": "52:54:00:00:00:01"}, (), ()),
@@ -170,10 +177,62 @@ def test_r6_the_serial_on_the_label_may_be_the_chassis(
 ) -> None:
     """DGX H100 and GB200 as they were recorded; a board's number contradicts nothing."""
     with_cards(redfish, **system, Links={"Chassis": [ref("/redfish/v1/Chassis/none"), ref("/redfish/v1/Chassis/Own")]})
-    serve(redfish, {"/redfish/v1/Chassis/Own": {"SerialNumber": chassis}})
+    alone = {"ComputerSystems": [ref(SYSTEM)]}
+    serve(redfish, {"/redfish/v1/Chassis/Own": {"SerialNumber": chassis, "Links": alone}})
     params = {**redfish.params, "system_uuid": None, **known, "timeout": 5.0}
     found = info(params, Ctx()).data["machine"]
     assert (found["agrees"], found["contradicts"]) == (agrees, [])
     # Another serial is another machine's where the system's own one is told, whatever its chassis says.
     told = info({**params, "serial": "S9", "system_uuid": None}, Ctx()).data["machine"]["contradicts"]
     assert told == (["serial"] if system["SerialNumber"] and "SKU" not in system else [])
+
+
+def in_a_chassis(rig: Any, lists: tuple[str, ...], port: str = B) -> None:
+    """Node B of a chassis whose serial each of its nodes tells beside its own, and which lists these systems."""
+    ports = f"{SYSTEM}/EthernetInterfaces"
+    with_cards(rig, SerialNumber="NODE-B", Links={"Chassis": [ref(ENCLOSURE)]}, EthernetInterfaces=ref(ports))
+    holds = {"ComputerSystems": [ref(uri) for uri in lists]}
+    serve(rig, {ENCLOSURE: {"SerialNumber": "CHASSIS-1", "Links": holds}})
+    serve(rig, {ports: members(f"{ports}/1"), f"{ports}/1": {"MACAddress": port}})
+
+
+@pytest.mark.parametrize("lists", [(), BOTH, (SYSTEM,)], ids=["nobody", "both", "itself"])
+def test_r2_the_serial_of_a_chassis_does_not_make_a_neighbour_the_machine(redfish: Any, lists: tuple[str, ...]) -> None:
+    """Each BMC of a chassis of several nodes may list its own alone: the port that is known is the other node's."""
+    in_a_chassis(redfish, lists)
+    told = refused(redfish, WrongMachine, serial="CHASSIS-1", boot_mac=A, system_uuid=None)
+    assert "CHASSIS-1 is a part's" in told and "NODE-B" in told
+
+
+@pytest.mark.parametrize(
+    ("lists", "port", "known", "agrees"),
+    [
+        ((), B, {}, []),
+        (BOTH, B, {}, []),
+        ((SYSTEM.upper() + "/",), B, {}, ["serial"]),
+        ((), B, {"boot_mac": B}, ["serial"]),
+        (BOTH, B, {"boot_mac": B}, ["serial"]),
+        (BOTH, B, {"system_uuid": UUID}, ["system_uuid"]),
+        (BOTH, B, {"system_uuid": OTHER}, []),
+        # A BMC that lists nothing but its own way to the host says nothing of the machine's ports.
+        ((SYSTEM,), "02:00:00:00:00:01", {"boot_mac": A}, ["serial"]),
+        (BOTH, "02:00:00:00:00:01", {"boot_mac": A}, []),
+    ],
+)
+def test_r6_what_a_serial_of_the_chassis_needs_beside_it(
+    redfish: Any, lists: tuple[str, ...], port: str, known: dict[str, str], agrees: list[str]
+) -> None:
+    in_a_chassis(redfish, lists, port)
+    params = {**redfish.params, **NOBODY, "serial": "chassis-1", **known, "timeout": 5.0}
+    found = info(params, Ctx()).data["machine"]
+    assert found["agrees"] == agrees and ("serial" in found["contradicts"]) is (not agrees)
+    assert found["serial"] == ("CHASSIS-1" if "serial" in agrees else "NODE-B")
+
+
+def test_r6_a_serial_that_one_chassis_shares_is_not_another_ones_alone(redfish: Any) -> None:
+    """A blade that tells the serial of the enclosure that it stands in."""
+    in_a_chassis(redfish, BOTH)
+    blade = "/redfish/v1/Chassis/Blade"
+    with_cards(redfish, Links={"Chassis": [ref(blade), ref(ENCLOSURE)]})
+    serve(redfish, {blade: {"SerialNumber": "CHASSIS-1", "Links": {"ComputerSystems": [ref(SYSTEM)]}}})
+    refused(redfish, WrongMachine, serial="CHASSIS-1", system_uuid=None, boot_mac=None)

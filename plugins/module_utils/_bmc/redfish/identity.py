@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
@@ -29,17 +30,31 @@ class RedfishIdentity(c.Identify):
     def known_by(self, *, parts: bool = False) -> c.KnownBy:
         doc = self._machine.system()
         own = select.own_serials(doc)
+        boards = tuple(one for one in select.serials(doc) if one not in own)
+        chassis = list(self._chassis()) if parts else []
+        shared = {serial for serial, alone in chassis if not alone}
         return c.KnownBy(
             serials=own,
             uuids=(str(doc.get("UUID") or ""),),
-            of_parts=(*(one for one in select.serials(doc) if one not in own), *(self._chassis() if parts else ())),
+            of_parts=(*boards, *(serial for serial, _alone in chassis)),
+            alone=(*boards, *(serial for serial, _alone in chassis if serial not in shared)),
         )
 
-    def _chassis(self) -> Iterator[str]:
-        """The serial on a machine's label is its chassis's where the system tells a board's, or none (DGX, GB200)."""
+    def _chassis(self) -> Iterator[tuple[str, bool]]:
+        """The serial on a machine's label is its chassis's where the system tells a board's, or none (DGX, GB200).
+
+        With each, whether the chassis says that it holds this system and no other.
+        """
         linked = select.section(self._machine.system(), "Links").get("Chassis")
         for item in linked if isinstance(linked, list) else []:
             try:
-                yield str(self._machine.look(select.link(item), max_age=SAME_LOOK).doc.get("SerialNumber") or "")
+                doc = self._machine.look(select.link(item), max_age=SAME_LOOK).doc
             except (Unsupported, BadAnswer):
                 continue
+            yield str(doc.get("SerialNumber") or ""), self._holds_it_alone(doc)
+
+    def _holds_it_alone(self, chassis: dict[str, Any]) -> bool:
+        held = select.section(chassis, "Links").get("ComputerSystems")
+        uris = [select.link(item) for item in held] if isinstance(held, list) else []
+        own = self._machine.uri.rstrip("/").lower()
+        return bool(uris) and all(uri.rstrip("/").lower() == own for uri in uris)
