@@ -24,7 +24,8 @@ _B = "BootSourceOverride"
 
 
 class Machine:
-    def __init__(self) -> None:
+    def __init__(self, serial: str) -> None:
+        self.serial = serial
         self.power = "Off"
         self.boot = {f"{_B}Enabled": "Disabled", f"{_B}Target": "None", f"{_B}Mode": "UEFI"}
         self.booted: list[str] = []
@@ -40,7 +41,7 @@ class Machine:
         }  # fmt: skip
         system = {
             "@odata.id": SYSTEM, "@odata.type": "#ComputerSystem.v1_20_0.ComputerSystem", "Id": "1", "Name": "System",
-            "SystemType": "Physical", "Manufacturer": "Example", "Model": "GPU8", "SerialNumber": "SN",
+            "SystemType": "Physical", "Manufacturer": "Example", "Model": "GPU8", "SerialNumber": self.serial,
             "PowerState": self.power, "Status": {"State": "Enabled", "Health": "OK"},
             "Boot": {**self.boot, f"{_B}Target@Redfish.AllowableValues": ["None", "Pxe", "Hdd", "UefiHttp"],
                      f"{_B}Enabled@Redfish.AllowableValues": ["Disabled", "Once", "Continuous"],
@@ -118,7 +119,7 @@ async def main() -> None:
     machines = {}
     for number in range(1, count + 1):
         address = f"127.1.{number // 256}.{number % 256}"
-        machine = machines[address] = Machine()
+        machine = machines[address] = Machine(f"SN{number:05d}")
 
         async def client(r: asyncio.StreamReader, w: asyncio.StreamWriter, machine: Machine = machine) -> None:
             await serve(machine, r, w)
