@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
 
@@ -25,6 +26,10 @@ class ActionModule(VerbAction):
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return params["state"] != "present"
+
+    def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """That there is a reason lets the module give back a node that lacks its proof; what it is stays at home."""
+        return {"force_reason": FORCED} if params.get("force_reason") else {}
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["state"] == "resumed" and not self._task.check_mode:
