@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.dr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from trees_claims import SOURCES, wrong
+from trees_claims import source, wrong
 from trees_recorded import RecordedBmc, Tree, trees
 
 #: Seconds for one question; a recording answers at once.
@@ -61,7 +61,7 @@ class Look:
         return {
             "system": uri,
             "identity": {
-                name: {"value": value, "source": SOURCES[name].format(system=uri, manager=manager) if value else ""}
+                name: {"value": value, "source": source(name, self._bmc, uri, manager) if value else ""}
                 for name, value in identity.items()
             },
             "power": self._asked(lambda bmc: bmc.power.state()),

@@ -13,7 +13,7 @@ from typing import Any
 from trees_recorded import RecordedBmc
 
 #: Where each part of an identity stands.
-SOURCES = {
+_SOURCES = {
     "serial": "{system}#/SerialNumber",
     "uuid": "{system}#/UUID",
     "manufacturer": "{system}#/Manufacturer",
@@ -31,6 +31,13 @@ _TARGETS = {"pxe": "Pxe", "uefi_http": "UefiHttp"}
 _TARGET = "BootSourceOverrideTarget"
 #: Kinds of system that are no machine of their own (DMTF ComputerSystem, SystemType).
 _NO_MACHINE = {"DPU", "Composed", "Virtual", "VirtuallyPartitioned", "OS", "PhysicallyPartitioned"}
+
+
+def source(name: str, bmc: RecordedBmc, system: str, manager: str) -> str:
+    """Where a part of an identity stands. Of a Dell SerialNumber is the board's, and its service tag stands in SKU."""
+    dell = str(bmc.document(system).get("Manufacturer") or "").startswith("Dell")
+    place = "{system}#/SKU" if dell and name == "serial" else _SOURCES[name]
+    return place.format(system=system, manager=manager)
 
 
 def wrong(report: Mapping[str, Any], bmc: RecordedBmc) -> list[str]:

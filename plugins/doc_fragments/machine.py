@@ -16,8 +16,8 @@ options:
         is not given.
       - Before a verb writes, whatever the driver, what the BMC tells of its machine is held against O(serial),
         O(system_uuid) and O(boot_mac). A BMC that tells another serial or UUID is the error C(wrong_machine), also
-        where O(bmc_system_id) names the system; an equal UUID outweighs the serial. What could hit running work,
-        and a network boot whatever the machine's power, needs one of them in common, or O(force_reason).
+        where O(bmc_system_id) names the system, or the UUID is equal. What could hit running work,
+        and a network boot whatever the machine's power, needs one of them in common, or C(force_reason).
         M(gpufleet.baremetal.bmc_info) shows the machine all the same.
       - A serial may be any that the BMC tells of the machine, of a Dell system the service tag (its C(SKU)) or the
         board's number (its C(SerialNumber)), or that of its chassis; over IPMI that of product, board or chassis in the

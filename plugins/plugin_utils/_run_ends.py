@@ -14,7 +14,6 @@ import atexit
 import contextlib
 import hashlib
 import os
-from pathlib import Path
 
 from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
@@ -44,7 +43,8 @@ def used(url: str) -> None:
     digest = hashlib.sha256(url.encode()).hexdigest()[:24]
     # Once a run: a pipe is small, and a run may have many tasks.
     with contextlib.suppress(OSError):
-        (Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-used-{digest}").touch(mode=0o600, exist_ok=False)
+        note = os.path.join(C.DEFAULT_LOCAL_TMP, f"gpufleet-used-{digest}")
+        os.close(os.open(note, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         os.write(_PIPE[1], url.encode() + b"\0")
 
 

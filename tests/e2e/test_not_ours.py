@@ -313,7 +313,7 @@ def two_runs(busy: str) -> Runs:
     lab.kill_sshd("gpu001")
     boots = {node: counts.network_boots(node) for node in lab.NODES}
     first = lab.started("day2_recycle", *ALL, label="first")
-    lab.wait_for(lambda: draining("gpu002"), 60, "the first run waits")
+    lab.wait_for(lambda: draining("gpu002"), 300, "the first run waits")
     holder = str(counts.ledger_rows(HOLDER.format("gpu002"))[0][0])
     second = lab.play("day2_recycle", "--limit", "gpu002", *ALL)
     lab.slurm("scancel", job)

@@ -266,7 +266,7 @@ def test_t1_an_image_server_that_repeats_the_login_tells_nobody(
     everything = ("-e", '{"day2_recycle_all": true}')
     run = lab.play("day2_recycle", "--limit", "gpu004", *LOUD, *variables, *everything)
     assert run.rc == 2, run.tail()
-    refusal = run.of("gpu004", "Verify the golden image before it goes anywhere")
+    refusal = run.of("gpu004", "Remember why the look ended")
     assert "403" in json.dumps(refusal) and MASK in json.dumps(refusal), refusal
     assert MASK in run.output.partition("Day 2:")[2], "the report does not say what the server said"
     nowhere(run, {**words, IMAGES_WORD.encode(): "images", base64.b64encode(f"reader:{IMAGES_WORD}".encode()): "both"})

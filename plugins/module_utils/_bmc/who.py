@@ -49,7 +49,7 @@ def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
     identify = next((part for part in bmc.has if isinstance(part, c.Identify)), None)
     told = identify.known_by() if identify else c.KnownBy()
     found = _judged(told, params)
-    if identify and serial_of(params.get("serial")) and not found.agrees:
+    if identify and serial_of(params.get("serial")) and "serial" not in found.agrees:
         found = _judged(identify.known_by(parts=True), params, lambda: _has_card(bmc, params))
     if found.agrees or found.contradicts or not _has_card(bmc, params):
         return found
@@ -68,8 +68,8 @@ def _judged(told: c.KnownBy, params: Mapping[str, Any], card: Card = lambda: Non
     # What may be the BMC's own says nothing beside a serial that agrees.
     of_it = uuids if not agrees else [one for one in map(uuid_of, told.uuids) if one]
     other_uuid = bool(system_uuid and of_it and not same)
-    # An equal UUID outweighs the serial: the inventory may have a board's.
-    others = (("serial", other_serial and not same), ("system_uuid", other_uuid))
+    # Whatever else agrees: a serial that no part of the machine has is another machine's, or a mistake to be mended.
+    others = (("serial", other_serial), ("system_uuid", other_uuid))
     shown = f"serial {' or '.join(serials) or 'not told'}, system UUID {' or '.join(uuids) or 'not told'}"
     if other_serial and _the(serial, serials):
         shown += f"; {serial} is a part's, and neighbours may share it: beside {own[0]} UUID or boot MAC has to agree"

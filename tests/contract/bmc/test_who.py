@@ -137,7 +137,7 @@ def test_r2_a_boot_mac_is_an_identifier(redfish: Any) -> None:
         ({}, {"serial": "sn0001"}, ("serial",), ()),
         ({}, {"serial": "SN0002"}, (), ("serial",)),
         ({}, {"serial": "SN0001", "system_uuid": OTHER}, ("serial",), ()),
-        ({}, {"serial": "SN0002", "system_uuid": ipmi_server.UUID}, ("system_uuid",), ()),
+        ({}, {"serial": "SN0002", "system_uuid": ipmi_server.UUID}, ("system_uuid",), ("serial",)),
         ({"serial": "", "board": "BD7"}, {"serial": "bd7"}, ("serial",), ()),
         ({"serial": "", "board": "BD7"}, {"serial": "SN0002"}, (), ()),
         ({"serial": "", "chassis": "CH7"}, {"serial": "CH7"}, ("serial",), ()),
@@ -212,7 +212,7 @@ def test_r2_the_serial_of_a_chassis_does_not_make_a_neighbour_the_machine(redfis
         ((SYSTEM.upper() + "/",), B, {}, ["serial"]),
         ((), B, {"boot_mac": B}, ["serial"]),
         (BOTH, B, {"boot_mac": B}, ["serial"]),
-        (BOTH, B, {"system_uuid": UUID}, ["system_uuid"]),
+        (BOTH, B, {"system_uuid": UUID}, ["serial", "system_uuid"]),
         (BOTH, B, {"system_uuid": OTHER}, []),
         # A BMC that lists nothing but its own way to the host says nothing of the machine's ports.
         ((SYSTEM,), "02:00:00:00:00:01", {"boot_mac": A}, ["serial"]),

@@ -40,6 +40,8 @@ class Machine:
         mac = options["boot_mac"].replace(":", "")
         context = authority.server_context("127.0.0.1")
         self.bmc = FakeBmc("plain", context=context, power="On", lag=0.1, mac=mac)
+        self.uuid = f"5ac00000-0000-4000-8000-{mac}"
+        self.bmc.vendor = {**self.bmc.vendor, "system": {**self.bmc.vendor["system"], "UUID": self.uuid}}
         self._greeter = _Greeter(self)
         self._say()
 
@@ -72,6 +74,7 @@ class Machine:
             "node_answers": str(self.answers),
             "gpufleet_bmc_protocol": "redfish",
             "gpufleet_scheduler": "none",
+            "gpufleet_system_uuid": self.uuid,
             **{f"gpufleet_bmc_{key}": value for key, value in bmc.items()},
             **{f"gpufleet_{key}": value for key, value in own.items()},
         }

@@ -54,7 +54,8 @@ def test_deployed_with_an_image(site: Any) -> None:
     assert lead(options, "deployed", check=True)["state"] == "deploying"
     assert site.faults.writes == []
     begun = lead(options, "deployed")
-    assert begun["changed"] and begun["pending"] and begun["state"] == "deploying"
+    # On a busy machine a deploy of a second may be over before it is looked at.
+    assert begun["changed"] and begun["state"] == ("deploying" if begun["pending"] else "deployed")
     assert await_all(site, "deployed", options)["verdicts"][options["name"]]["state"] == "deployed"
     result = lead(options, "deployed")
     assert not result["changed"] and result["image"]["label"] == "gold-1"

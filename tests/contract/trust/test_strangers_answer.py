@@ -205,7 +205,7 @@ def test_v2_a_jump_host_replaces_no_certificate(site: Site) -> None:
     assert [one["outcome"] for one in told] == ["ok", "failed", "failed", "ok"], told
     for one, wanted, seen in ((told[1], "aa", "bb"), (told[2], "dd", "cc")):
         error = one["result"]["error"]
-        assert error["kind"] == "trust" and wanted * 32 in error["wanted"] and seen * 32 in error["seen"], error
+        assert error["kind"] == "certificate" and wanted * 32 in error["wanted"] and seen * 32 in error["seen"], error
     assert site.events() == [("note", "bmc_certificate")]
 
 

@@ -129,7 +129,7 @@ def test_v1_however_it_is_said_a_node_with_a_failure_is_not_admitted(tmp_path: P
     assert issue(tmp_path, SKU)["valid"]
     number = failed(tmp_path, "dcgm_gate")
     found = state(tmp_path, **how)
-    assert found["failed"] and found["error"]["kind"] == "evidence_missing", found
+    assert found["failed"] and found["error"]["kind"] == "failure_stands", found
     assert f"dcgm_gate (event {number})" in found["msg"]
     lifted = state(tmp_path, kind="lift", name="dcgm_gate", reason="a loose cable", lifted_by="me")
     assert lifted["lifted"] == [number], lifted
