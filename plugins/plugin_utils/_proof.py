@@ -98,13 +98,6 @@ class Proofs:
         except FleetError:
             return ""  # told when its own turn comes
 
-    def _told_to(self, other: str, host: str) -> bool:
-        """Has it the ledger of this host?"""
-        try:
-            return bool(self._variable(_LEDGER, other) == self._variable(_LEDGER, host))
-        except FleetError:
-            return False
-
     def _asked(self, due: Due) -> dict[str, FleetError]:
         ids = {host: event["node_id"] for host, event in due.items()}
         known = holds(self._ledger(), ids)
