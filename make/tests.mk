@@ -15,12 +15,12 @@ CONTRACT_JOBS ?= 5
 # time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
 # Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for; its lane ends with
-# the other pair's unit tests. What make/quality.mk asks of one pair alone is not asked twice.
+# so much of the rest that both are at work until the end. What make/quality.mk asks of one pair alone is not asked twice.
 FIRST := setup-system setup-$(MAIN)
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
-RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule $(OTHERS:%=plain-units-%)
+RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule $(OTHERS:%=plain-units-%) sanity-$(MAIN) artifact importer
 STEPS := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
-	$(PAIRS:%=units-%) ansible-units-$(MAIN) $(PAIRS:%=sanity-%) artifact importer
+	$(PAIRS:%=units-%) ansible-units-$(MAIN) $(OTHERS:%=sanity-%)
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit

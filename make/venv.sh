@@ -26,8 +26,18 @@ if ! "$dir/bin/python" -c '' 2>/dev/null; then
     rm -rf "$dir"
     "$python" -m venv "$dir"
 fi
+# uv takes a tenth of pip's time. It does not read pip's settings, so where pip has an index of its own, and where uv
+# fails, pip installs.
+by_uv() {
+    ! "$dir/bin/python" -m pip config list | grep -q '\.\(index-url\|no-index\)=' &&
+        "$dir/bin/python" -m pip install --disable-pip-version-check --progress-bar off -r "$(dirname "$lock")/uv.lock" &&
+        UV_NATIVE_TLS=true "$dir/bin/uv" pip install --no-config --no-progress --python "$dir/bin/python" -r "$lock"
+}
+by_pip() {
+    "$dir/bin/python" -m pip install --disable-pip-version-check --progress-bar off -r "$lock"
+}
 echo "$dir: installing $(grep -vc '^#' "$lock") packages from $lock (log: $log)"
-if ! "$dir/bin/python" -m pip install --disable-pip-version-check --progress-bar off -r "$lock" >"$log" 2>&1; then
+if ! { by_uv || by_pip; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     echo "$dir: installation failed, see $log" >&2
     exit 1
