@@ -61,6 +61,7 @@ PLAYS = {
     "pxe_boot": """
     - gpufleet.baremetal.pxe_boot:
         power: "on"
+        force_reason: no scheduler knows a simulated machine
 """,
 }
 

@@ -61,10 +61,11 @@ class LedgerLifeline(Lifeline):
     :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
     :param identify: gives the node id of a name.
     :param parent: the pid that must be this process's parent to the end; the present one without it.
-    :param managed_by, maintained: as of :class:`Permits`.
+    :param managed_by, maintained, asks: as of :class:`Permits`.
     :param say: shows a line to a person.
     :param prove: asks the scheduler again for these nodes, or for a maintenance their provisioner, and writes what it
         says; why not, for each that could not be asked for. Without it no proof is ever renewed.
+    :param refuse: raises where this node is somebody's for whom the run does not work.
     :param batch: the nodes of a batch do not share their fate: one whose lease is lost is given up alone.
     """
 
@@ -85,6 +86,8 @@ class LedgerLifeline(Lifeline):
         batch: bool = False,
         say: Callable[[str], None] = lambda line: None,
         prove: Prove | None = None,
+        asks: Callable[[str], bool] | None = None,
+        refuse: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._open = open_ledger
         self._holder = holder
@@ -94,11 +97,11 @@ class LedgerLifeline(Lifeline):
         self._default = default_node
         self._secrets = secrets
         self._permits = Permits(
-            open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by, maintained=maintained
+            open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by, maintained=maintained, asks=asks
         )
         self._prove = prove or _nobody_asks
-        self._batch = batch
-        self._say = say
+        self._refuse = refuse
+        self._batch, self._say = batch, say
         self._warned = False
         self._leases: dict[str, leases.Lease] = {}
         self._lost: dict[str, FleetError] = {}
@@ -112,8 +115,13 @@ class LedgerLifeline(Lifeline):
         self._checked = 0.0
         self._parent = parent or os.getppid()
 
+    def refuse_others(self, nodes: Sequence[str]) -> None:
+        for name in nodes or (self._default,):
+            self._refuse(name)
+
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         self.parent_lives()
+        self.refuse_others(nodes)
         names = nodes or (self._default,)
         for renewals_left in reversed(range(_RENEWALS + 1)):
             try:
