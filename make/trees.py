@@ -85,7 +85,7 @@ class Look:
         return _written(self._bmc)
 
     def _boot(self, target: str) -> dict[str, Any]:
-        self._asked(lambda bmc: bmc.boot.set_once(target, c.KEEP, ""))
+        self._asked(lambda bmc: bmc.boot.set_once(target, c.KEEP, "", destructive=False))
         return _written(self._bmc)
 
 

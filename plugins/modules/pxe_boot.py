@@ -13,11 +13,13 @@ description:
   - Sets a one-time network boot through the machine's BMC, by Redfish or by IPMI, and powers or restarts the machine
     if asked to.
   - The override is read first, and nothing is sent where it is set already. After a write it is read back. A task that
-    fails after that takes it away again, or says that it may still stand.
+    fails after that takes it away again, by Redfish and by IPMI, or names the machine on which it may still stand.
   - Some BMCs cannot show an override that they took. There the node's own boot is the proof, a new boot id with
     C(BOOTIF) of O(boot_mac) in its kernel's command line; without it the result is inconclusive, which fails.
-  - Setting the override alone hits no running work; O(power=restart) on a machine that is on does, and demands fresh
-    evidence in the ledger that the node is drained or unknown to its scheduler, or O(force_reason).
+  - What is armed decides the next start, whoever asks for that, and a machine that is off may be one that its scheduler
+    has put to sleep or wakes for a job. So to arm a machine, or to start one that is armed, demands fresh evidence in
+    the ledger that the node is drained or unknown to its scheduler, or O(force_reason), whatever its power is.
+  - O(target=none) takes a one-time override away, whoever has set it, and reads that back. It needs no such evidence.
   - The machine is recognised before that, by O(serial), O(system_uuid) or O(boot_mac), also where it is off or is left
     running, since what is set now decides its next start. O(force_reason) goes past that.
 author:
@@ -34,9 +36,12 @@ attributes:
     support: full
 options:
   target:
-    description: V(pxe), or V(uefi_http) for UEFI's boot over HTTP (Redfish alone).
+    description:
+      - V(pxe), or V(uefi_http) for UEFI's boot over HTTP (Redfish alone).
+      - V(none) leaves no one-time override standing; nothing is sent where none does. One that lasts stays as it is.
+        It changes no power. A BMC that cannot show an override is sent the request each time.
     type: str
-    choices: [pxe, uefi_http]
+    choices: [pxe, uefi_http, none]
     default: pxe
   mode:
     description:
@@ -68,6 +73,10 @@ options:
     description: Do not fail where the effect could not be seen; RV(verdict) then says V(inconclusive).
     type: bool
     default: false
+  leave:
+    description: Until when the module on another machine may write what could hit running work. Filled in by the action
+      on the controller, for a task that is delegated.
+    type: dict
   timeout:
     description: Seconds for the whole task, a boot that is to be proven included.
     type: float
@@ -76,6 +85,8 @@ seealso:
   - module: gpufleet.baremetal.redfish_power
   - module: gpufleet.baremetal.bmc_info
 notes:
+  - Delegated to another machine, it writes there what could hit running work only within 20 seconds of a look at lease
+    and evidence, up to 45 where the way there takes long. Past that it comes back for leave and goes on where it was.
   - On a node that a provisioner manages (C(gpufleet_provisioner) is set), the boot belongs to the provisioner. The
     node must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)); past a provisioner
     that has no maintenance only O(force_reason) leads.
@@ -84,6 +95,11 @@ notes:
 """
 
 EXAMPLES = r"""
+- name: See that no job runs on the machines, and that none is given to them
+  gpufleet.baremetal.scheduler_wait:
+    until: drained
+  run_once: true
+
 - name: Boot the machines from the network
   gpufleet.baremetal.pxe_boot:
     power: "on"
@@ -94,6 +110,10 @@ EXAMPLES = r"""
     power: restart
     prove: boot
     timeout: 1800
+
+- name: Take the override away that a task before has left
+  gpufleet.baremetal.pxe_boot:
+    target: none
 
 - name: Set the override of one machine, named in the task
   gpufleet.baremetal.pxe_boot:
@@ -149,6 +169,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import LeaveOfOne
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 ARGUMENT_SPEC = PXE_SPEC
@@ -156,11 +177,13 @@ ARGUMENT_SPEC = PXE_SPEC
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=str(module.params.get("bmc_address") or ""))
+    line = LeaveOfOne(module.params["leave"])
+    who = str(module.params.get("bmc_address") or "")
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=who, lifeline=line)
     try:
         result = pxe_boot(module.params, ctx)
     except FleetError as exc:
-        module.fail_json(**exc.as_result(), warnings=ctx.warnings)
+        module.fail_json(**exc.as_result(), warnings=ctx.warnings, **line.told(ctx.asked))
     module.exit_json(**result.as_dict(ctx))
 
 

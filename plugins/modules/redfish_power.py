@@ -52,10 +52,16 @@ options:
     description: Seconds that the operating system gets for its shutdown with O(state=graceful).
     type: float
     default: 120
+  leave:
+    description: Until when the module on another machine may write what could hit running work. Filled in by the action
+      on the controller, for a task that is delegated.
+    type: dict
 seealso:
   - module: gpufleet.baremetal.pxe_boot
   - module: gpufleet.baremetal.bmc_info
 notes:
+  - Delegated to another machine, it writes there what could hit running work only within 20 seconds of a look at lease
+    and evidence, up to 45 where the way there takes long. Past that it comes back for leave and goes on where it was.
   - On a node that a provisioner manages (C(gpufleet_provisioner) is set), power belongs to the provisioner. The node
     must be in maintenance under our own token first (M(gpufleet.baremetal.provisioner_node)); past a provisioner that
     has no maintenance only O(force_reason) leads.
@@ -133,6 +139,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import LeaveOfOne
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 ARGUMENT_SPEC = POWER_SPEC
@@ -140,11 +147,13 @@ ARGUMENT_SPEC = POWER_SPEC
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=str(module.params.get("bmc_address") or ""))
+    line = LeaveOfOne(module.params["leave"])
+    who = str(module.params.get("bmc_address") or "")
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=who, lifeline=line)
     try:
         result = power(module.params, ctx)
     except FleetError as exc:
-        module.fail_json(**exc.as_result(), warnings=ctx.warnings)
+        module.fail_json(**exc.as_result(), warnings=ctx.warnings, **line.told(ctx.asked))
     module.exit_json(**result.as_dict(ctx))
 
 

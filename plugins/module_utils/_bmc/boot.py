@@ -11,7 +11,7 @@ inconclusive, and says so.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,9 @@ _READBACK_PACE = 1.0
 #: An override whose answer was lost is asked for so many times in all; it is the same one each time.
 _ATTEMPTS = 3
 _BOOT_PACE = 3.0
+#: What to do where a BMC cannot show an override: for one that was set, and for one that was taken away.
+_NOT_SHOWN = "set power to restart (or on, for a node that is off) and boot_mac, or accept_inconclusive"
+_NOT_SHOWN_HERE = "look at the BMC's own page, or set accept_inconclusive: a restart would prove it too late"
 #: Clocks of node and controller need not agree; its uptime and our stopwatch must, within this.
 _SLACK_SECONDS = 5.0
 
@@ -52,9 +55,9 @@ def pxe_boot(params: Mapping[str, Any], ctx: Context) -> Result:
     with connect(params, ctx) as bmc:
         boot = _NetworkBoot(bmc, params, ctx)
         try:
-            return boot.run()
+            return boot.disarmed() if boot.target == c.NOTHING else boot.run()
         except FleetError as exc:
-            boot.disarm(exc)
+            boot.disarm_after(exc)
             raise
 
 
@@ -71,12 +74,21 @@ class _NetworkBoot:
         self.mac = net.spelled(params.get("boot_mac"))
         self.timeout = float(params["timeout"])
         self.machine = Recognised(bmc, params, ctx)
-        self.steps = PowerSteps(bmc.power, ctx, self.machine, timeout=self.timeout)
+        # What is armed decides the next start, whoever asks for that: a machine that is off may be its scheduler's,
+        # which has put it to sleep or wakes it for a job.
+        self.steps = PowerSteps(bmc.power, ctx, self.machine, timeout=self.timeout, start_hits=self.target != c.NOTHING)
         self.blind = False
         #: Whether what the BMC shows by another name is known to be what we have set.
         self.ours = False
         #: Whether this call has asked for an override that may still stand.
         self.armed = False
+        if self.target == c.NOTHING and (self.power != "none" or self.prove == BOOT):
+            raise ConfigError(
+                "a boot override that is taken away boots nothing",
+                wanted="power none, and a proof that is not the node's boot",
+                seen=f"power {self.power}, prove {self.prove}",
+                do="take it away in a task of its own, and change the power in another one (redfish_power)",
+            )
         if self.prove == BOOT:
             require(params, "boot_mac", node=ctx.node)
             self._demand_way_to_node()
@@ -147,15 +159,64 @@ class _NetworkBoot:
                 raise self._not_taken(exc) from exc
         raise AssertionError("the last attempt returns or raises")
 
-    def disarm(self, problem: FleetError) -> None:
+    def disarmed(self) -> Result:
+        """No one-time override stands, whoever has set it; one that lasts is how somebody has set up the machine."""
+        power, shown = self.steps.state(), self.boot.override()
+        self.blind = not self.boot.offer().shows
+        changed, after = shown.stands() or self.blind, shown
+        if shown.enabled == c.CONTINUOUS:
+            self.steps.notes.append(f"an override that lasts is left as it is: {_words(shown)}")
+        if changed:
+            self.machine.demand_known("no boot override")
+            after = self._without(shown)
+        proof = NONE if self.blind or self.ctx.check_mode else READBACK
+        return self._result(power, shown, after, changed=changed, proof=proof)
+
+    def _without(self, shown: c.BootOverride) -> c.BootOverride:
+        """:raises NotProven: where the BMC takes it and goes on showing an override."""
+        try:
+            self.boot.clear()
+        except c.LostAnswer as exc:
+            self.steps.notes.append(f"{exc.what}: decided by reading the override")
+        if self.ctx.check_mode:
+            return c.BootOverride(c.DISABLED, c.NOTHING, shown.mode)
+        try:
+            return self._gone(lambda override: not override.stands())
+        except DeadlineExceeded as exc:
+            raise NotProven(
+                "the BMC took the request to clear its boot override and goes on showing it",
+                address=self.boot.address,
+                wanted=exc.wanted,
+                seen=exc.seen,
+                do=f"do not restart {self.ctx.node or 'the machine'} before: clear it on the BMC's page, or ask again",
+            ) from exc
+
+    def _gone(self, gone: Callable[[c.BootOverride], bool]) -> c.BootOverride:
+        return self.ctx.wait(
+            self.boot.override,
+            gone,
+            timeout=min(self.steps.left, _READBACK_SECONDS),
+            interval=_READBACK_PACE,
+            wanted="no boot override",
+            seen=_words,
+        )
+
+    def disarm_after(self, problem: FleetError) -> None:
         """A task that failed leaves no network boot behind, which would come with somebody's next restart."""
         if not self.armed:
             return
         try:
             self.boot.clear()
+            self._gone(lambda override: not override.stands())
+            if not self.boot.offer().shows:
+                raise NotProven("this BMC took the request to clear it, and cannot show an override")
         except FleetError as exc:
+            who = self.ctx.node or self.boot.address
             problem.details["armed"] = f"the boot override may still stand: {exc.what}"
-            left = "the boot override that was asked for may still stand, and the next start be a network boot"
+            left = (
+                f"the boot override that was asked for may still stand, and the next start of {who} be a network boot:"
+                f" take it away with pxe_boot and target none for {who}"
+            )
             problem.do = f"{problem.do}; {left}" if problem.do else left
 
     def _is_it(self, shown: c.BootOverride) -> bool:
@@ -175,26 +236,21 @@ class _NetworkBoot:
         if self.ctx.check_mode:
             return True
         try:
-            self.boot.clear()
-            self.ctx.wait(
-                self.boot.override,
-                lambda override: override.enabled != c.ONCE or override.target != shown.target,
-                timeout=min(self.steps.left, _READBACK_SECONDS),
-                interval=_READBACK_PACE,
-                wanted="no boot override",
-                seen=_words,
-            )
+            self.boot.clear(destructive=True)
+            self._gone(lambda override: override.enabled != c.ONCE or override.target != shown.target)
         except (c.LostAnswer, DeadlineExceeded, Refused, Unsupported):
             return False
         return True
 
     def _sent_but_lost(self) -> bool:
-        self.armed = not self.ctx.check_mode
+        sent = len(self.ctx.asked)
         try:
-            self.boot.set_once(self.target, self.mode, self.uri)
+            self.boot.set_once(self.target, self.mode, self.uri, destructive=True)
         except c.LostAnswer as exc:
             self.steps.notes.append(f"{exc.what}: decided by reading the override")
             return True
+        finally:
+            self.armed = self.armed or len(self.ctx.asked) > sent
         return False
 
     def _read_back(self) -> c.BootOverride:
@@ -256,13 +312,13 @@ class _NetworkBoot:
         verdict = "inconclusive" if proof == NONE else "pass"
         if proof == NONE and not self.ctx.check_mode and not self.accept:
             raise NotProven(
-                "the boot override was sent, and nothing shows that it was taken",
+                "the request was sent, and nothing shows that it was taken",
                 address=self.boot.address,
                 wanted="a BMC that shows it, or a boot that the node itself proves",
                 seen=f"{_words(after)}, which on this BMC says nothing",
-                do="set power to restart (or on, for a node that is off) and boot_mac, or accept_inconclusive",
+                do=_NOT_SHOWN_HERE if self.target == c.NOTHING else _NOT_SHOWN,
             )
-        if self._is_it(after):
+        if self.target != c.NOTHING and self._is_it(after):
             after = replace(after, target=self.target)
         booted = self.power == "restart" or (self.power == "on" and power == c.OFF)
         return Result(

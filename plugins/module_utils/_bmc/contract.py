@@ -62,6 +62,8 @@ UEFI_HTTP = "uefi_http"
 UEFI = "uefi"
 LEGACY = "legacy"
 KEEP = "keep"
+#: As a target: no boot but the machine's own.
+NOTHING = "none"
 
 
 class LostAnswer(Unreachable):
@@ -128,6 +130,10 @@ class BootOverride:
 
     def as_dict(self) -> dict[str, str]:
         return {name: value for name, value in asdict(self).items() if name != "may_be"}
+
+    def stands(self) -> bool:
+        """Does it say that the next boot, and no other, is another one than the machine's own?"""
+        return self.enabled == ONCE and self.target.lower() != NOTHING
 
     def is_once(self, target: str, mode: str, uri: str = "", *, ours: bool = False) -> bool:
         """Does it say what was asked for? A mode to be kept and a URI that was not given match anything.
@@ -235,11 +241,17 @@ class Boot(Capability):
         """
 
     @abstractmethod
-    def set_once(self, target: str, mode: str, uri: str) -> str:
-        """Ask for a one-time override of the next boot; SENT or WITHHELD. It may be repeated harmlessly."""
+    def set_once(self, target: str, mode: str, uri: str, *, destructive: bool) -> str:
+        """Ask for a one-time override of the next boot; SENT or WITHHELD. It may be repeated harmlessly.
 
-    def clear(self) -> str:
-        """Ask for no override at all; SENT or WITHHELD. Asked only where what stands there could be taken for ours."""
+        :param destructive: whether the machine may be running: its next restart, whoever asks for it, boots that.
+        """
+
+    def clear(self, *, destructive: bool = False) -> str:
+        """Ask for no override at all; SENT or WITHHELD. It may be repeated harmlessly.
+
+        :param destructive: as of :meth:`set_once`, where it is the first step to another override.
+        """
         raise Unsupported("this driver clears no boot override", address=self.address)
 
     @abstractmethod

@@ -47,7 +47,7 @@ FIRST = "first"
 #: What ``redfish_power`` brings about.
 POWER_STATES = ("on", "off", "force_off", "graceful", "cycle", "reset")
 #: What ``pxe_boot`` boots from, how, with what change of power, and on what proof.
-BOOT_TARGETS = ("pxe", "uefi_http")
+BOOT_TARGETS = ("pxe", "uefi_http", "none")
 BOOT_MODES = ("uefi", "legacy", "keep")
 BOOT_POWER = ("none", "on", "restart")
 BOOT_PROOFS = ("auto", "readback", "boot")

@@ -56,12 +56,18 @@ def power(params: Mapping[str, Any], ctx: Context) -> Result:
 
 
 class PowerSteps:
-    """Single steps of power on one machine, each of which ends with the effect seen or with an exception."""
+    """Single steps of power on one machine, each of which ends with the effect seen or with an exception.
 
-    def __init__(self, power: c.Power, ctx: Context, machine: Recognised, *, timeout: float) -> None:
+    :param start_hits: a start is destructive too, since it is a network boot.
+    """
+
+    def __init__(
+        self, power: c.Power, ctx: Context, machine: Recognised, *, timeout: float, start_hits: bool = False
+    ) -> None:
         self.power = power
         self.ctx = ctx
         self._machine = machine
+        self._start_hits = start_hits
         self.notes = machine.notes
         self.proof = "readback"
         #: Whether the answer to a request was lost.
@@ -85,7 +91,7 @@ class PowerSteps:
         if destructive:
             self._machine.demand_known(kind)
         try:
-            return self.power.set(kind, destructive=destructive) == c.SENT
+            return self.power.set(kind, destructive=destructive or self._start_hits) == c.SENT
         except c.LostAnswer as exc:
             self.lost = True
             self.notes.append(f"{exc.what}: decided by reading the state")
@@ -154,8 +160,11 @@ def _force_off(steps: PowerSteps, graceful_timeout: float) -> bool:
 def _graceful(steps: PowerSteps, graceful_timeout: float) -> bool:
     if steps.seen == c.OFF:
         return False
+    left = graceful_timeout - steps.ctx.lifeline.waited()
     try:
-        steps.reach(c.GRACEFUL_OFF, c.OFF, timeout=graceful_timeout)
+        if left <= 0:  # an earlier part of this call has asked for it, and waited
+            raise DeadlineExceeded("the shutdown has had its time")
+        steps.reach(c.GRACEFUL_OFF, c.OFF, timeout=left)
     except Unsupported:
         steps.notes.append("this BMC offers no graceful shutdown: the power was cut")
         steps.force_off()

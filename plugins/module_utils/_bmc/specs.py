@@ -22,6 +22,7 @@ POWER_SPEC = spec(
     state={"type": "str", "required": True, "choices": list(names.POWER_STATES)},
     timeout={"type": "float", "default": 300.0},
     graceful_timeout={"type": "float", "default": 120.0},
+    leave={"type": "dict"},
 )
 
 PXE_SPEC = spec(
@@ -34,6 +35,7 @@ PXE_SPEC = spec(
     power={"type": "str", "choices": list(names.BOOT_POWER), "default": "none"},
     prove={"type": "str", "choices": list(names.BOOT_PROOFS), "default": "auto"},
     accept_inconclusive={"type": "bool", "default": False},
+    leave={"type": "dict"},
     timeout={"type": "float", "default": 900.0},
 )
 

@@ -111,7 +111,7 @@ def test_t1_a_bmc_that_echoes_the_password_tells_nobody(play: Play) -> None:
     play.rig.bmc.faults["refuse"] = (400, "Base.1.8.GeneralError", f"'{PASSWORD}' of {play.rig.params['bmc_username']}")
     vendor = play.rig.bmc.vendor
     play.rig.bmc.vendor = {**vendor, "system": {**vendor["system"], "Model": f"Model {PASSWORD}"}}
-    found = play.run(task("bmc_info"), task("pxe_boot", power="on"), flags=("-vvv", "--diff"))
+    found = play.run(task("bmc_info"), task("pxe_boot", power="on", force_reason="new"), flags=("-vvv", "--diff"))
     assert "Model ****" in json.dumps(found["r0"]), "the peer's word stands there, without the secret in it"
     assert found["r1"]["failed"] and "****" in found["r1"]["msg"] and "****" in found["r1"]["error"]["seen"]
     assert PASSWORD not in json.dumps(found)
@@ -123,7 +123,7 @@ def test_t1_a_bmc_that_echoes_the_password_tells_nobody(play: Play) -> None:
 def test_the_three_verbs_in_the_worker(play: Play) -> None:
     found = play.run(
         task("bmc_info"),
-        task("pxe_boot", power="on"),
+        task("pxe_boot", power="on", force_reason="new"),
         task("redfish_power", state="on"),
         task("redfish_power", state="force_off"),
         task("redfish_power", state="force_off", force_reason="the test says so"),
@@ -145,7 +145,10 @@ def test_the_three_verbs_in_the_worker(play: Play) -> None:
 @pytest.mark.slow
 def test_no_password_anywhere(play: Play) -> None:
     play.run(
-        task("pxe_boot", power="on"), task("redfish_power", state="off"), task("bmc_info"), flags=("-vvvv", "--diff")
+        task("pxe_boot", power="on", force_reason="new"),
+        task("redfish_power", state="off"),
+        task("bmc_info"),
+        flags=("-vvvv", "--diff"),
     )
     texts = [play.output, (play.folder / "results.json").read_text()]
     texts.append(play.ledger.read_bytes().decode("latin-1"))
@@ -278,7 +281,7 @@ def test_the_three_verbs_through_a_jump_host(jump: Play) -> None:
     there = {"delegate_to": "jump"}
     found = jump.run(
         {**task("bmc_info"), **there},
-        {**task("pxe_boot", power="on"), **there},
+        {**task("pxe_boot", power="on", force_reason="new"), **there},
         {**task("redfish_power", state="on"), **there},
         {**task("redfish_power", state="force_off"), **there},
         {**task("redfish_power", state="force_off", force_reason="the test says so"), **there},

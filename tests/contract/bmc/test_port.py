@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    ConfigError,
     DeadlineExceeded,
     Fenced,
     FleetError,
@@ -121,6 +122,41 @@ def test_nothing_is_sent_where_leave_is_refused(rig: Rig) -> None:
     assert rig.writes() == before
 
 
+def test_j8_an_override_is_taken_away_once(rig: Rig) -> None:
+    """By every driver, without leave to hit running work; and nothing is sent where that shows none."""
+    rig.force("On")
+    boot(rig, Ctx(), accept_inconclusive=True)
+    before, ctx = rig.writes(), Ctx()
+    assert boot(rig, Ctx(check_mode=True), target="none")["changed"] and rig.writes() == before
+    gone = boot(rig, ctx, target="none", accept_inconclusive=True)
+    assert gone["changed"] and {destructive for _what, destructive in ctx.watch.asked} == {False}, gone
+    blind = gone["proof"] == "none"
+    assert (gone["after"]["boot"]["enabled"] == "once") is False or gone["after"]["boot"]["target"] == "none", gone
+    again = boot(rig, Ctx(), target="none", accept_inconclusive=True)
+    assert again["changed"] is blind and rig.power() == "On", again
+    if blind:
+        with pytest.raises(NotProven) as told:
+            boot(rig, Ctx(), target="none")
+        assert "power to restart" not in told.value.do, told.value.do
+
+
+def test_j8_a_machine_is_armed_and_started_with_leave_to_hit_it(rig: Rig) -> None:
+    """Also one that is off, whose scheduler may wake it for a job."""
+    for shown in ("On", "Off"):
+        rig.force(shown)
+        boot(rig, Ctx(), target="none", accept_inconclusive=True)
+        ctx = Ctx()
+        boot(rig, ctx, power="on", accept_inconclusive=True, prove="readback")
+        assert {asked for _what, asked in ctx.watch.asked} == {True}, (shown, ctx.watch.asked)
+
+
+@pytest.mark.parametrize("more", [{"power": "restart"}, {"power": "on"}])
+def test_j8_what_boots_nothing_changes_no_power(rig: Rig, more: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="boots nothing"):
+        boot(rig, Ctx(), target="none", **more)
+    assert rig.writes() == 0
+
+
 def test_wrong_password_is_said_once(rig: Rig) -> None:
     rig.faults.forget()
     before = rig.refused()
@@ -195,7 +231,7 @@ def test_what_is_not_offered_is_not_sent(rig: Rig) -> None:
                     bmc.power.set(kind, destructive=False)
         targets = bmc.boot.offer().targets or ()
         assert targets
-        for target in names.BOOT_TARGETS:
+        for target in (name for name in names.BOOT_TARGETS if name != c.NOTHING):
             if target in targets:
                 bmc.boot.check(target, c.KEEP, "")
             else:
@@ -224,7 +260,6 @@ def test_an_override_counts_only_when_it_is_shown(rig: Rig) -> None:
         sent = rig.writes()
         assert boot(rig, Ctx())["changed"] is False
         assert rig.writes() == sent
-    assert not any(destructive for _what, destructive in ctx.watch.asked)
     assert rig.power() == "Off"
 
 

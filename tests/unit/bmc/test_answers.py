@@ -80,7 +80,7 @@ def test_any_tree_is_walked_without_a_traceback(documents: list[Any]) -> None:
             bmc = RedfishBmc(params, Context())
             try:
                 getattr(getattr(bmc, part), call)()
-                bmc.boot.set_once(c.PXE, c.KEEP, "")
+                bmc.boot.set_once(c.PXE, c.KEEP, "", destructive=False)
                 bmc.power.set(c.POWER_ON, destructive=False)
             except FleetError:
                 pass

@@ -56,7 +56,7 @@ class Rig(c.Power, c.Boot, c.Identify):
     def check(self, target: str, mode: str, uri: str) -> None:
         pass
 
-    def set_once(self, target: str, mode: str, uri: str) -> str:
+    def set_once(self, target: str, mode: str, uri: str, *, destructive: bool) -> str:
         self.sent.append("boot")
         if self.lost:
             self.lost -= 1

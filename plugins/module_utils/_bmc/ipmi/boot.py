@@ -17,9 +17,9 @@ _VALID_CLEARING = 0x03
 _BOOT_FLAGS = 0x05
 #: Bits and devices of the boot flags [28.13, table 28-14].
 _VALID, _PERSISTENT, _EFI = 0x80, 0x40, 0x20
-_FORCE_PXE = 0x04
+_NO_DEVICE, _FORCE_PXE = 0x00, 0x04
 _DEVICES = {
-    0x00: "none",
+    0x00: c.NOTHING,
     0x04: c.PXE,
     0x08: "disk",
     0x0C: "safe_disk",
@@ -72,7 +72,12 @@ class IpmiBoot(c.Boot):
             do="use bmc_protocol redfish",
         )
 
-    def set_once(self, target: str, mode: str, uri: str) -> str:
+    def clear(self, *, destructive: bool = False) -> str:
+        """Valid flags that name no device: what others call ``bootdev none``."""
+        told, shown = (_BOOT_FLAGS, _VALID, _NO_DEVICE, 0, 0, 0), "Set System Boot Options 5 device=none"
+        return self._machine.write(_SET_BOOT_OPTIONS, told, shown, destructive=destructive)
+
+    def set_once(self, target: str, mode: str, uri: str, *, destructive: bool) -> str:
         """Both writes of the parameter, the first without effect on a machine: flags that last beyond 60 s."""
         self.check(target, mode, uri)
         if mode == c.KEEP:
@@ -80,7 +85,7 @@ class IpmiBoot(c.Boot):
             mode = told if told != c.UNKNOWN else _UNTOLD
         write = self._machine.write
         with suppress(Unsupported, Refused):  # then flags last as the BMC likes, and the read-back says what became
-            write(_SET_BOOT_OPTIONS, (_VALID_CLEARING, 0x08), "Set System Boot Options 3", destructive=False)
+            write(_SET_BOOT_OPTIONS, (_VALID_CLEARING, 0x08), "Set System Boot Options 3", destructive=destructive)
         flags = _VALID | (_EFI if mode == c.UEFI else 0)
         shown = f"Set System Boot Options 5 device=pxe mode={mode} once"
-        return write(_SET_BOOT_OPTIONS, (_BOOT_FLAGS, flags, _FORCE_PXE, 0, 0, 0), shown, destructive=False)
+        return write(_SET_BOOT_OPTIONS, (_BOOT_FLAGS, flags, _FORCE_PXE, 0, 0, 0), shown, destructive=destructive)

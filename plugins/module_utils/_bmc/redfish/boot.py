@@ -9,7 +9,7 @@ one that holds ``BootSourceOverrideTarget``, the settings object before the syst
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -59,24 +59,24 @@ class RedfishBoot(c.Boot):
             shows=self._machine.quirk("boot_readback") != "blind",
         )
 
-    def clear(self) -> str:
-        machine, state = self._machine, read_state(self._machine, max_age=SAME_LOOK)
-        body = {TARGET: "None", ENABLED: "Disabled"}
-        if state.boot.get(MODE) is not None and MODE not in (machine.quirk("boot_omit") or ()):
-            body[MODE] = str(state.boot[MODE])
-        return _patch(machine, state, body)
+    def clear(self, *, destructive: bool = False) -> str:
+        state = read_state(self._machine, max_age=SAME_LOOK)
+        return self._ask(state, lambda where: no_request(self._machine, where), destructive)
 
-    def set_once(self, target: str, mode: str, uri: str) -> str:
-        """Ask for the override where it lies; a BMC that refers us to another place is followed there once."""
+    def set_once(self, target: str, mode: str, uri: str, *, destructive: bool) -> str:
         machine, state = self._machine, read_state(self._machine, max_age=SAME_LOOK)
         check(machine, state, target, mode, uri)
+        return self._ask(state, lambda where: request(machine, where, target, mode, uri), destructive)
+
+    def _ask(self, state: State, body: Callable[[State], Mapping[str, Any]], destructive: bool) -> str:
+        """Ask for it where the override lies; a BMC that refers us to another place is followed there once."""
         try:
-            return _patch(machine, state, request(machine, state, target, mode, uri))
+            return _patch(self._machine, state, body(state), destructive)
         except Refused as exc:
-            other = _elsewhere(machine, state, exc)
+            other = _elsewhere(self._machine, state, exc)
             if other is None:
                 raise
-            return _patch(machine, other, request(machine, other, target, mode, uri))
+            return _patch(self._machine, other, body(other), destructive)
 
 
 @dataclass(frozen=True)
@@ -206,12 +206,20 @@ def request(machine: Machine, state: State, target: str, mode: str, uri: str) ->
     return body
 
 
-def _patch(machine: Machine, state: State, body: Mapping[str, Any]) -> str:
+def no_request(machine: Machine, state: State) -> dict[str, Any]:
+    """The Boot section that asks for no override."""
+    body: dict[str, Any] = {TARGET: "None", ENABLED: "Disabled"}
+    if state.boot.get(MODE) is not None and MODE not in (machine.quirk("boot_omit") or ()):
+        body[MODE] = str(state.boot[MODE])
+    return body
+
+
+def _patch(machine: Machine, state: State, body: Mapping[str, Any], destructive: bool) -> str:
     shown = "Boot " + " ".join(f"{key}={value}" for key, value in sorted(body.items()) if key != URI)
     for number, tag in enumerate(_tags(state)):
         try:
             headers = partial(_headers, machine, state, tag)
-            answer = machine.write("PATCH", state.uri, {"Boot": body}, shown, destructive=False, headers=headers)
+            answer = machine.write("PATCH", state.uri, {"Boot": body}, shown, destructive=destructive, headers=headers)
         except Refused as exc:
             if exc.details.get("status") not in _TAG_PROBLEMS or number == len(_tags(state)) - 1:
                 raise

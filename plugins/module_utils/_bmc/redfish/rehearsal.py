@@ -83,7 +83,7 @@ def _walk(near: socket.socket, far: socket.socket) -> None:
     bmc.boot.override()
     bmc.boot.check(c.PXE, c.KEEP, "")
     bmc.boot.offer()
-    bmc.boot.set_once(c.PXE, c.KEEP, "")
+    bmc.boot.set_once(c.PXE, c.KEEP, "", destructive=False)
     bmc.boot.override()
     bmc.power.set(c.POWER_ON, destructive=False)
     bmc.power.state()
