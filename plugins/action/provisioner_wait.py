@@ -7,19 +7,21 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, ClassVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
 
 
-class ActionModule(BatchAction):
+class ActionModule(SlicedAction):
     """Watches all hosts of the batch by one list request a poll."""
 
     NAME = "provisioner_wait"
     SPEC = WAIT_SPEC
+    TOUCHES = True
     PORT: ClassVar[ModuleType | None] = names
     HOST_VARS = {name: f"gpufleet_{name}" for name in ("provisioner_id", "image", "boot_mac", "serial")}
     FROM_AFTER = ("deploy_id",)
@@ -34,6 +36,18 @@ class ActionModule(BatchAction):
         images = {str(node.get("host")): node.get("image") for node in judged}
         # Without a declared image there is nothing that a run could have verified.
         shown = {**dict.fromkeys(images, False), **approved(self.ledger(), self.run_id, self.ids, images)}
-        known = [{"known_runs": runs.get(node.get("host"), []), **node} for node in params["nodes"]]
+        found = noted(self.ledger(), list(self.ids.values()))
+        # Whom the ledger has never seen, as in check mode, it has no notes of.
+        notes = {str(node.get("host")): Noted() for node in params["nodes"]}
+        notes.update({host: found[node_id] for host, node_id in self.ids.items()})
+        known = [
+            {
+                "known_runs": runs.get(node.get("host"), []),
+                "known_deployed": bool(params.get("force_reason")) or notes[str(node.get("host"))].stands,
+                "known_deploy_ids": notes[str(node.get("host"))].ids,
+                **node,
+            }
+            for node in params["nodes"]
+        ]
         params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
         return params

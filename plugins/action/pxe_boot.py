@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import NOTHING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
@@ -23,7 +24,10 @@ class ActionModule(CertifiedAction):
     NAME = "pxe_boot"
     SPEC = PXE_SPEC
     verb = staticmethod(pxe_boot)
+    TOUCHES = True
     PAST_PROVISIONER = True
+    LEAVES = True
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
-        return bool(params["power"] == "restart")
+        """Arming is: what is set now decides the next start, whoever asks for that."""
+        return bool(params["target"] != NOTHING)

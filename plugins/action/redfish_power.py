@@ -23,7 +23,9 @@ class ActionModule(CertifiedAction):
     NAME = "redfish_power"
     SPEC = POWER_SPEC
     verb = staticmethod(power)
+    TOUCHES = True
     PAST_PROVISIONER = True
+    LEAVES = True
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return bool(params["state"] != "on")

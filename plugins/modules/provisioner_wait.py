@@ -19,6 +19,12 @@ description:
   - V(deployed) is the provisioner's word, and no proof of what runs on the node. See
     M(gpufleet.baremetal.image_verify).
   - A node whose machine must now be booted by others gets a verdict that says so, see O(booted).
+  - Before each step that could hit running work, the newest evidence that the node is drained is looked up, and asked
+    for anew where it is older than a minute.
+  - Delegated to another machine, the wait goes there in slices of 20 seconds. Each of them writes only to the nodes for
+    which the controller has given leave right before it, so that one whose controller has died ends by itself. Where
+    the way there and a first look take longer, that leave lasts up to 45 seconds; beyond that the node's verdict says
+    how long they take.
   - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(deploy_id), C(boot_mac),
     C(serial) and C(driver).
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -69,6 +75,10 @@ options:
   run_id:
     description: The run that asks. Filled in by the action on the controller.
     type: str
+  slice:
+    description: What a part of a wait on another machine may write, and where the part before it has left off. Filled
+      in by the action on the controller.
+    type: dict
 seealso:
   - module: gpufleet.baremetal.provisioner_node
 """
@@ -132,6 +142,7 @@ events:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import Leave
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -139,7 +150,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 def main() -> None:
     module = AnsibleModule(argument_spec=WAIT_SPEC, supports_check_mode=True)
-    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    lifeline = Leave(module.params["slice"])
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, lifeline=lifeline)
     try:
         result = watch(module.params, ctx)
     except FleetError as exc:

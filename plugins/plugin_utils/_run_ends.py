@@ -1,11 +1,16 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The leases of a run end with it. PRIVATE to the collection.
+"""The leases of a run live as long as it does, and end with it. PRIVATE to the collection.
 
-They are taken in workers, each of which ends with its task; the main process alone knows when the run is over, and does
-not know the ledger. So it is told, over a pipe that is made before its workers fork: the address of a ledger can hold a
-password, and must lie in no file. A run that is killed says nothing, and its leases expire.
+They are taken in workers, each of which ends with its task; the main process alone lives from the first to the last of
+them, and does not know the ledger. So it is told, over a pipe that is made before its workers fork: the address of a
+ledger can hold a password, and must lie in no file. A thread of the main process renews them from then on, whatever the
+run does that takes no lease itself: a command of its user's, a pause, a long module. It ends with the process, and
+stands still with it. A run that is killed says nothing, and its leases expire.
+
+Workers are forked all the time, and what a thread holds in that moment is locked in the fork for ever. So nothing is
+forked while a beat asks the ledger, and each beat has a connection of its own.
 """
 
 from __future__ import annotations
@@ -13,17 +18,32 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
+import multiprocessing
 import os
+import threading
 
 from ansible import constants as C
+from ansible import context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 
+#: So often the leases of a run are renewed, whatever it does.
+BEAT_SECONDS = 15.0
+#: A fork waits so long for a beat. One that lasts longer waits for the ledger, and holds nothing that a fork needs.
+_FORK_SECONDS = 2.0
 #: What tells the main process, and where it reads it; made once a process.
 _PIPE: list[int] = []
 #: More than a pipe holds is never written.
 _MOST = 65536
+#: The ledgers that the workers of this process have told of.
+_URLS: list[str] = []
+#: Held while a beat asks a ledger.
+_asks = threading.Lock()
+#: Whether the thread that forks has it.
+_forks = threading.local()
+_beating = contextlib.ExitStack()
 
 
 def watch() -> None:
@@ -34,6 +54,15 @@ def watch() -> None:
     for end in _PIPE:
         os.set_blocking(end, False)
     atexit.register(_end, os.getpid())
+    # A process that uses our actions without a command line of Ansible's is nobody's run: it has no end to wait for.
+    if context.CLIARGS and multiprocessing.parent_process() is None:
+        keep(os.getpid())
+
+
+def keep(main: int) -> None:
+    """From now on the leases of this process's run are renewed."""
+    os.register_at_fork(before=_before_a_fork, after_in_parent=_after_a_fork, after_in_child=_in_a_fork)
+    _beating.enter_context(kept_alive(lambda: beat(main), interval=BEAT_SECONDS))
 
 
 def used(url: str) -> None:
@@ -48,14 +77,45 @@ def used(url: str) -> None:
         os.write(_PIPE[1], url.encode() + b"\0")
 
 
+def beat(main: int) -> None:
+    """Renew what this run holds. A ledger that is away is asked again by the next one; a lease that has expired stays
+    so: its node may have been somebody else's since."""
+    run = this_run(main)
+    for url in _told():
+        with _asks, contextlib.suppress(Exception), Ledger(url, create=False) as ledger:
+            lease.renew_all(ledger, run)
+
+
+def _told() -> list[str]:
+    told = b""
+    with contextlib.suppress(BlockingIOError):
+        told = os.read(_PIPE[0], _MOST)
+    _URLS.extend(url.decode() for url in told.split(b"\0")[:-1])
+    return list(_URLS)
+
+
+def _before_a_fork() -> None:
+    _forks.waits = _asks.acquire(timeout=_FORK_SECONDS)
+
+
+def _after_a_fork() -> None:
+    if _forks.waits:
+        _asks.release()
+
+
+def _in_a_fork() -> None:
+    """No beat runs here, whoever has the lock over there."""
+    global _asks  # pylint: disable=global-statement
+    _asks = threading.Lock()
+
+
 def _end(main: int) -> None:
     """In the main process, at its end. A ledger that is away keeps nobody waiting for long, and the leases expire."""
     if os.getpid() != main:
         return
-    told = b""
-    with contextlib.suppress(BlockingIOError):
-        told = os.read(_PIPE[0], _MOST)
-    for url in told.split(b"\0")[:-1]:
+    with contextlib.suppress(Exception):
+        _beating.close()
+    for url in _told():
         # Whatever it is, it changes nothing of what the run has done.
-        with contextlib.suppress(Exception), Ledger(url.decode(), create=False) as ledger:
+        with contextlib.suppress(Exception), Ledger(url, create=False) as ledger:
             lease.end_all(ledger, this_run(main))

@@ -3,11 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Leases: one run at a time works on a node. PRIVATE to the collection.
 
-A lease names its run and that run's process. It lives 60 s and is renewed by every wait, and ends with its run. It is
-taken over at once
-where its holder ran on this host and is provably dead, else when it has expired. Each change of holder raises the
-fencing number, and a run that once held a lease and lost it never takes it again: it has slept through somebody
-else's work.
+A lease names its run and that run's process. It lives 60 s, is renewed by every wait and by the run's main process, and
+ends with its run. It is taken over at once where its holder ran on this host and is provably dead, else when it has
+expired. Each change of holder raises the fencing number, and a run that once held a lease and lost it never takes it
+again: it has slept through somebody else's work.
 """
 
 from __future__ import annotations
@@ -95,6 +94,16 @@ def renew(ledger: Ledger, leases: Sequence[Lease], holder: Holder) -> dict[str, 
         _renew(conn, ours, holder, now)
     gone = {lease.node_id: held.get(lease.node_id) for lease in leases if lease.node_id not in ours}
     return {node_id: f"lease number {new[1]} of {new[0]}" if new else "no lease" for node_id, new in gone.items()}
+
+
+def renew_all(ledger: Ledger, holder: Holder) -> None:
+    """Whatever the run holds, and no lease that has expired: its node may have been somebody else's since."""
+    with ledger.transaction() as conn:
+        now = _now(conn, ledger)
+        conn.execute(
+            sa.text("UPDATE leases SET renewed = :now, expires = :end WHERE run_id = :run AND expires > :now"),
+            {"now": now, "end": now + LEASE_SECONDS, "run": holder.run_id},
+        )
 
 
 def end_all(ledger: Ledger, holder: Holder) -> None:

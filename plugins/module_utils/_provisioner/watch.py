@@ -22,8 +22,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     DeadlineExceeded,
     FleetError,
     NotOurs,
+    PermitDue,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
@@ -59,26 +61,42 @@ _BOOT_IS_DUE = "the record is right, and the machine must now boot from the netw
 
 def watch(params: Mapping[str, Any], ctx: Context) -> Result:
     """Poll the batch until every node has a verdict, or the time is up."""
+    part = params.get("slice") or {}
     with connected(params, ctx) as driver:
         can(driver, params)
         batch = _Batch(driver, params, ctx)
+        batch.goes_on(part)
         try:
             ctx.wait(
                 batch.poll,
-                lambda left: not left,
+                # With no time left nobody waits for leave either.
+                lambda left: not left or (bool(ctx.lifeline.due()) and params["timeout"] > 0),
                 timeout=0 if ctx.check_mode else float(params["timeout"]),
                 interval=float(params["interval"]),
                 wanted=f"{batch.total} nodes {params['until']}",
                 seen=lambda left: batch.line(),
             )
         except DeadlineExceeded:
-            batch.time_is_up(float(params["timeout"]))
+            if not part or part.get("last"):
+                batch.time_is_up(float(part.get("timeout") or params["timeout"]))
         batch.give_up(ctx.lifeline.confirm())
     sent = {host: steps for host, steps in batch.steps.items() if steps}
+    line = {"due": ctx.lifeline.due(), "late": ctx.lifeline.late(), "clock": clock()}
+    told = {"slice": {**batch.carried(), **line}} if part else {}
     return Result(
         changed=bool(sent),
-        data={"verdicts": batch.verdicts, "polls": batch.polls, "summary": batch.line(), "steps": sent},
+        data={"verdicts": batch.verdicts, "polls": batch.polls, "summary": batch.line(), "steps": sent, **told},
     )
+
+
+def summary(goal: str, verdicts: Mapping[str, Mapping[str, Any]], underway: Mapping[str, int]) -> str:
+    """For instance ``12/40 deployed, 25 deploying, 3 not``."""
+    passed = sum(1 for one in verdicts.values() if one["ok"])
+    parts = [f"{passed}/{len(verdicts) + sum(underway.values())} {goal}"]
+    parts += [f"{count} {native}" for native, count in sorted(underway.items()) if native]
+    to_boot = sum(1 for one in verdicts.values() if one["step"] == BOOT)
+    failed = len(verdicts) - passed - to_boot
+    return ", ".join([*parts, *(f"{count} {what}" for count, what in ((to_boot, "to boot"), (failed, "not")) if count)])
 
 
 def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
@@ -91,7 +109,7 @@ def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
     return ""
 
 
-def _verdict(
+def verdict(
     ok: bool, seconds: float, node: NodeState | None, reason: str, step: str = "", kind: str = ""
 ) -> dict[str, Any]:
     return {
@@ -145,11 +163,25 @@ class _Batch:
             elsewhere = why or _elsewhere(item, params)
             if elsewhere:
                 kind = kind or ConfigError.kind
-                self.verdicts[host] = _verdict(False, 0.0, None, elsewhere, kind=kind)
+                self.verdicts[host] = verdict(False, 0.0, None, elsewhere, kind=kind)
             else:
                 self._open[host] = wants.of_batch(item, params, self._driver.name, self._driver.image_needs)
         if not self._open and not self.verdicts:
             raise ConfigError("no nodes to watch", node=ctx.node, do="give nodes, or call it in a play with hosts")
+
+    # -- a slice of a wait -------------------------------------------------------------------------------------
+
+    def goes_on(self, part: Mapping[str, Any]) -> None:
+        """Where a slice before this one has left off."""
+        self._began -= float(part.get("elapsed") or 0.0)
+        for host, sent in (part.get("sent") or {}).items():
+            self._sent[host] = [_Sent(native, step, stamp, self._began + at) for native, step, stamp, at in sent]
+
+    def carried(self) -> dict[str, Any]:
+        """What the next slice needs to know, of nodes that are still without a verdict."""
+        sent = {host: self._sent[host] for host in self._open if self._sent.get(host)}
+        told = {host: [[one.native, one.step, one.stamp, one.at - self._began] for one in sent[host]] for host in sent}
+        return {"sent": told}
 
     # -- one poll ----------------------------------------------------------------------------------------------
 
@@ -214,7 +246,7 @@ class _Batch:
         return True
 
     def _went_wrong(self, host: str, exc: FleetError) -> None:
-        if isinstance(exc, _OUTAGE):
+        if isinstance(exc, (*_OUTAGE, PermitDue)):
             self._unsent[host] = exc  # asked again at the next poll
         else:
             self._close(host, False, str(exc.located(node=host)), kind=exc.kind)
@@ -330,19 +362,12 @@ class _Batch:
 
     def _close(self, host: str, ok: bool, reason: str, step: str = "", kind: str = "") -> None:
         node = self._last.get(host)
-        self.verdicts[host] = _verdict(ok, time.monotonic() - self._began, node, reason, step, kind)
+        self.verdicts[host] = verdict(ok, time.monotonic() - self._began, node, reason, step, kind)
         self._open.pop(host, None)
 
     def line(self) -> str:
-        """For instance ``12/40 deployed, 25 deploying, 3 failed``."""
-        passed = sum(1 for verdict in self.verdicts.values() if verdict["ok"])
-        parts = [f"{passed}/{len(self.verdicts) + len(self._open)} {self._goal}"]
-        underway = Counter(self._last[host].native for host in self._open if host in self._last)
-        parts += [f"{count} {native}" for native, count in sorted(underway.items())]
-        to_boot = sum(1 for verdict in self.verdicts.values() if verdict["step"] == BOOT)
-        failed = len(self.verdicts) - passed - to_boot
-        parts += [f"{count} {what}" for count, what in ((to_boot, "to boot"), (failed, "not")) if count]
-        return ", ".join(parts)
+        seen = (self._last[host].native if host in self._last else "" for host in self._open)
+        return summary(self._goal, self.verdicts, Counter(seen))
 
     def _progress(self) -> None:
         line = self.line()

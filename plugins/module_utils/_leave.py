@@ -1,0 +1,98 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller lets a module on another machine write, and until when. PRIVATE to the collection.
+
+The module has no ledger, and may outlive its controller. So it writes to the nodes that it was given leave for, and to
+them for a few seconds, by a clock of the machine that it runs on; for what else it finds to do it has to come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import PermitDue
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id, uptime
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Lifeline
+
+Given = Optional[Mapping[str, Any]]
+
+
+def clock() -> dict[str, Any]:
+    """This machine's: nobody sets it, and it tells one boot from another."""
+    return {"boot": boot_id(), "uptime": uptime()}
+
+
+class Leave(Lifeline):
+    """The lifeline of one slice.
+
+    :param given: ``writes`` and ``destroys``: the hosts that may be written to, and those that may be hit; ``boot`` and
+        ``until``: in which boot of this machine, and up to which of its uptime. None: nobody stands behind this call.
+    """
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+        self._due: dict[str, bool] = {}
+        self._late: float | None = None
+        #: The uptime at which this call, in all its parts, has first written.
+        self._since: float | None = None
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        """:raises PermitDue: where the controller is to be asked first."""
+        for host in nodes if self._given is not None else ():
+            if not self._has(host, destructive):
+                self._due[host] = self._due.get(host, False) or destructive
+                raise PermitDue(f"leave of the controller is due, before: {what}", node=host)
+        self._writes()
+        return None
+
+    def due(self) -> Mapping[str, bool]:
+        return dict(self._due)
+
+    def late(self) -> float | None:
+        return self._late if self._since is None else None
+
+    def _writes(self) -> None:
+        self._since = clock()["uptime"] if self._since is None else self._since
+
+    def _has(self, host: str, destructive: bool) -> bool:
+        hosts = (self._given or {}).get("destroys" if destructive else "writes") or ()
+        return host in hosts and self._lasts()
+
+    def _lasts(self) -> bool:
+        given, now = self._given or {}, clock()
+        ends = given.get("until") if given.get("boot") == now["boot"] else None
+        if ends is None or now["uptime"] < float(ends):
+            return ends is not None
+        self._late = now["uptime"]
+        return False
+
+
+class LeaveOfOne(Leave):
+    """The lifeline of one part of a verb on one node. It may write what cannot hit running work; the rest needs leave
+    that has not ended.
+
+    :param given: ``boot`` and ``until`` as above; ``since``: when an earlier part has first written. None: nobody
+        stands behind this call.
+    """
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        """:raises PermitDue: where the controller is to be asked first."""
+        if destructive and self._given is not None and not self._lasts():
+            raise PermitDue(f"leave of the controller is due, before: {what}")
+        self._writes()
+        return None
+
+    def waited(self) -> float:
+        given, now = self._given or {}, clock()
+        since = given.get("since") if given.get("boot") == now["boot"] else None
+        return 0.0 if since is None else max(0.0, now["uptime"] - float(since))
+
+    def told(self, asked: Sequence[str]) -> dict[str, Any]:
+        """What the next part has to know, where this one comes back for leave."""
+        if self._given is None:
+            return {}
+        before = self._given.get("since")
+        since = self._since if before is None else before
+        return {"leave": {"clock": clock(), "late": self.late(), "since": since}, "asked": list(asked)}

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A verb on another machine: its module is shipped there, after what it needs of the ledger. PRIVATE to the collection.
+
+The module has no ledger. What it may write is known before it leaves. And it goes on when its controller has died: so
+what could hit running work is written there only under leave that ends; beyond that it comes back and is sent again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import for_a_module
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    FleetError,
+    PermitDue,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._term import LEAST_SECONDS, Term
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+#: What a later part has at least, to look and to ask.
+_LAST_SECONDS = 10.0
+
+
+class Shipping(ActionBase):
+    """What an action needs to send its verb elsewhere."""
+
+    NAME: ClassVar[str]
+    #: True for verbs whose work is done on the node: the module is always shipped over the host's connection.
+    NODE_SIDE: ClassVar[bool] = False
+    #: True for verbs whose module takes ``leave`` that ends, and comes back where it has ended.
+    LEAVES: ClassVar[bool] = False
+    #: The events that the module may tell of when it ran on another machine: names by kind. See _told.py.
+    TELLS: ClassVar[Mapping[str, Collection[str]]] = {}
+    _host: str
+    _vars: dict[str, Any]
+    _line: LedgerLifeline
+    _intended: str
+
+    def ledger(self) -> Ledger:
+        raise NotImplementedError
+
+    # -- hooks -------------------------------------------------------------------------------------------------
+
+    def writes(self, params: Mapping[str, Any]) -> bool:
+        """May this call change anything? Asked only where the module is shipped, to take the lease beforehand."""
+        return not self.NODE_SIDE
+
+    def destructive(self, params: Mapping[str, Any]) -> bool:
+        """Could this call hit running work? Asked only where the module is shipped; a verb itself says it a write."""
+        return False
+
+    def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What a module on another machine is given beside its options."""
+        return {}
+
+    def hosts(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Whom this call is about, beside the task's own host."""
+        return ()
+
+    def written(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Whose nodes a call that is shipped may change, each of which has its intent before it."""
+        return (self._host,)
+
+    # -- the way there -----------------------------------------------------------------------------------------
+
+    def _goes_elsewhere(self) -> bool:
+        target = self._task.delegate_to
+        return bool(target) and target not in _LOCAL and self._connection.transport != "local"
+
+    def _where(self) -> str:
+        return str(self._task.delegate_to or self._host)
+
+    def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
+        written = () if self._task.check_mode or not self.writes(params) else tuple(self.written(params))
+        evidence = self._leave(written, destructive=self.destructive(params))
+        result = self._in_parts(params, written) if written and self.LEAVES else self._sent(params)
+        if self._intended:  # what was found on a node that another run took meanwhile is nobody's
+            self._line.confirm()
+        if evidence:
+            result["evidence"] = evidence
+        return result
+
+    def demand_no_leave(self, given: Mapping[str, Any]) -> None:
+        """:raises ConfigError: where a task gives itself leave to write."""
+        for name in sorted({"leave", "slice"} & set(given) & set(self.SPEC)):
+            raise ConfigError(f"{name} is not for a task to set", node=self._host, do="leave it out")
+
+    def _in_parts(self, params: dict[str, Any], written: tuple[str, ...]) -> dict[str, Any]:
+        """Sent as often as its leave ends; each part sees what those before it have done, and goes on from there."""
+        term, leave, began = Term(LEAST_SECONDS), dict[str, Any](), time.monotonic()
+        asked: list[Any] = []
+        while True:
+            result = self._sent({**params, **_time_left(params, began), "leave": leave})
+            told = result.pop("leave", None)
+            asked += result.get("asked") or []
+            if (result.get("error") or {}).get("kind") != PermitDue.kind or not isinstance(told, Mapping):
+                break
+            try:
+                term.hears(told.get("clock"))
+                term.lengthens(told.get("late"), self.NAME)
+                since = time.monotonic()
+                self._leave(written, destructive=True)
+            except FleetError as exc:  # an intent is recorded, and has its outcome
+                result = {"failed": True, **exc.located(node=self._host).as_result()}
+                break
+            leave = {**term.until(since), "since": told.get("since")}
+        return {**result, "changed": bool(result.get("changed")) or bool(asked), "asked": asked}
+
+    def _leave(self, written: tuple[str, ...], *, destructive: bool) -> str | None:
+        """What lets the module write there; recorded before it leaves."""
+        if not written:
+            return None
+        intended = f"{self.NAME} on {self._where()}"
+        evidence = self._line.before_write(intended, destructive=destructive, nodes=written)
+        self._intended = intended
+        return evidence
+
+    def _sent(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The module's answer, as far as it is believed."""
+        with self._line.renewing(lambda: self.ledger().another()):
+            result: dict[str, Any] = self._execute_module(
+                module_name=f"gpufleet.baremetal.{self.NAME}",
+                module_args={**for_a_module(params), **self.told(params)},
+                task_vars=self._vars,
+            )
+        result.pop("invocation", None)
+        result = believed(result, tells=self.TELLS, hosts=self.hosts(params), node=self._host)
+        if self._discovered_interpreter_key:
+            result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
+        return located(result, self._host)
+
+
+def _time_left(params: Mapping[str, Any], began: float) -> dict[str, float]:
+    whole = params.get("timeout")
+    spent = time.monotonic() - began
+    return {} if whole is None else {"timeout": max(min(float(whole), _LAST_SECONDS), float(whole) - spent)}
