@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -20,8 +21,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import (
     combined,
     facts,
@@ -31,10 +35,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image im
     unanswered,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import required
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import required, seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine as machines
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import not_of_another
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import of_a_crash, said_last
@@ -50,12 +55,17 @@ _FOR_NODE = (
     "boot_id_path",
     "uptime_path",
     "dmi_path",
+    "cmdline_path",
+    "config_drive_path",
+    "user_data_path",
     "booted_after",
     "not_boot_id",
     "max_clock_skew",
 )
 #: Further looks at the node's clock where the module's own answer took too long to tell.
 _CLOCK_LOOKS = 3
+#: Deployments of before whose boot entry a stateless node may still have.
+_EARLIER = 32
 #: Digits of a clock's seconds, and of their fraction; no clock of a node's shows a time after _END.
 _SECONDS, _END = re.compile(r"[0-9]{1,12}\Z"), 1e12
 
@@ -83,7 +93,7 @@ class ActionModule(VerbAction):
         return False
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
-        if params["mode"] == "node":
+        if params["mode"] != "artifact":
             self.on_its_own_node()
         if params.get("expect"):
             raise ConfigError(
@@ -96,10 +106,29 @@ class ActionModule(VerbAction):
         return {**params, "image": image or None}
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params["mode"] == "machine":
+            return self._no_other_machine(params)
         return super()._in_worker({**params, "run_cache": self._run_cache()})
 
     def _goes_elsewhere(self) -> bool:
         return self._params["mode"] == "node" or super()._goes_elsewhere()
+
+    def _no_other_machine(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Before anything is taken from a node: what says of itself that it is another machine stops its host. It is no
+        verdict, and what tells nothing stops nobody; the BMC has been asked who it is.
+
+        :raises WrongMachine: naming what contradicts.
+        """
+        answer = self._low_level_execute_command(machines.question(str(params["dmi_path"])))
+        machine = machines.told(str(answer.get("stdout", "")), str(answer.get("stderr", "")))
+        told = normal_identity(machine)
+        machines.refuse_another(normal_identity(params.get("bmc_identity")), told, self._host)
+        node_id = self.node_id(create=False)
+        inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
+        machines.demand(self._host, machines.known(self.ledger(), node_id, inventory), machine, dry=True)
+        if node_id:
+            not_of_another(self.ledger(), node_id, self._host, machine)
+        return {"changed": False, "mode": "machine", "identity": told, "events": []}
 
     def _run_cache(self) -> str:
         """This run's main process; a job number would be shared by a job and its relaunch."""
@@ -112,7 +141,22 @@ class ActionModule(VerbAction):
         judgement, expect = expectations({**params, "run_cache": self._run_cache()}, ctx)
         if judgement.verdict != PASS:
             return of_the_source(judgement, params, {"mode": "node", "image": facts(expect)}).as_dict(ctx)
-        return self._of_node(params, _Known(judgement, expect, params)).as_dict(ctx)
+        return self._of_node(params, _Known(judgement, {**expect, **self._deployment(params)}, params)).as_dict(ctx)
+
+    def _deployment(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What must be seen of the deployment, if one is asked for."""
+        if not params.get("deploy_id"):
+            return {}
+        formats = provisioners.STATELESS.get(str(self.host_var("gpufleet_provisioner") or ""), ())
+        image = params["image"] or {}
+        if image.get("format", "ramdisk") not in formats or seconds(str(params.get("booted_after") or 0)) <= 0:
+            return {deployed.CHECK: deployed.wanted(str(params["deploy_id"]))}
+        # A boot from the network proves something only where it is known to be one since the order.
+        node_id = self.node_id(create=False)
+        begun = self.ledger().history(node_id, kinds=("state",), names=("imaging",)) if node_id else []
+        earlier = [str(event["data"].get("deploy_id") or "") for event in begun][-_EARLIER:]
+        boot_mac = net.spelled(self.host_var("gpufleet_boot_mac"))
+        return {deployed.CHECK: deployed.wanted(str(params["deploy_id"]), boot_mac, [*filter(None, earlier)])}
 
     def _of_node(self, params: dict[str, Any], known: _Known) -> Result:
         """The controller's own verdict on what the node answers, whatever that is. No event of an answer is recorded,

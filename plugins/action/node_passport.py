@@ -40,6 +40,8 @@ class ActionModule(VerbAction):
             # A document, looked at for itself; neither ledger nor node is asked. Who names an SKU has it held to that.
             params["evidence"] = {"profile_problem": problem if params.get("sku") else ""}
             return params
+        if params["same_boot"] and params.get("identity"):
+            raise ConfigError("a last look is one of now", wanted="no identity of before", do="leave identity out")
         if params["state"] != "exported":
             params["identity"] = params.get("identity") or self._read_identity(params)
         params["evidence"] = {**self._evidence(params["state"]), "profile_problem": problem}
@@ -66,18 +68,20 @@ class ActionModule(VerbAction):
                 "the node's identity cannot be read through a delegated task",
                 do="leave delegate_to out, or give identity",
             )
-        folder = shlex.quote(params["dmi_path"])
+        folder, boot = shlex.quote(params["dmi_path"]), shlex.quote(params["boot_id_path"])
         query = " ".join(map(shlex.quote, [params["nvidia_smi"], *GPU_QUERY]))
         files = [f"{folder}/product_serial", f"{folder}/product_uuid"]
-        reads = [*(f"cat {file} 2>/dev/null; echo" for file in files), f"{query} 2>/dev/null"]
+        # The GPUs come last, since the answer ends with what nvidia-smi ended with.
+        reads = [*(f"cat {file} 2>/dev/null; echo" for file in (*files, boot)), f"{query} 2>/dev/null"]
         answer = self._low_level_execute_command("; ".join(f"echo {_MARK}; {read}" for read in reads))
         # With a terminal in between, lines end otherwise, and what the login says comes first.
         parts = str(answer.get("stdout", "")).replace("\r", "").split(f"{_MARK}\n")[1:]
         whole = len(parts) == len(reads)
-        gpus = gpu_uuids(parts[2]) if answer.get("rc") == 0 and whole else []
+        gpus = gpu_uuids(parts[-1]) if answer.get("rc") == 0 and whole else []
         return {
             "serial": parts[0].strip() if whole else "",
             "system_uuid": parts[1].strip() if whole else "",
+            "boot_id": parts[2].strip() if whole else "",
             "gpu_uuids": gpus,
             "gpu_problem": "" if gpus else f"nvidia-smi ended with {answer.get('rc')}",
         }

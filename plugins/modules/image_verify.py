@@ -42,9 +42,13 @@ requirements:
   - GnuPG 2.2 or newer and the Python library requests, on the controller
 options:
   mode:
-    description: What to verify.
+    description:
+      - What to verify.
+      - With V(machine) no image at all. The node is asked who it is, and where it says that it is another machine than
+        the one of O(bmc_identity), of the inventory or of the ledger, the task ends with an error of kind
+        C(wrong_machine). What tells nothing of itself contradicts nothing. No verdict is given or recorded.
     type: str
-    choices: [artifact, node]
+    choices: [artifact, node, machine]
     default: artifact
   keyring:
     description: The keyring, instead of the image's own.
@@ -103,6 +107,30 @@ options:
     description: Where the node's kernel shows DMI.
     type: path
     default: /sys/class/dmi/id
+  cmdline_path:
+    description: Where the node's kernel tells its command line.
+    type: path
+    default: /proc/cmdline
+  config_drive_path:
+    description: Where the node shows its config drive. It is read as it lies there, and mounted nowhere.
+    type: path
+    default: /dev/disk/by-label/config-2
+  user_data_path:
+    description: Where C(cloud-init) keeps the user data of the running instance on the node.
+    type: path
+    default: /var/lib/cloud/instance/user-data.txt
+  deploy_id:
+    description:
+      - With O(mode=node), the deployment that must have reached the node (the check C(deployment)). Its id must stand
+        on the kernel's command line, in the config drive or in the user data, to where
+        M(gpufleet.baremetal.provisioner_node) has it taken. The node is told the digest of the id alone.
+      - Of a node that is stateless (a ramdisk of Ironic's), a boot from the network later than O(booted_after) proves
+        it as well. The kernel's command line must show it, by C(BOOTIF) of C(gpufleet_boot_mac), or by the id of an
+        earlier deployment of this node, whose boot entry Ironic keeps over a rebuild.
+      - What is missing is V(inconclusive). Where all else passes, the result has RV(kind=unproven), for which no node
+        is quarantined, since it may as well be its boot path, the boot service or the image that did not do its part.
+      - Without it an image of the same version counts that was there before.
+    type: str
   booted_after:
     description:
       - A point in time, as seconds since the epoch or as ISO 8601 in UTC, after which the node must have been booted.
@@ -147,6 +175,7 @@ EXAMPLES = r"""
   gpufleet.baremetal.image_verify:
     mode: node
     booted_after: "2026-01-31T08:00:00Z"
+    deploy_id: "{{ begun.deploy_id }}"  # of ledger_event with state imaging
 
 - name: Only look, and let the play decide
   gpufleet.baremetal.image_verify:
@@ -192,13 +221,14 @@ identity:
   description: Who the node is.
   returned: with O(mode=node), where the node was asked
   type: dict
-  sample: {serial: GF0001, system_uuid: 4c4c4544-0038-3510-8052-b4c04f4d3132, gpu_uuids: [], gpu_problem: ""}
+  sample: {serial: GF0001, system_uuid: "", gpu_uuids: [], gpu_problem: "", boot_id: 9d3b8a52-65c2-4a8d-9c0e-7a1f}
 kind:
   description:
     - V(artifact) where the image at its source was judged, and no node. A missing file, another digest, a bad signature
       or a web server that does not answer is the site's or a service's failure, for which no node is quarantined.
-    - The result of a look at a node has it only where the look ended at the image, before the node was asked.
-  returned: where no node was asked
+    - The result of a look at a node has it where the look ended at the image, before the node was asked.
+    - V(unproven) where a node is right in all but that nothing proves O(deploy_id).
+  returned: where it is no verdict about the node
   type: str
   sample: artifact
 mode:

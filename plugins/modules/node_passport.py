@@ -169,6 +169,18 @@ options:
     description: Where the node's kernel shows DMI, where O(identity) is left out.
     type: str
     default: /sys/class/dmi/id
+  boot_id_path:
+    description: Where the node's kernel tells its boot id, where O(identity) is left out.
+    type: str
+    default: /proc/sys/kernel/random/boot_id
+  same_boot:
+    description:
+      - With O(state=verified), the last look before the node is given work. The node itself is asked, so leave
+        O(identity) out. It must still run the boot that its gates have seen, and have the GPUs of the passport.
+      - A look that finds all of it is recorded, and M(gpufleet.baremetal.scheduler_node) resumes no node without it. A
+        node that was booted since is refused with C(error.kind) V(changed), for which it is not quarantined.
+    type: bool
+    default: false
   evidence:
     description: What the ledger knows. Filled by the action; a task that sets it is refused.
     type: dict

@@ -176,7 +176,7 @@ goto boot_ramdisk
 
 :boot_ramdisk
 imgfree
-kernel {kernel} root=/dev/ram0 text BOOTIF=01-{mac} initrd=ramdisk || goto boot_ramdisk
+kernel {kernel} root=/dev/ram0 text {metadata}BOOTIF=01-{mac} initrd=ramdisk || goto boot_ramdisk
 initrd {image} || goto boot_ramdisk
 boot
 """
@@ -185,8 +185,8 @@ sanboot --no-describe || exit 0
 """
 
 
-def write_entry(config: Config, mac: str, image: Optional[dict[str, Any]]) -> None:
-    """What the machine's next network boot finds: an image, or its own disk."""
+def write_entry(config: Config, mac: str, image: Optional[dict[str, Any]], user_data: str = "") -> None:
+    """What the machine's next network boot finds: an image, or its own disk; and what cloud-init finds there then."""
     if config.boot_root is None:
         return
     name = mac.lower().replace(":", "-")
@@ -195,7 +195,10 @@ def write_entry(config: Config, mac: str, image: Optional[dict[str, Any]]) -> No
     text = _LOCAL
     if image is not None:
         kernel = image.get("kernel_url") or f"{config.boot_url}/images/vmlinuz"
-        text = _DEPLOY.format(kernel=kernel, image=image["url"], mac=name)
+        metadata = f"cloud-config-url={config.boot_url}/pxelinux.cfg/{name}.user-data " if user_data else ""
+        text = _DEPLOY.format(kernel=kernel, image=image["url"], mac=name, metadata=metadata)
+    # Not checked before, as in MAAS; cloud-init would make nothing of it.
+    (folder / f"{name}.user-data").write_bytes(base64.b64decode(user_data))
     draft = folder / f".{name}.new"
     draft.write_text(text, encoding="ascii")
     # Another provisioner may have left a link here; what it points to is not ours to write into.

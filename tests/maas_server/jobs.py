@@ -98,7 +98,7 @@ class Jobs:
         if image is None and self._config.boot_root is not None:
             raise BmcError(f"no artifact for {machine.osystem}/{machine.distro_series}")
         for mac in machine.macs[:1]:
-            write_entry(self._config, mac, image)
+            write_entry(self._config, mac, image, machine.user_data)
         bmc = bmc_of(machine, self._config)
         power_until(bmc, "off")
         bmc.boot_from_network()

@@ -63,6 +63,7 @@ def deploy(machine: Machine, user: User, form: Form, site: Site) -> None:
     # Without a series it is the site's default, whatever the client believes to have sent.
     machine.osystem, _slash, machine.distro_series = (full or "ubuntu/noble").partition("/")
     machine.hwe_kernel = form.get("hwe_kernel")
+    machine.user_data = form.get("user_data")
     machine.agent_name = form.get("agent_name", machine.agent_name)
     if machine.status == s.READY:
         machine.move(s.ALLOCATED)

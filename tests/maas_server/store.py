@@ -45,6 +45,7 @@ class Machine:
     distro_series: str = ""
     hwe_kernel: str = ""
     ephemeral_deploy: bool = False
+    user_data: str = ""
     enable_hw_sync: bool = False
     netboot: bool = True
     tags: list[str] = field(default_factory=list)

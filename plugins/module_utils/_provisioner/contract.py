@@ -14,7 +14,7 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
   ``leads_to`` and ``destructive``.
 * What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``. The verbs then answer with
   ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
-* What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``.
+* What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``, ``deploy_proof``.
 * Commands on this machine go through ``command.run``, which serves ``serial`` drivers alone: one that outlives its
   worker, or its time, keeps the turn.
 * Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`. They never write.
@@ -39,6 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Union
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
@@ -79,7 +80,9 @@ class NodeState:
 
     native: the provisioner's own word. state: ours. hold: the text of the hold that stands, ours or not.
     foreign: why the node is not ours to touch, in words; empty where it is. stamp: changes with every change of
-    the native state where the provisioner tells. raw: the provisioner's record, for its own driver alone.
+    the native state where the provisioner tells. deploy_id: which deployment of ours it is deployed with, as the
+    provisioner keeps it with that deployment and no longer; empty where it does not tell. raw: the provisioner's
+    record, for its own driver alone.
     """
 
     id: str
@@ -95,6 +98,7 @@ class NodeState:
     stamp: str = ""
     image: Mapping[str, Any] = field(default_factory=dict)
     inspection: str = ""
+    deploy_id: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def moved(self, native: str, state: str) -> NodeState:
@@ -201,6 +205,13 @@ class Driver(ABC):
     annotates: bool = True
     #: Can it erase the disks with a release (the option erase)?
     erases: bool = True
+    #: By what a deployment of its is known on the node, one of ``_deployment.PROOFS``. "nonce": the order takes
+    #: ``_deployment.marked(Image.deploy_id)`` to where ``image_verify`` reads it, on this node and no other.
+    #: "network_boot": by ``stateless`` alone. With "none" no deployed node is admitted.
+    deploy_proof: str = deployment.NONE
+    #: Formats of images (:attr:`Image.format`) that a node boots from the network each time, and keeps nothing of: a
+    #: boot since the order proves a deployment there as well.
+    stateless: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         """What a driver declares that it cannot is refused, without a line of its own."""

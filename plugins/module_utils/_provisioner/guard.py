@@ -22,6 +22,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    DEPLOYED,
+    DEPLOYING,
     Driver,
     NodeState,
     mac,
@@ -29,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     KEEP,
     PREFIX,
@@ -70,6 +73,8 @@ def not_ours(node: NodeState, wanted: Wanted) -> str:
     """
     if node.foreign:
         return node.foreign
+    if at_work(node, wanted):
+        return f"{_has(node)}, and our ledger has no note that we deployed or adopted it"
     if kind_of(node.hold) == KEEP:
         return f"held by a person: a keep hold that was made through us, and that no run lifts: {node.hold}"
     if wanted.runs is None or not has_form(node.hold) or run_of(node.hold) in wanted.runs | {clean_run(wanted.run)}:
@@ -77,9 +82,26 @@ def not_ours(node: NodeState, wanted: Wanted) -> str:
     return f"held by another controller of this kind: {node.hold}"
 
 
+def at_work(node: NodeState, wanted: Wanted) -> bool:
+    """Is it deployed, or just being, by whoever did it, and nobody has adopted it? What its provisioner tells with a
+    deployment of ours is that one, also where our run was killed before it knew."""
+    if wanted.deployed is not False or node.deploy_id in wanted.deploy_ids:
+        return False
+    return node.state in (DEPLOYED, DEPLOYING)
+
+
+def _has(node: NodeState) -> str:
+    label = node.image.get("label")
+    told = [node.native, f"owner {node.owner}" if node.owner else "", f"image {label}" if label else ""]
+    return f"the provisioner has it as {node.name or node.id}: {', '.join(filter(None, told))}"
+
+
 def leave_foreign_alone(node: NodeState, wanted: Wanted) -> None:
     """:raises NotOurs: naming whose it is."""
     foreign = not_ours(node, wanted)
+    if foreign and not node.foreign and at_work(node, wanted):
+        details = {"foreign": foreign, "provision_state": node.native, "state": node.state, "owner": node.owner}
+        raise not_adopted(wanted.host, _has(node), details={**details, "provisioner_id": node.id})
     if foreign:
         told = {"provisioner_id": node.id, "provision_state": node.native, "state": node.state}
         raise NotOurs(

@@ -39,6 +39,10 @@ POWERLESS: set[str] = set()
 #: Those that keep no hold of ours: nobody is advised to set their maintenance first.
 NO_MAINTENANCE: set[str] = set()
 
+#: Driver: formats of images whose nodes are stateless. A boot from the network deploys them, and nothing else does: it
+#: proves a deployment, on the node.
+STATELESS: dict[str, tuple[str, ...]] = {"ironic": ("ramdisk",)}
+
 #: What ``provisioner_node`` brings about.
 STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
 #: What ``provisioner_wait`` waits for: the goals of the drivers' step tables.

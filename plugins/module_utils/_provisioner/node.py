@@ -247,6 +247,7 @@ def _result(
             "inspection": after.inspection,
             "image": dict(after.image),
             "deploy_id": wanted.image.deploy_id if wanted.image else "",
+            "deploy_proof": driver.deploy_proof,
             "last_error": after.last_error,
             "deferred": list(changes.deferred),
         },

@@ -34,7 +34,7 @@ def register(driver: type[Driver], options: tuple[str, ...] = ("provisioner_url"
     choices = PROVISIONER[names.OPTION]["choices"]
 
     def undo() -> None:
-        for known in (DRIVERS, names.DRIVERS):
+        for known in (DRIVERS, names.DRIVERS, names.STATELESS):
             known.pop(driver.name, None)
         names.POWERLESS.discard(driver.name)
         names.NO_MAINTENANCE.discard(driver.name)
@@ -48,6 +48,8 @@ def register(driver: type[Driver], options: tuple[str, ...] = ("provisioner_url"
         names.POWERLESS.add(driver.name)
     if not driver.holds:
         names.NO_MAINTENANCE.add(driver.name)
+    if driver.stateless:
+        names.STATELESS[driver.name] = driver.stateless
     return undo
 
 

@@ -24,6 +24,8 @@ NODE_SPEC = spec(
     why={"type": "str", "default": "maintenance"},
     run_id={"type": "str"},
     known_runs={"type": "list", "elements": "str"},
+    known_deployed={"type": "bool"},
+    known_deploy_ids={"type": "list", "elements": "str"},
     image_verified={"type": "bool"},
     erase={"type": "bool", "default": False},
     redeploy={"type": "bool", "default": False},
@@ -42,4 +44,5 @@ WAIT_SPEC = spec(
     erase={"type": "bool", "default": False},
     booted={"type": "bool", "default": False},
     run_id={"type": "str"},
+    slice={"type": "dict"},
 )

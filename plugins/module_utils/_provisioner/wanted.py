@@ -98,6 +98,10 @@ class Wanted:
     #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
     run: str = "module"
     runs: frozenset[str] | None = None
+    #: Does our ledger know of a deployment of ours, or has it adopted the node? None where none was there to tell.
+    deployed: bool | None = None
+    #: The deployments that our ledger has begun on it.
+    deploy_ids: frozenset[str] = frozenset()
     #: Has this run verified the image? None where no ledger was there to tell.
     verified: bool | None = None
 
@@ -160,6 +164,8 @@ def _wanted(
         update_password=of_node.get("update_password") == "always",
         run=_text(of_all, "run_id") or "module",
         runs=known_runs(of_node),
+        deployed=of_node.get("known_deployed"),
+        deploy_ids=frozenset(map(str, of_node.get("known_deploy_ids") or ())),
         verified=of_node.get("image_verified"),
     )
 

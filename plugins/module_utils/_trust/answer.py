@@ -28,7 +28,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS, Check
 
 _CHECKS, _FINDINGS, _TEXTS = list_of(CHECK), list_of(FINDING), list_of(any_text)
-_IDENTITY = {"serial": any_text, "system_uuid": any_text, "gpu_uuids": _TEXTS, "gpu_problem": any_text}
+_IDENTITY = {
+    "serial": any_text,
+    "system_uuid": any_text,
+    "gpu_uuids": _TEXTS,
+    "gpu_problem": any_text,
+    "boot_id": any_text,
+}
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 

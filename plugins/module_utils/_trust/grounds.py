@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import BY_MANIFEST
 
@@ -61,6 +61,31 @@ def standing(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> list[Eve
         in_force=str(policy.get("profile_digest") or ""),
         least=least(policy),
     )
+
+
+def deployment(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """The deployment that the node was imaged by, and which look has seen there that it was; empty where none has."""
+    imaged, deploy_id = evidence["imaged"], evidence.get("deploy_id")
+    if not imaged or not deploy_id:
+        return {}
+    looks = [event for event in _verdicts(evidence["history"], "image_verify") if event["id"] > imaged["id"]]
+    for event in reversed(looks):
+        for check in event["data"].get("checks") or []:
+            if deployed.proves(check, deploy_id):
+                return {"id": deploy_id, "proof": deployed.proof_in(check), "event": event["id"]}
+    return {}
+
+
+def unproven(evidence: Mapping[str, Any]) -> list[str]:
+    """Whether it was the node that its deployment missed nobody knows: it is not admitted, and not called faulty."""
+    imaged = evidence["imaged"]
+    if not imaged or deployment(evidence):
+        return []
+    if not evidence.get("deploy_id"):
+        told = f"nothing tells by which one the node was imaged (event {imaged['id']}); image it by the role deploy"
+    else:
+        told = f"no look has proven that {evidence['deploy_id']} reached the node (image_verify with deploy_id)"
+    return [Setting(f"deployment: {told}")]
 
 
 def lifted(evidence: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ GPU_QUERY = ("--query-gpu=uuid", "--format=csv,noheader")
 
 
 def node_identity(params: Mapping[str, Any], run: Callable[[Sequence[str]], str]) -> dict[str, Any]:
-    """serial, system_uuid, gpu_uuids, and gpu_problem where the GPUs are not known. On the node."""
+    """serial, system_uuid, gpu_uuids, gpu_problem where the GPUs are not known, and boot_id. On the node."""
     gpus: list[str] = []
     problem = ""
     try:
@@ -43,12 +43,17 @@ def node_identity(params: Mapping[str, Any], run: Callable[[Sequence[str]], str]
         "system_uuid": _dmi(params["dmi_path"], "product_uuid").lower(),
         "gpu_uuids": gpus,
         "gpu_problem": problem or ("" if gpus else "no GPU was listed"),
+        "boot_id": _line(params["boot_id_path"]),
     }
 
 
 def _dmi(folder: str, name: str) -> str:
+    return _line(os.path.join(folder, name))
+
+
+def _line(path: str) -> str:
     try:
-        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as source:
+        with open(path, encoding="utf-8", errors="replace") as source:
             return source.read().strip()
     except OSError:
         return ""
@@ -63,7 +68,7 @@ def gpu_uuids(text: str) -> list[str]:
 
 
 def normal_identity(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """An identity in one shape: serial, system_uuid, gpu_uuids, gpu_problem.
+    """An identity in one shape: serial, system_uuid, gpu_uuids, gpu_problem, boot_id.
 
     Takes what a BMC tells (``uuid``) and the shape itself.
     """
@@ -74,6 +79,7 @@ def normal_identity(given: Mapping[str, Any] | None) -> dict[str, Any]:
         "system_uuid": uuid_of(given.get("system_uuid") or given.get("uuid")),
         "gpu_uuids": sorted(str(gpu) for gpu in gpus if gpu),
         "gpu_problem": str(given.get("gpu_problem") or ""),
+        "boot_id": str(given.get("boot_id") or ""),
     }
 
 

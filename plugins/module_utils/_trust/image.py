@@ -14,8 +14,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import declaration
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
@@ -33,12 +35,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 _DECLARED = ("name", "version", "sha256")
 #: What the record says of the image; the rest of the expectations is the manifest's own content.
 IMAGE_FACTS = ("name", "version", "sha256", "size", "manifest_sha256", "signer")
-#: Whose failure it is where the image at its source was not verified: see _quarantine.py.
-_ARTIFACT = "artifact"
+#: Whose failure it is where the image at its source was not verified, and where nobody knows whether the deployment
+#: reached the node: see _quarantine.py.
+_ARTIFACT, _UNPROVEN = "artifact", "unproven"
 
 
 def image_verify(params: Mapping[str, Any], ctx: Context) -> Result:
     """Verify the artifact, or this node; nothing is changed by either."""
+    if params["mode"] == "machine":
+        raise Unsupported("who a node is knows the controller alone", do="run it as an ordinary task of the play")
     if params["mode"] == "artifact":
         judgement, known = verify_artifact(params, ctx)
         image = {**facts(known), "declared": declaration(params["image"])}
@@ -126,7 +131,16 @@ def _combined(
             whole = _begun(controller, cells)  # of what was measured there nothing is the node's
         judge_machine(whole, normal_identity(params["bmc_identity"]), machine)
     more = {"mode": "node", "image": facts(expect), "identity": machine}
-    return result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
+    result = result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
+    return _unproven(result)
+
+
+def _unproven(result: Result) -> Result:
+    """Where all is right but that nothing proves the deployment, it is no verdict about the node."""
+    short = [check["id"] for check in result.data["checks"] if check["verdict"] != PASS]
+    if short == [deployed.CHECK] and len(result.data["findings"]) == 1:
+        result.data["kind"] = _UNPROVEN
+    return result
 
 
 def asked_of(judgement: Judgement, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import node_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
@@ -69,6 +70,7 @@ def judge_node(params: Mapping[str, Any]) -> tuple[Judgement, dict[str, Any]]:
         if asked:
             _version(judgement, name, partial(find, read), asked)
     _boot(judgement, read, params, cells)
+    _deployment(judgement, params, expect, cells)
     identity = node_identity(params, read.run)
     judgement.evidence["identity"] = identity
     return judgement, identity
@@ -287,6 +289,9 @@ def required(expect: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Cell,
         wanted = expect["manifest"].get(name)
         if wanted:
             cells[(name, "node")] = Asked(partial(fits, name, wanted=wanted), wanted, source)
+    if expect.get(deployed.CHECK):
+        asked = expect[deployed.CHECK]
+        cells[(deployed.CHECK, "node")] = Asked(deployed.right(asked), asked["digest"], "the order to deploy")
     before = params.get("not_boot_id")
     if before:
         cells[("boot_id", "node")] = Asked(
@@ -327,6 +332,25 @@ def _boot(judgement: Judgement, read: _Reader, params: Mapping[str, Any], cells:
     booted = cells.get(("booted", "node"))
     if booted:
         _boot_time(judgement, read, params, booted)
+
+
+def _deployment(judgement: Judgement, params: Mapping[str, Any], expect: Mapping[str, Any], cells: Cells) -> None:
+    """Whose fault it is that a deployment did not arrive nobody knows here: the node's, its boot path's, the boot
+    service's, or the image's, which may not take its id in."""
+    asked = cells.get((deployed.CHECK, "node"))
+    if asked is None:
+        return
+    seen = deployed.read(params, expect[deployed.CHECK])
+    judgement.check(
+        deployed.CHECK,
+        entity="node",
+        measured=seen,
+        verdict=PASS if asked.right(seen) else INCONCLUSIVE,
+        finding="deployment_unproven",
+        text=f"nothing proves that this deployment reached the node: it shows {seen or 'none'}; look at its boot order"
+        " and console, at the provisioner's boot service, and at whether the image takes a deployment's id in",
+        **asked.line,
+    )
 
 
 def _boot_time(judgement: Judgement, read: _Reader, params: Mapping[str, Any], asked: Asked) -> None:

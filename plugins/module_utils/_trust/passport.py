@@ -11,6 +11,7 @@ What the ledger knows is handed over by the action as ``params["evidence"]``:
 - ``now``: the time by the clock that dated these events.
 - ``profile_problem``: why the profile in force is not known; empty where it is.
 - ``imaged``, ``quarantined``: the newest such event, or None.
+- ``deploy_id``: the deployment that the node was imaged by; empty where nothing tells.
 - ``stored``: the newest passport of the node, or None.
 - ``last_event``: the id of the newest event that was looked at.
 """
@@ -30,30 +31,39 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
-    FleetError,
     TrustError,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import (
     Grounds,
+    deployment,
     grounds,
     lifted,
     standing,
+    unproven,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
     differences,
     disagreements,
     normal_identity,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import build, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import last_look, refusal, since_gates
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import (
+    boot_of,
+    build,
+    deployment_of,
+    judge,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import canonical
 
 _IMAGE_GATE = "image_verify"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 #: Where the ledger says nothing to the contrary: nothing was imaged, quarantined or found since.
-_NO_EVIDENCE: Mapping[str, Any] = {"verdicts": [], "history": [], "imaged": None, "quarantined": None, "stored": None}
+_NO_EVIDENCE: Mapping[str, Any] = {
+    **dict.fromkeys(("imaged", "quarantined", "stored")), "verdicts": [], "history": [], "deploy_id": "",
+}  # fmt: skip
 
 
 def node_passport(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -76,6 +86,7 @@ def _summary(envelope: Mapping[str, Any], statement: Mapping[str, Any], key: str
         "key": key,
         "gates": {str(gate.get("gate")): gate.get("verdict") for gate in predicate.get("gates") or []},
         "image": {key: (predicate.get("image") or {}).get(key) for key in ("name", "version", "sha256")},
+        "boot_id": boot_of(predicate),
     }
 
 
@@ -93,27 +104,16 @@ def _verify(params: Mapping[str, Any], ctx: Context) -> Result:
         reasons = ["missing: the ledger has no passport of this node"]
     else:
         summary, reasons = _examined(envelope, known, machine, params, evidence)
+        reasons += since_gates(summary, machine, params) if summary else []
     data: dict[str, Any] = {"passport": summary, "valid": not reasons, "reasons": [*map(str, reasons)]}
     # A document may be looked at without a machine, and without a profile; then that was not looked at.
     data.update(machine_checked=machine is not None, profile_checked=bool(params["policy"].get("profile_digest")))
     if reasons and params["fail"]:
         wanted = "a valid passport of this machine, not weaker than the policy"
         do = "validate the node again (playbook revalidate), which issues a new one"
-        raise _refusal("the passport is refused", reasons, ctx, wanted, do)
-    return Result(changed=False, data=data)
-
-
-def _refusal(what: str, reasons: Sequence[str], ctx: Context, wanted: str, do: str) -> FleetError:
-    """One that names every reason. Where all of them lie with what the site has set, the node is not called untrusted,
-    for which it would be quarantined."""
-    of_the_site = all(isinstance(reason, policies.Setting) for reason in reasons)
-    return (ConfigError if of_the_site else TrustError)(
-        f"{what}: {'; '.join(reasons)}",
-        node=ctx.node,
-        wanted=wanted,
-        do=f"{policies.DO} ({do})" if of_the_site else do,
-        details={"reasons": [*map(str, reasons)], "valid": False},
-    )
+        raise refusal("the passport is refused", reasons, ctx, wanted, do)
+    events = [] if reasons or not params["same_boot"] else [last_look(summary)]
+    return Result(changed=False, data=data, events=events)
 
 
 def _examined(
@@ -170,6 +170,9 @@ def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any], policy: Ma
         event = evidence.get(what)
         if event and event["id"] > last:
             reasons.append(f"outdated: the node was {what} after its passport was issued (event {event['id']})")
+    named, deploy_id = deployment_of(statement["predicate"]), evidence.get("deploy_id") or ""
+    if evidence.get("imaged") and named != deploy_id:
+        reasons.append(f"deployment: it is of {named or 'none'}, the ledger has {deploy_id or 'none'}")
     for event in standing(evidence, policy):
         when = "after" if event["id"] > last else "before"
         reasons.append(f"outdated: {event['name']} failed {when} the passport was issued (event {event['id']})")
@@ -239,7 +242,7 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     machine = normal_identity(params.get("identity"))
     before = _state(evidence["stored"])
     ground = grounds(evidence, params["policy"])
-    reasons = _objections(params, machine, ground)
+    reasons = _objections(params, machine, ground) + unproven(evidence)
     kept = None if reasons else _still_good(params, key, machine, evidence, ground)
     if kept is not None:
         return _answer(params, ctx, kept, key, before, new=False)
@@ -249,7 +252,7 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     reasons = reasons or _judged(statement, machine, params, evidence)
     if reasons:
         wanted = f"a pass of {', '.join(params['policy']['required_gates'])} since the node was imaged"
-        raise _refusal("no passport is issued", reasons, ctx, wanted, "run what is named, then issue again")
+        raise refusal("no passport is issued", reasons, ctx, wanted, "run what is named, then issue again")
     if not ctx.may_write("issue a passport"):
         after = {"issued": statement["predicate"]["issued"], "expires": statement["predicate"]["expires"]}
         data = {"passport": {**after, "subject": [item["name"] for item in statement["subject"]]}}
@@ -304,6 +307,8 @@ def _statement(
             "node": evidence["node"],
             "last_event": evidence["last_event"],
             "lifted": lifted(evidence),
+            "deployment": deployment(evidence),
+            "boot_id": (ground.of(_IMAGE_GATE) or {})["data"]["identity"]["boot_id"],
             "firmware": params.get("firmware"),
             "attestation": params.get("attestation"),
         },
@@ -363,6 +368,8 @@ def _seen_by_image_verify(machine: Mapping[str, Any], event: Mapping[str, Any] |
     clocks = [check.get("verdict") for check in _checks(event) if check.get("id") == "clock"]
     if clocks != ["pass"]:
         reasons.append(f"clock: the node's clock was not compared with the controller's ({_IMAGE_GATE})")
+    if not normal_identity(event["data"].get("identity"))["boot_id"]:
+        reasons.append(f"boot: the node did not tell which boot was looked at ({_IMAGE_GATE})")
     return reasons
 
 

@@ -28,7 +28,7 @@ IMAGE_OPTIONS: dict[str, dict[str, Any]] = {
 IMAGE_VERIFY = spec(
     FLEET,
     FAIL_ON,
-    mode={"type": "str", "choices": ["artifact", "node"], "default": "artifact"},
+    mode={"type": "str", "choices": ["artifact", "node", "machine"], "default": "artifact"},
     image={"type": "dict", "options": IMAGE_OPTIONS},
     keyring={"type": "path"},
     signers={"type": "list", "elements": "str"},
@@ -43,6 +43,10 @@ IMAGE_VERIFY = spec(
     boot_id_path={"type": "path", "default": "/proc/sys/kernel/random/boot_id"},
     uptime_path={"type": "path", "default": "/proc/uptime"},
     dmi_path={"type": "path", "default": "/sys/class/dmi/id"},
+    cmdline_path={"type": "path", "default": "/proc/cmdline"},
+    config_drive_path={"type": "path", "default": "/dev/disk/by-label/config-2"},
+    user_data_path={"type": "path", "default": "/var/lib/cloud/instance/user-data.txt"},
+    deploy_id={"type": "str"},
     booted_after={"type": "str"},
     not_boot_id={"type": "str"},
     bmc_identity={"type": "dict"},
@@ -86,6 +90,8 @@ NODE_PASSPORT = spec(
     max_clock_skew={"type": "float", "default": 2.0},
     nvidia_smi={"type": "str", "default": "nvidia-smi"},
     dmi_path={"type": "str", "default": "/sys/class/dmi/id"},
+    boot_id_path={"type": "str", "default": "/proc/sys/kernel/random/boot_id"},
+    same_boot={"type": "bool", "default": False},
     evidence={"type": "dict"},
 )
 PASSPORT_RULES = {"mutually_exclusive": [("policy", "policy_file")]}

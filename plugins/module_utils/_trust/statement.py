@@ -62,6 +62,17 @@ def build(
     }
 
 
+def deployment_of(predicate: Mapping[str, Any]) -> str:
+    """The deployment that the passport is of; empty where it names none."""
+    told = predicate.get("deployment")
+    return str(told.get("id") or "") if isinstance(told, Mapping) else ""
+
+
+def boot_of(predicate: Mapping[str, Any]) -> str:
+    """The boot that the gates have seen; empty where it names none."""
+    return str(predicate.get("boot_id") or "")
+
+
 def subject_of(identity: Mapping[str, Any]) -> list[dict[str, Any]]:
     pairs = [(key, identity[key]) for key in ("serial", "system_uuid") if identity[key]]
     pairs += [("gpu_uuids", gpu) for gpu in identity["gpu_uuids"]]

@@ -149,6 +149,13 @@ class IronicSite(ServiceSite):
     def native(self, name: str) -> str:
         return str(self.ask("GET", f"/nodes/{name}")["provision_state"])
 
+    def taken_there(self, name: str) -> bytes:
+        """Its API masks a config drive."""
+        with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
+            (info,) = database.execute("SELECT instance_info FROM nodes WHERE name = ?", (name,)).fetchone()
+        told = json.loads(info)
+        return json.dumps([told.get("ramdisk_kernel_arguments"), told.get("configdrive")]).encode()
+
     def deployments(self) -> int:
         targets = [json.loads(one.body)["target"] for one in self.proxy.writes if one.path.endswith("/provision")]
         return sum(target in ("active", "rebuild") for target in targets)
@@ -221,6 +228,9 @@ class MaasSite(ServiceSite):
 
     def native(self, name: str) -> str:
         return NAMES[self.machine(name).status]
+
+    def taken_there(self, name: str) -> bytes:
+        return base64.b64decode(self.machine(name).user_data)
 
     def deployments(self) -> int:
         return sum("op=deploy" in one.query for one in self.proxy.writes)

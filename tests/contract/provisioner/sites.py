@@ -156,6 +156,11 @@ class Site:
         """The node's state in the provisioner's own word, asked past the driver."""
         raise NotImplementedError
 
+    def taken_there(self, name: str) -> bytes:
+        """What the order to deploy takes to the node, as it lies at the provisioner. Asked for only where the driver
+        says that a deployment is known by its id."""
+        raise NotImplementedError
+
     def boot(self, name: str) -> None:
         """Somebody boots the machine from the network. Asked for only where the driver says that it must be."""
         raise NotImplementedError

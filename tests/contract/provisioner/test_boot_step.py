@@ -143,11 +143,11 @@ class Room:
         counted: dict[str, Any] = json.loads((self.folder / "host_tasks.json").read_text())["hosts"]
         return counted
 
-    def begun(self) -> dict[str, int]:
-        """The event that began the deploy, by host."""
-        asked = "SELECT nodes.name, max(id) FROM events JOIN nodes USING (node_id) WHERE kind = 'state' GROUP BY 1"
+    def begun(self) -> dict[str, str]:
+        """The id of the newest deployment, by host."""
+        asked = "SELECT nodes.name, data FROM events JOIN nodes USING (node_id) WHERE kind = 'state' ORDER BY id"
         with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:
-            return dict(ledger.execute(asked))
+            return {name: json.loads(data).get("deploy_id", "") for name, data in ledger.execute(asked)}
 
     def old(self, site: Any, native: str) -> None:
         """Once all machines have come so far, minutes have passed since they were seen drained."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     NotOurs,
     Refused,
@@ -84,6 +85,21 @@ def test_one_deployment_has_one_id(site: Any) -> None:
     assert lead(options, "deployed")["changed"]
     assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
     assert not lead(options, "deployed")["changed"]
+
+
+@pytest.mark.parametrize("format", ["ramdisk", "whole-disk"])
+def test_c1_the_order_takes_the_id_of_its_deployment_to_the_node(site: Any, format: str) -> None:
+    assert site.driver.deploy_proof in deployment.PROOFS
+    if site.driver.deploy_proof != deployment.NONCE:
+        return
+    options = {**ready(site), "image": site.image("1", format)}
+    for deploy_id in ("7f0c2a0e6f1c", "another-1"):
+        given = {**options, "deploy_id": deploy_id}
+        assert lead(given, "deployed")["deploy_proof"] == "nonce"
+        assert await_all(site, "deployed", given)["verdicts"][options["name"]]["ok"]
+        assert deployment.ids_in(site.taken_there(options["name"])) == [deploy_id], "and no other"
+        assert not lead(given, "deployed")["changed"]
+        assert not lead(options, "deployed")["changed"], "any deployment of this image will do"
 
 
 def test_released_and_released_again(site: Any) -> None:

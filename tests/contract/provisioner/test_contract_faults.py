@@ -303,6 +303,8 @@ def test_who_owns_no_power_stands_in_the_list_of_names(site: Any) -> None:
     """The BMC's verbs read it there: they import no driver."""
     assert (site.name in names.POWERLESS) == (not site.driver.owns_power) and site.name in names.DRIVERS
     assert (site.name in names.NO_MAINTENANCE) == (not site.driver.holds)
+    assert names.STATELESS.get(site.name, ()) == site.driver.stateless
+    assert site.driver.stateless or site.driver.deploy_proof != "network_boot"
 
 
 def test_who_reads_a_ca_is_declared_to_speak_tls_itself(site: Any) -> None:

@@ -143,14 +143,21 @@ def options_id(site: Any, options: dict[str, Any]) -> str:
     return str(site.ask("GET", f"/nodes/{options['name']}")["uuid"])
 
 
-def test_a_failed_cleaning_is_recovered(ironic: Any) -> None:
+def after_a_failed_cleaning(ironic: Any) -> dict[str, Any]:
+    """The options of a node whose cleaning Ironic itself found wrong."""
     options = ready(ironic)
-    name = options["name"]
+    name = str(options["name"])
     ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "manage"})
     _settle(ironic, name, "manageable")
     steps = [{"interface": "deploy", "step": "no_such_step"}]
     ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "clean", "clean_steps": steps})
     _settle(ironic, name, "clean failed")
+    return options
+
+
+def test_a_failed_cleaning_is_recovered(ironic: Any) -> None:
+    options = after_a_failed_cleaning(ironic)
+    name = options["name"]
     record = ironic.ask("GET", f"/nodes/{name}")
     told = lead(options, "ready")
     assert told["changed"] and told["step"] == "recover-clean"
@@ -158,14 +165,19 @@ def test_a_failed_cleaning_is_recovered(ironic: Any) -> None:
     assert not ironic.ask("GET", f"/nodes/{name}")["maintenance"], record["maintenance_reason"]
 
 
-def test_a_failed_cleaning_is_not_recovered_by_waiting(ironic: Any) -> None:
-    options = ready(ironic)
+def test_h3_a_failed_cleaning_that_a_person_has_taken_is_left_alone(ironic: Any) -> None:
+    options = after_a_failed_cleaning(ironic)
     name = options["name"]
-    ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "manage"})
-    _settle(ironic, name, "manageable")
-    steps = [{"interface": "deploy", "step": "no_such_step"}]
-    ironic.ask("PUT", f"/nodes/{name}/states/provision", {"target": "clean", "clean_steps": steps})
-    _settle(ironic, name, "clean failed")
+    ironic.ask("PUT", f"/nodes/{name}/maintenance", {"reason": "carol: swaps the riser"})
+    with pytest.raises(NotOurs, match="carol: swaps the riser"):
+        lead(options, "ready")
+    record = ironic.ask("GET", f"/nodes/{name}")
+    assert (record["provision_state"], record["maintenance_reason"]) == ("clean failed", "carol: swaps the riser")
+
+
+def test_a_failed_cleaning_is_not_recovered_by_waiting(ironic: Any) -> None:
+    options = after_a_failed_cleaning(ironic)
+    name = options["name"]
     ironic.proxy.forget()
     verdict = await_all(ironic, "ready", options)["verdicts"][name]
     assert not verdict["ok"] and "no_such_step" in verdict["reason"] and ironic.proxy.writes == []

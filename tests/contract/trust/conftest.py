@@ -239,6 +239,9 @@ class Machine:
             "boot_id_path": str(self.folder / "boot_id"),
             "uptime_path": str(self.folder / "uptime"),
             "dmi_path": str(self.folder / "dmi"),
+            "cmdline_path": str(self.folder / "cmdline"),
+            "config_drive_path": str(self.folder / "config-2"),
+            "user_data_path": str(self.folder / "user-data.txt"),
         }
 
 

@@ -9,7 +9,7 @@ import base64
 import json
 
 import pytest
-from contract.trust.trust_site import NODE, Site, passport
+from contract.trust.trust_site import IMAGED, Site, passport
 
 #: Each test starts ansible-playbook, some of them several times.
 pytestmark = pytest.mark.slow
@@ -46,8 +46,7 @@ def test_v1_a_weaker_look_brings_no_node_back(admitted: Site) -> None:
 
 def test_v1_a_failure_that_stands_keeps_a_node_from_being_admitted(admitted: Site) -> None:
     event = "gpufleet.baremetal.ledger_event"
-    states = [{event: {"state": state}} for state in ("enrolled", "imaging", "validating")]
-    admitted.play(*states, NODE)
+    admitted.play(*IMAGED)
     admitted.gates("dcgm_gate", "kernel_log_gate")
     assert admitted.result(passport("issued"))["valid"]
     admitted.gates("dcgm_gate", verdict="fail")
@@ -61,7 +60,7 @@ def test_v9_issue_verification_and_ledger_judge_an_old_failure_alike(admitted: S
     """The site asks for level 2, and a failure of before does not say what it was asked."""
     event, site = "gpufleet.baremetal.ledger_event", {"policy": {"gates": {"dcgm_gate": {"level": 2}}}}
     admitted.gates("dcgm_gate", verdict="fail", silent=True)
-    admitted.play(*({event: {"state": state}} for state in ("enrolled", "imaging", "validating")), NODE)
+    admitted.play(*IMAGED)
     admitted.gates("kernel_log_gate")
     admitted.gates("dcgm_gate", level=2)
     strict, shown, issued, verified, entered = (

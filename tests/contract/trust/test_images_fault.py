@@ -14,12 +14,11 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from contract.trust.conftest import Image, Machine
-from contract.trust.trust_site import NODE, Site, passport
+from contract.trust.trust_site import EVENT, IMAGED, NODE, Site, passport
 
 #: Each test starts ansible-playbook, some of them several times.
 pytestmark = pytest.mark.slow
 
-EVENT = "gpufleet.baremetal.ledger_event"
 ROLE = "ansible.builtin.import_role"
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 
@@ -100,7 +99,7 @@ class Day2:
             f"{ours}image_verify": machine.options(),
         }
         self.book.write_text(yaml.safe_dump(plays), encoding="utf-8")
-        site.play(*({EVENT: {"state": state}} for state in ("enrolled", "imaging", "validating")), NODE)
+        site.play(*IMAGED)
         site.gates("dcgm_gate", "kernel_log_gate")
         site.play(passport("issued"), {EVENT: {"state": "admitted"}})
 
@@ -110,7 +109,7 @@ class Day2:
         made.result_of(found, "software", 3)["status"] = gpu
         made.dcgmi(self.home, made.text(found))
         before = len(self.site.events())
-        self.site.book(str(self.book), "-e", json.dumps({"gpufleet_sku": "test-sku"}))
+        self.site.book(str(self.book), "-e", json.dumps({"gpufleet_sku": "test-sku", "gpufleet_scheduler": "none"}))
         assert ("state", "draining") not in self.site.events()[before:]
         if ("note", "stopped") not in self.site.events()[before:]:
             return ""

@@ -46,6 +46,7 @@ def test_the_declared_image_runs(machine: Any, expect: Any) -> None:
         "system_uuid": machine.uuid,
         "gpu_uuids": machine.gpus,
         "gpu_problem": "",
+        "boot_id": "boot-2",
     }
     [event] = result["events"]
     assert (event["kind"], event["name"]) == ("verdict", "image_verify")

@@ -10,18 +10,16 @@ import subprocess
 from typing import Any
 
 import pytest
-from contract.trust.trust_site import NODE, Site, passport
+from contract.trust.trust_site import EVENT, IMAGED, Site, passport
 
 #: Each test starts ansible-playbook, some of them several times.
 pytestmark = pytest.mark.slow
-
-EVENT = "gpufleet.baremetal.ledger_event"
 
 
 @pytest.fixture
 def served(site: Site) -> Site:
     """A node in service, with a passport of just now."""
-    site.play(*({EVENT: {"state": state}} for state in ("enrolled", "imaging", "validating")), NODE)
+    site.play(*IMAGED)
     site.gates("dcgm_gate", "kernel_log_gate")
     issued, entered = (told["result"] for told in site.play(passport("issued"), {EVENT: {"state": "admitted"}}))
     assert issued["valid"] and entered["changed"], (issued, entered)
@@ -33,6 +31,7 @@ def taken(site: Site, **variables: Any) -> bool:
     asked = {
         "passports_renew": True,
         "passports_all": True,
+        "gpufleet_scheduler": "none",
         "ansible_connection": "at_machine",
         "machine_folder": "{{ node_paths.dmi_path | dirname }}",
         **variables,

@@ -141,7 +141,22 @@ class Site:
 
 ARTIFACT: dict[str, Any] = {"gpufleet.baremetal.image_verify": {"mode": "artifact"}}
 NODE: dict[str, Any] = {"gpufleet.baremetal.image_verify": {"mode": "node"}, "args": "{{ node_paths }}"}
+EVENT = "gpufleet.baremetal.ledger_event"
+#: A deployment as the roles have it: it begins, reaches the node with its id, and is seen there.
+IMAGED: list[dict[str, Any]] = [
+    {EVENT: {"state": "enrolled"}},
+    {EVENT: {"state": "imaging"}, "register": "begun"},
+    {
+        "ansible.builtin.copy": {
+            "content": "gpufleet.deploy={{ begun.deploy_id }}",
+            "dest": "{{ node_paths.cmdline_path }}",
+        }
+    },
+    {EVENT: {"state": "validating"}},
+    {**NODE, "gpufleet.baremetal.image_verify": {"mode": "node", "deploy_id": "{{ begun.deploy_id }}"}},
+]
 ASKED = {"nvidia_smi": "{{ node_paths.nvidia_smi }}", "dmi_path": "{{ node_paths.dmi_path }}"}
+LOOK = {**ASKED, "boot_id_path": "{{ node_paths.boot_id_path }}", "same_boot": True, "bmc_identity": None}
 
 
 def passport(state: str, **options: Any) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 IMAGE = {"name": "hpc", "version": "1.4", "url": "http://x/hpc", "sha256": "a" * 64, "format": "whole-disk"}
 NODE = {"uuid": "u-1", "name": "n1", "provision_state": "available", "provision_updated_at": "t1"}
+RAMDISK = {"format": "ramdisk", "kernel_url": "http://x/vmlinuz"}
 SECRET = "hunter2-of-the-bmc"
 Answer = Callable[[str, str, dict[str, list[str]]], tuple[int, Any]]
 
@@ -124,6 +125,33 @@ def test_t1_a_node_that_somebody_has_is_theirs(more: dict[str, Any], foreign: st
     assert driver().state_of({**NODE, **more}).foreign == foreign
 
 
+FAILED = {
+    "provision_state": "clean failed",
+    "maintenance": True,
+    "fault": "clean failure",
+    "last_error": "no_such_step",
+}
+
+
+@pytest.mark.parametrize(
+    ("reason", "foreign"),
+    [
+        ("no_such_step", ""),
+        ("carol: swaps the riser", "in maintenance (clean failure): carol: swaps the riser"),
+        ("no_such_step, carol looks into it", "in maintenance (clean failure): no_such_step, carol looks into it"),
+        ("", "in maintenance (clean failure): no reason given"),
+        (None, "in maintenance (clean failure): no reason given"),
+    ],
+)
+def test_h3_only_what_ironic_itself_wrote_of_a_failed_cleaning_is_nobodys(reason: Any, foreign: str) -> None:
+    assert driver().state_of({**NODE, **FAILED, "maintenance_reason": reason}).foreign == foreign
+
+
+@pytest.mark.parametrize("error", ["", None])
+def test_h3_an_empty_reason_is_not_ironics(error: Any) -> None:
+    assert driver().state_of({**NODE, **FAILED, "maintenance_reason": "", "last_error": error}).foreign
+
+
 def test_t1_an_owner_that_is_named_as_ours_is_ours() -> None:
     mine = driver(driver={"owners": ["project-1"]})
     assert mine.state_of({**NODE, "owner": "project-1"}).foreign == ""
@@ -141,6 +169,19 @@ def current(noted: Any, beside: Sequence[str] = (), **image: Any) -> bool:
     return driver().facts(node, want)["image_current"]
 
 
+def test_j7_the_deployment_is_told_by_what_ends_with_it() -> None:
+    """The note in extra outlives it."""
+    image = wanted(image={**RAMDISK, "deploy_id": "d1"}).image
+    assert image is not None
+    node = {
+        **NODE,
+        "instance_info": record.instance_info(image, {}, "n1"),
+        "extra": {record.EXTRA_IMAGE: {"deploy_id": "d0"}},
+    }
+    assert driver().state_of(node).deploy_id == "d1"
+    assert driver().state_of({**node, "instance_info": {}}).deploy_id == ""
+
+
 def test_t1_a_node_runs_what_was_noted_and_begun() -> None:
     identity = wanted(image={"deploy_id": "d1"}).image.identity()  # type: ignore[union-attr]
     assert current({**identity, "before": "t0"}, deploy_id="d1")
@@ -152,9 +193,38 @@ def test_t1_a_node_runs_what_was_noted_and_begun() -> None:
 
 @pytest.mark.parametrize("key", ["ramdisk_kernel_arguments", "kernel_append_params", "configdrive", "boot_iso"])
 def test_v9_an_image_beside_which_something_else_stands_is_not_the_one_that_was_verified(key: str) -> None:
-    noted = {**wanted(image={"deploy_id": "d1"}).image.identity(), "before": "t0"}  # type: ignore[union-attr]
-    assert not current(noted, [key], deploy_id="d1")
-    assert current(noted, ["image_type"], deploy_id="d1"), "Ironic's own finding"
+    noted = {**wanted(image=RAMDISK).image.identity(), "before": "t0"}  # type: ignore[union-attr]
+    assert not current(noted, [key], **RAMDISK)
+    assert current(noted, ["image_type"], **RAMDISK), "Ironic's own finding"
+
+
+def test_c1_a_config_drive_is_expected_where_the_deployment_brought_one() -> None:
+    """Ironic masks what is in it, so that there is no more to compare."""
+    identity = wanted(image={"deploy_id": "d1"}).image.identity()  # type: ignore[union-attr]
+    assert current({**identity, "before": "t0"}, ["configdrive"], deploy_id="d1")
+    assert current({**identity, "before": "t0"}, ["configdrive"]), "any deployment will do"
+    assert not current({**wanted().image.identity(), "before": "t0"}, ["configdrive"])  # type: ignore[union-attr]
+
+
+def test_c1_any_deployment_will_do_whichever_the_command_line_tells() -> None:
+    own = {"instance_info": {"ramdisk_kernel_arguments": "quiet"}}
+    told = record.instance_info(Image.of({**IMAGE, **RAMDISK, "deploy_id": "d1"}), own, "n1")  # type: ignore[arg-type]
+    assert told["ramdisk_kernel_arguments"] == "quiet gpufleet.deploy=d1"
+    assert record.without_mark(told) == record.instance_info(Image.of({**IMAGE, **RAMDISK}), own, "n1")  # type: ignore[arg-type]
+
+
+def test_c1_an_id_that_a_command_line_would_not_leave_as_it_is_goes_nowhere() -> None:
+    with pytest.raises(ConfigError, match="kernel's command line"):
+        record.instance_info(Image.of({**IMAGE, **RAMDISK, "deploy_id": "a b=c"}), {}, "n1")  # type: ignore[arg-type]
+
+
+def test_c1_a_drive_of_the_sites_own_tells_the_deployment_as_well() -> None:
+    image = Image.of({**IMAGE, "deploy_id": "d1"})
+    assert image is not None
+    own = {"instance_info": {"configdrive": {"meta_data": {"a": "b"}, "user_data": "#!/bin/sh"}}}
+    told = {"meta_data": {"a": "b", "gpufleet": "gpufleet.deploy=d1"}, "user_data": "#!/bin/sh"}
+    assert record.config_drive(image, own) == {"configdrive": told}
+    assert record.config_drive(image, {"instance_info": {"configdrive": "H4sIAAA"}}) == {}, "built already"
 
 
 # -- writes ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import event as ledger_event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import BUDGETS, REIMAGE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import start_in
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import run_tool
@@ -58,7 +59,9 @@ def test_v7_a_second_look_makes_no_cell_better() -> None:
 
 
 def test_v7_remedies_are_one_table() -> None:
-    assert tuple(ledger_event.SPEC["remedy"]["choices"]) == REMEDIES
+    choices = tuple(ledger_event.SPEC["remedy"]["choices"])
+    assert choices == (*REMEDIES, REIMAGE), "what no finding asks for is due where a stage failed without one"
+    assert set(choices) == set(BUDGETS)
     assert SCHEMA["$defs"]["remedy"]["enum"] == list(REMEDIES)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
@@ -34,6 +35,8 @@ class IronicDriver(IronicReader):
     steps = tables.STEPS
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
+    deploy_proof = deployment.NONCE
+    stateless = ("ramdisk",)
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -157,10 +160,14 @@ class IronicDriver(IronicReader):
         if image is None:
             return True
         info = node.raw.get("instance_info") or {}
-        needed = record.instance_info(image, wanted.extras, wanted.host)
-        if record.patch(info, {**dict.fromkeys(record.IN_PLACE_KEYS + record.BESIDE_KEYS), **needed}):
-            return False
         noted = (node.raw.get("extra") or {}).get(record.EXTRA_IMAGE)
+        needed = record.instance_info(image, wanted.extras, wanted.host)
+        expected = {**dict.fromkeys(record.IN_PLACE_KEYS + record.BESIDE_KEYS), **needed}
+        if record.has_drive(image) and isinstance(noted, dict) and noted.get("deploy_id"):
+            # Ironic masks what is in it. Whatever another has put there, the next order brings its own.
+            expected.pop("configdrive")
+        if record.patch(info if image.deploy_id else record.without_mark(info), expected):
+            return False
         if not isinstance(noted, dict):
             return not image.deploy_id
         # Written for a deployment that never began: the state has not changed since.
@@ -185,12 +192,14 @@ class IronicDriver(IronicReader):
             self._maintenance("DELETE", node, None, wanted)
         if step in (tables.PROVIDE, tables.DEPLOY):
             self._boots_from(node, wanted)
-        target = tables.TARGETS[step]
+        body: dict[str, Any] = {"target": tables.TARGETS[step]}
+        if step in (tables.DEPLOY, tables.REBUILD) and wanted.image is not None:
+            body.update(record.config_drive(wanted.image, wanted.extras))
         self.api.write(
             "PUT",
             f"/nodes/{node.id}/states/provision",
-            body={"target": target},
-            saying=f"target={target}",
+            body=body,
+            saying=" ".join([f"target={body['target']}", *list(body)[1:]]),
             host=wanted.host,
             destructive=step in tables.DESTRUCTIVE,
         )

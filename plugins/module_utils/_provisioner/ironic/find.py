@@ -113,13 +113,14 @@ class IronicReader(Driver):
             stamp=str(raw.get("provision_updated_at") or ""),
             image=_noted(image),
             inspection=_inspection(raw),
+            deploy_id=record.deploy_id(raw),
             raw=raw,
         )
 
     def _foreign(self, raw: Mapping[str, Any]) -> str:
         reason = str(raw.get("maintenance_reason") or "")
         fault = str(raw.get("fault") or "")
-        if raw.get("maintenance") and not has_form(reason) and not tables.FAULTS.get(fault, False):
+        if raw.get("maintenance") and not has_form(reason) and not _is_its_own(raw):
             return f"in maintenance{f' ({fault})' if fault else ''}: {reason or 'no reason given'}"
         for key in ("owner", "lessee"):
             if raw.get(key) and raw[key] not in self._owners:
@@ -131,6 +132,17 @@ class IronicReader(Driver):
         if raw.get("retired"):
             return f"retired: {raw.get('retired_reason') or 'no reason given'}"
         return ""
+
+
+def _is_its_own(raw: Mapping[str, Any]) -> bool:
+    """Did Ironic itself write this maintenance, for a fault that a step of ours mends?
+
+    Its fault alone proves nothing: it stays where a person writes a text of their own. Ironic writes its error as the
+    reason, and only where none stands (ironic/conductor/utils.py of Ironic 39.0, cleaning_error_handler).
+    """
+    reason = str(raw.get("maintenance_reason") or "")
+    mends = tables.FAULTS.get(str(raw.get("fault") or ""), False)
+    return mends and bool(reason) and reason == str(raw.get("last_error") or "")
 
 
 def _inspection(raw: Mapping[str, Any]) -> str:

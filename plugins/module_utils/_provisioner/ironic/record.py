@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
@@ -25,6 +26,8 @@ IN_PLACE_KEYS = ("boot_iso", "stage2", "ks_template")
 #: ``ironic/drivers/utils.py``; ramdisk_kernel_arguments in ``ironic/common/pxe_utils.py`` and ``image_utils.py``), and
 #: what cloud-init does as root. By Ironic's default policy a lessee may write them.
 BESIDE_KEYS = ("ramdisk_kernel_arguments", "kernel_append_params", "configdrive")
+#: Of these the one that is told to a ramdisk's kernel.
+_ARGUMENTS = BESIDE_KEYS[0]
 #: What of instance_info says which image is deployed; image_type is Ironic's own finding about it.
 IMAGE_KEYS = (
     "kernel",
@@ -150,7 +153,7 @@ def instance_info(image: Image, extras: Mapping[str, Any], node: str) -> dict[st
             )
         # A deployment needs no image_source here, but without one a later rebuild ends in HTTP 500 in Ironic 39.0
         # (conductor/deployments.py, start_deploy: auto_lessee is unset).
-        return {"image_source": image.url, "kernel": image.kernel_url, "ramdisk": image.url, **own}
+        return {"image_source": image.url, "kernel": image.kernel_url, "ramdisk": image.url, **_with_mark(own, image)}
     if not image.sha256:
         raise ConfigError(
             "an image of format whole-disk needs sha256: Ironic checks it after writing the disk",
@@ -163,6 +166,48 @@ def instance_info(image: Image, extras: Mapping[str, Any], node: str) -> dict[st
         "image_os_hash_value": image.sha256,
         **own,
     }
+
+
+def _with_mark(own: Mapping[str, Any], image: Image) -> dict[str, Any]:
+    """What boots from the network each time is told on its command line which deployment it belongs to.
+
+    With boot interfaces that keep a boot entry (pxe, ipxe, http), one that lies there outlives a rebuild: the id on the
+    command line is that of the deployment which began after the last undeploy (prepare_instance_pxe_config in
+    ``ironic/common/pxe_utils.py`` of Ironic 39.0). It is the node's own all the same, and shows a boot by that entry.
+    """
+    if not image.deploy_id:
+        return dict(own)
+    said = str(own.get(_ARGUMENTS) or "")
+    return {**own, _ARGUMENTS: f"{said} {deployment.marked(image.deploy_id)}".strip()}
+
+
+def without_mark(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of any deployment."""
+    rest = deployment.without(str(info.get(_ARGUMENTS) or ""))
+    return {**{key: value for key, value in info.items() if key != _ARGUMENTS}, **({_ARGUMENTS: rest} if rest else {})}
+
+
+def deploy_id(raw: Mapping[str, Any]) -> str:
+    """By the mark that an order puts there, which Ironic drops with the instance when that ends."""
+    said = str((raw.get("instance_info") or {}).get(_ARGUMENTS) or "")
+    return next(iter(deployment.ids_in(said.encode())), "")
+
+
+def has_drive(image: Image) -> bool:
+    """Does a deployment of this image bring a config drive? What is booted from the network each time has none."""
+    return image.format != "ramdisk"
+
+
+def config_drive(image: Image, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """What goes with the order that writes a disk, so that the system there tells which deployment it came with.
+
+    A drive of the site's own gets it added; one that is built already is sent as it is, and tells nothing.
+    """
+    own = own_info(extras).get("configdrive") or {}
+    if not image.deploy_id or not has_drive(image) or not isinstance(own, Mapping):
+        return {}
+    told = {**(own.get("meta_data") or {}), "gpufleet": deployment.marked(image.deploy_id)}
+    return {"configdrive": {**own, "meta_data": told}}
 
 
 def deploy_interface(image: Image, extras: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotProven, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
@@ -30,6 +31,7 @@ class MaasDriver(MaasReader):
     steps = tables.STEPS
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
+    deploy_proof = deployment.NONCE
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class MaasDriver(MaasReader):
             f"machines/{node.id}/",
             fields,
             op=step,
-            saying=" ".join(f"{key}={value}" for key, value in fields),
+            saying=" ".join(f"{key}={value}" for key, value in fields if key != "user_data"),
             host=wanted.host,
             destructive=True,
         )
@@ -224,7 +226,8 @@ class MaasDriver(MaasReader):
             require({"image": None}, "image", node=wanted.host)
         if not record.own_series(wanted.extras) and wanted.image is not None:
             self._uploaded(wanted, wanted.image)
-        return [("distro_series", series), *record.options(wanted.extras, tables.DEPLOY_OPTIONS)]
+        told = record.user_data(wanted.image) if wanted.image is not None else []
+        return [("distro_series", series), *record.options(wanted.extras, tables.DEPLOY_OPTIONS), *told]
 
     def _uploaded(self, wanted: Wanted, image: Image) -> None:
         """MAAS verifies no signature: what it holds must be the very file that was verified."""

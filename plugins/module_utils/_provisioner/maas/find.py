@@ -165,6 +165,7 @@ class MaasReader(Driver):
             owner=str(raw.get("owner") or ""),
             stamp="/".join(str(raw.get(f"current_{kind}_result_id")) for kind in ("commissioning", "installation")),
             image=record.deployed_image(raw),
+            deploy_id=record.noted(raw).get("deploy_id", ""),
             inspection=tables.INSPECTIONS.get(raw.get("commissioning_status", -1), "pending"),
             raw=raw,
         )

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
@@ -149,6 +151,15 @@ _NOTE = "gpufleet-"
 def notes(image: Image) -> list[tuple[str, str]]:
     """An empty value removes a key, which is as well."""
     return [(_NOTE + key.replace("_", "-"), value) for key, value in image.identity().items()]
+
+
+def user_data(image: Image) -> list[tuple[str, str]]:
+    """What cloud-init of the deployed system reads: which deployment it came with. MAAS keeps it for that one alone."""
+    if not image.deploy_id:
+        return []
+    told = deployment.marked(image.deploy_id)
+    lines = ["#cloud-config", "write_files:", "- path: /etc/gpufleet/deployment", f"  content: {told}", ""]
+    return [("user_data", b64encode("\n".join(lines).encode()).decode())]
 
 
 def noted(raw: Mapping[str, Any]) -> dict[str, str]:

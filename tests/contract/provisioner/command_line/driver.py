@@ -84,6 +84,8 @@ class CommandLineDriver(Driver):
     serial = True
     inspects = False
     erases = False
+    deploy_proof = "network_boot"
+    stateless = ("ramdisk", "whole-disk")
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)

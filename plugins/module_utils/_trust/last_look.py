@@ -1,0 +1,59 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What lies between a passport and the node's first job: the last look, and how a refusal is told. PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
+    ConfigError,
+    FleetError,
+    TrustError,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
+
+#: The event of a look at a node on which it may be given work, and the seconds for which it may.
+KIND, NAME, SECONDS = "look", "last", 600.0
+
+
+class Rebooted(str):
+    """Why a passport admits nothing where the node runs another boot: no fault of its own, it is judged again."""
+
+    __slots__ = ()
+
+
+def since_gates(summary: Mapping[str, Any], machine: Mapping[str, Any] | None, params: Mapping[str, Any]) -> list[str]:
+    """Is it the boot that the gates have seen? What they found is of that boot, and of no other one."""
+    if not params["same_boot"]:
+        return []
+    seen, now = summary.get("boot_id") or "", (machine or {}).get("boot_id") or ""
+    if seen and seen == now:
+        return []
+    return [Rebooted(f"boot: its gates looked at the boot {seen or 'unknown'}, the node now runs {now or 'unknown'}")]
+
+
+def last_look(summary: Mapping[str, Any]) -> Event:
+    """On record, for who gives the node its first job."""
+    return Event(KIND, NAME, {"passport": summary["digest"], "boot_id": summary["boot_id"]})
+
+
+def refusal(what: str, reasons: Sequence[str], ctx: Context, wanted: str, do: str) -> FleetError:
+    """One that names every reason. Where all of them lie with what the site has set, or the node was merely booted, the
+    node is not called untrusted, for which it would be quarantined."""
+    kind: type[FleetError] = TrustError
+    if all(isinstance(reason, policies.Setting) for reason in reasons):
+        kind, do = ConfigError, f"{policies.DO} ({do})"
+    elif all(isinstance(reason, Rebooted) for reason in reasons):
+        kind, do = Changed, f"run it again, or {do}: its gates have to see this boot"
+    return kind(
+        f"{what}: {'; '.join(reasons)}",
+        node=ctx.node,
+        wanted=wanted,
+        do=do,
+        details={"reasons": [*map(str, reasons)], "valid": False},
+    )

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Between its passport and its first job a node is looked at once more: same boot, same GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
+from contract.trust.trust_site import LOOK, Site, passport
+
+#: Each task of it starts ansible-playbook.
+pytestmark = pytest.mark.slow
+
+
+def test_c6_the_last_look_is_at_the_node_as_it_is_now(admitted: Site, machine: Any) -> None:
+    look = passport("verified", **LOOK)
+    assert admitted.result(look)["valid"] and admitted.events()[-1] == ("look", "last")
+    told = len(admitted.events())
+    (machine.folder / "boot_id").write_text("boot-3\n")
+    booted = admitted.result(look)
+    assert booted["error"]["kind"] == "changed" and not quarantines(booted), booted
+    assert "boot: its gates looked at the boot boot-2, the node now runs boot-3" in booted["msg"]
+    (machine.folder / "boot_id").write_text("boot-2\n")
+    machine.gpus.pop()
+    machine.nvidia_smi()
+    lost = admitted.result(look)
+    assert "GPUs: only the passport has" in lost["msg"] and quarantines(lost), lost
+    remembered = admitted.result(passport("verified", **LOOK, identity={"serial": machine.serial}))
+    assert "a last look is one of now" in remembered["msg"]
+    assert len(admitted.events()) == told, "a look that finds something admits nothing"
