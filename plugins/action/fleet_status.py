@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the ledger for all hosts of the play; see the module of the same name."""
+"""Reads ledger and schedulers for all hosts of the play; see the module of the same name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
     SPEC,
     known_hosts,
     not_told,
+    of_tenant,
     report,
     status,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import NAMELESS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import stranger
 
 
 class ActionModule(VerbAction):
@@ -80,7 +83,13 @@ class ActionModule(VerbAction):
         self._turn_to(url)
         ids, problems = self._identified(hosts)
         within = (self._params["expire_within"], self._params["issued_within"])
-        told = status(self.ledger(), ids, self.run_id, *within)
+        seen = look(self.ledger(), ids, self.host_var) if self._params["ask_scheduler"] else {}
+        told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as)
+        for host, one in told.items():
+            try:
+                told[host] = of_tenant(one, stranger(self.host_var, host))
+            except ConfigError as exc:
+                problems[host] = exc
         for host, problem in problems.items():
             # Of whom nothing is told may be a new one; who contradicts the ledger may be a node in service.
             one = told[host] if problem.what == NAMELESS else not_told(host, "")

@@ -19,11 +19,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
     is_state,
     ledger_event,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence, waives
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import proven
 
 #: What a transition may need to know: the newest event of each kind.
 _KINDS = ("state", "hold", "evidence")
@@ -51,6 +53,8 @@ class ActionModule(VerbAction):
             node_id = self.node_id(create=not check_mode)
             if node_id:
                 known = self._known(node_id)
+                if (params.get("data") or {}).get(ADOPTED):
+                    known["proven"] = proven(self.ledger(), node_id, self.run_id)
                 if "admitted" in (params.get("state"), params.get("name")):
                     known["standing"] = self._failures(node_id)
         return {**params, "known": known}
@@ -95,7 +99,7 @@ class ActionModule(VerbAction):
     def _append(self, events: list[Event]) -> list[int]:
         """A look takes no lease: a failure may come in after this task has read which ones stand. What the node is
         admitted over is out of sight from then on, so it is asked once more where no other can come between."""
-        judged = [event for event in events if enters_service(event.as_dict()) and not event.data.get("forced")]
+        judged = [event for event in events if enters_service(event.as_dict()) and not waives(event.data)]
         if not judged or self._task.check_mode:
             return super()._append(events)
         node_id, ledger = self.node_id(), self.ledger()

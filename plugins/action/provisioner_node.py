@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
@@ -19,6 +20,7 @@ class ActionModule(VerbAction):
 
     NAME = "provisioner_node"
     SPEC = NODE_SPEC
+    TOUCHES = True
     TELLS = {"maintenance": ("held", "lifted")}
     verb = staticmethod(node)
 
@@ -30,6 +32,9 @@ class ActionModule(VerbAction):
         params["run_id"] = params.get("run_id") or self.run_id
         node_id = self.node_id(create=not self._task.check_mode)
         params["known_runs"] = writers(self.ledger(), {self._host: node_id})[self._host]
+        known = noted(self.ledger(), [node_id])[node_id]
+        params["known_deployed"] = bool(params.get("force_reason")) or known.stands
+        params["known_deploy_ids"] = known.ids
         params["image_verified"] = self._verified(params, node_id)
         return params
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
@@ -35,8 +36,30 @@ class ActionModule(VerbAction):
         if params["state"] == "resumed" and not self._task.check_mode:
             # First: what the ledger says of the node is to be true until the write.
             self._line.hold([self._host])
+        if params.get("seen_event") is not None and params["state"] != "present":
+            self._as_it_was_seen(int(params["seen_event"]))
         known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
         if params["state"] == "resumed" and self.node_id():
-            known["lacks"] = lacks(self.ledger(), self.node_id())
+            known["lacks"] = lacks(self.ledger(), self.node_id(), looked=not self._task.check_mode)
+        known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
         known["known_as"] = known_as(self.host_var, self._host)
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
+
+    def _as_it_was_seen(self, event: int) -> None:
+        """A look at the fleet is old when its turn comes: what another run has brought about since is not to be undone.
+
+        :raises NotOurs: before anything is written; read under our lease, so that it is still true at the write.
+        """
+        if not self._task.check_mode:
+            self._line.hold([self._host])
+        node_id = self.node_id()
+        newest = self.ledger().latest([node_id], "state").get(node_id) if node_id else None
+        if newest is None or newest["id"] == event:
+            return
+        raise NotOurs(
+            "another run has worked on this node since this one looked at it",
+            node=self._host,
+            wanted=f"its state of event {event}",
+            seen=f"{newest['name']} since event {newest['id']}, of {newest['run_id']}",
+            do="run again: the new run reads the node's state afresh",
+        )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_status
-short_description: Tell where each node stands, and what to do next
+short_description: Tell where each node stands by ledger and scheduler, and what to do next
 version_added: "0.1.0"
 description:
   - Reads lifecycle state, reason, remedy, hold, lease and passport of every host of the play from the ledger, in one
     task and a handful of queries.
+  - Asks the schedulers of these hosts as well, each of them once for all of its own, unless O(ask_scheduler=false).
+    What the ledger calls admitted, and its scheduler does not serve, is not told as V(admitted).
   - Runs on the controller, where the ledger is; use it under C(run_once).
   - Reads only. A machine that the ledger has never seen is V(discovered), and stays unknown to it.
   - Each host is read in the ledger that a task of its own would use. Where some ledgers cannot be read, their hosts are
@@ -47,6 +49,13 @@ options:
     description: Seconds; a passport that was issued within them is told as fresh.
     type: int
     default: 0
+  ask_scheduler:
+    description:
+      - Ask the schedulers too. Of a host whose scheduler does not answer, or is not named, nobody can say that it is in
+        service; where the ledger says so, it is told as V(unknown).
+      - V(false) reads the ledger alone, and asks nobody else.
+    type: bool
+    default: true
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """
@@ -75,12 +84,30 @@ nodes:
       type: str
     state:
       description:
-        - Lifecycle state; V(unknown) where the host's ledger cannot be read or does not tell which of its nodes the
-          host is, and C(stopped) says why.
+        - Lifecycle state, by ledger and scheduler together.
+        - V(unknown) where the host's ledger cannot be read or does not tell which of its nodes the host is, or the
+          scheduler of an admitted node cannot be asked; C(stopped) says why.
+        - V(draining) also where a run of ours holds an admitted node, and did not come to record it.
+        - V(unserved) where somebody else holds an admitted node, or its scheduler does not have it in service;
+          C(reason) says which.
       type: str
       sample: quarantined
+    recorded:
+      description: The state that the ledger has, whatever the scheduler says.
+      type: str
+      sample: quarantined
+    served:
+      description:
+        - Does its scheduler have it in service? V(yes), V(no), or V(unknown) where that did not answer. Empty where the
+          node belongs to no scheduler, or was never to serve and does not.
+      type: str
+    held_by:
+      description:
+        - Whose the hold at its scheduler is, V(ours), V(scheduler) or V(foreign); V(free) without one, empty where it
+          was not asked. A hold that a person made through us is V(foreign).
+      type: str
     event:
-      description: Id of the event that brought the node into this state.
+      description: Id of the event that brought the node into the state that the ledger has.
       type: int
     since:
       description: When that was, UTC.
@@ -96,15 +123,30 @@ nodes:
       description: What is due.
       type: str
       sample: power_cycle
+    attempts:
+      description: How many recycles were tried since the node was last in service.
+      type: int
+      sample: 1
+    left:
+      description:
+        - Why day 2 leaves a quarantined node to people, unless somebody says otherwise; empty where it does not.
+        - A recycle is not the remedy, or was tried often enough.
+      type: str
+      sample: "no run is the remedy rma: apply it first"
     admitted_before:
       description: Whether the node has ever been admitted.
       type: bool
     stopped:
       description: Why the newest run went no further with the node, where it says nothing of the node itself.
       type: str
-    imaging_event:
-      description: Id of the event that began the newest deploy; 0 where there was none.
-      type: int
+    deploy_id:
+      description: Id of the newest deployment that began; empty where there was none.
+      type: str
+    deploy_resume:
+      description:
+        - Id of the deployment to go on with, of a node that is imaging or validating. Empty where a look at the node
+          did not find that this deployment reached it, so that the next run deploys anew.
+      type: str
     imaging_at:
       description: When that was, in seconds since the epoch.
       type: float
@@ -114,13 +156,19 @@ nodes:
     kept:
       description:
         - Why a person keeps the node out of service, as they told the playbook C(maintenance); empty where none does.
-        - It is what the ledger was told. Who lifts such a hold in the scheduler itself tells nobody.
+        - It is what its scheduler says, where that was asked; else what the ledger was told.
       type: str
     passport_expires:
       description: When its newest passport ends, UTC.
       type: str
+    adopted:
+      description: Is the node in service as it was adopted, and has passed no full set of gates since?
+      type: bool
+      sample: false
     passport_due:
-      description: Is the node in service, and has no passport that lasts longer than O(expire_within)?
+      description:
+        - Is the node in service, and has no passport that lasts longer than O(expire_within)? Never of one that works
+          as it was adopted, of which C(next) says what is due.
       type: bool
       sample: false
     passport_fresh:
@@ -133,9 +181,18 @@ nodes:
           it alone.
       type: bool
       sample: false
-    lease:
-      description: The run that works on it now.
+    tenant:
+      description:
+        - The tenant whose node it is, as C(gpufleet_tenant) says, where this run does not name them by
+          C(gpufleet_for_tenant); empty for a node that no tenant has, or whose tenant is named.
       type: str
+    lease:
+      description: The run that works on it now, as far as nobody can see that it is dead.
+      type: str
+    busy:
+      description: Is that another run than the one that asks?
+      type: bool
+      sample: false
     next:
       description: The command that takes it on from here.
       type: str

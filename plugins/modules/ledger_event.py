@@ -49,9 +49,9 @@ options:
     description: Why; needed for V(quarantined), V(retired), an V(attempt) and a V(lift).
     type: str
   remedy:
-    description: What is to be done about it.
+    description: What is to be done about it; V(reimage) where no finding says more.
     type: str
-    choices: [none, retest, remediate_config, reset_gpu, reboot, power_cycle, fabric, reseat, field_diag, rma]
+    choices: [none, retest, remediate_config, reset_gpu, reboot, power_cycle, fabric, reseat, field_diag, rma, reimage]
   data:
     description: More to remember. Secrets are masked by name.
     type: dict
@@ -115,6 +115,13 @@ at:
   returned: success
   type: float
   sample: 1769846400.25
+deploy_id:
+  description:
+    - Which deployment begins with it. It is random, so that no other ledger has the same, and is what
+      M(gpufleet.baremetal.provisioner_node) takes to the node, where M(gpufleet.baremetal.image_verify) looks for it.
+  returned: where the node becomes C(imaging)
+  type: str
+  sample: 7f0c2a0e6f1c4b5f9c1d1f6a9f1e2d3c
 kind:
   description: The kind of the event.
   returned: success

@@ -113,6 +113,18 @@ options:
       - A hold with the token of any other run is another controller's, and is left alone.
     type: list
     elements: str
+  known_deployed:
+    description:
+      - Whether the ledger knows of a deployment of ours on this node, or has adopted it. Filled in by the action on the
+        controller.
+      - A node that is deployed without is somebody else's, and the task fails with error kind V(not_adopted).
+    type: bool
+  known_deploy_ids:
+    description:
+      - The deployments of this node that the ledger has begun. Filled in by the action on the controller.
+      - A node whose provisioner tells one of them is ours, whatever became of the order.
+    type: list
+    elements: str
   image_verified:
     description: Has this run verified the image? Filled in by the action on the controller.
     type: bool
@@ -131,6 +143,10 @@ options:
       - With V(deployed), tells one deployment from the next. It is noted at the provisioner with the image.
       - A node that was deployed with this id, or is being deployed with it, is left as it is; with another id, or with
         none noted, it is deployed anew. So a run that goes on where another one was killed never deploys twice.
+      - It goes to the node with the deployment, where M(gpufleet.baremetal.image_verify) reads it. Ironic puts it on
+        the kernel's command line of a ramdisk (C(gpufleet.deploy=ID)), and into the config drive that comes with a disk
+        image; MAAS into the user data of C(cloud-init).
+      - 1 to 64 letters, digits, dots, underscores and minuses.
     type: str
   update_password:
     description:
@@ -233,6 +249,12 @@ image:
   type: dict
 deploy_id:
   description: The id of the deployment that was asked for.
+  returned: success
+  type: str
+deploy_proof:
+  description:
+    - By what a deployment of this provisioner's is known on its node. V(nonce), its id goes there with it;
+      V(network_boot), the node is stateless and its boot from the network is one; V(none).
   returned: success
   type: str
 last_error:

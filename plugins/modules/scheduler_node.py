@@ -75,6 +75,13 @@ options:
       - For a person's own tasks. A playbook that runs by a schedule must not set it.
     type: bool
     default: false
+  seen_event:
+    description:
+      - The event that the caller's look at the ledger found as the one that brought the node into its state, as
+        C(fleet_status) returns it under C(event). Where the ledger has a newer one, another run has worked on the node
+        since, and nothing is written. Read under the node's lease.
+      - Without it a node is held, or resumed, whatever became of it since anybody looked.
+    type: int
   timeout:
     description: Seconds to wait for the node's agent when O(state=resumed).
     type: float
@@ -105,6 +112,11 @@ options:
     type: str
   known_admitted:
     description: Whether the ledger has admitted this node and not retired it since. Filled by the action.
+    type: bool
+  known_here:
+    description:
+      - Whether the ledger knows this node from work of ours, admitted, adopted or held. Filled by the action.
+      - A node at work that it does not know is somebody else's, and O(state=held) fails with error kind V(not_adopted).
     type: bool
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)

@@ -5,17 +5,45 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import bar_to_service
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import KIND, NAME, SECONDS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import deployment_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 
 
-def lacks(ledger: Ledger, node_id: str) -> str:
+def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
     """What the node lacks by the ledger to be given work, in words; empty where nothing is missing.
 
     A deploy that was sent counts as an imaging, whether or not the state says so.
+
+    :param looked: must somebody have looked at the node since its gates? Check mode records no look.
     """
     found = evidence(ledger, node_id)
     state = ledger.latest([node_id], "state").get(node_id)
     known = {"passport": found["stored"], "imaging": found["imaged"], "quarantined": found["quarantined"]}
-    return bar_to_service(state["name"] if state else "discovered", known, ledger.now())
+    bar = bar_to_service(state["name"] if state else "discovered", known, ledger.now())
+    if not bar and found["imaged"] and _deployment_of(found["stored"]) != found["deploy_id"]:
+        return "a passport of the deployment that the node was imaged by (node_passport with state issued)"
+    return bar or (_unseen(ledger, node_id, found["stored"]) if looked else "")
+
+
+def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
+    """A GPU may be lost, and a node booted, while its passport is issued: what counts is how it is at the resume."""
+    look = ledger.latest([node_id], KIND, [NAME]).get(node_id)
+    if look and look["data"].get("passport") == passport["digest"] and 0 <= ledger.now() - look["at"] <= SECONDS:
+        return ""
+    return (
+        f"a last look at the node, at most {SECONDS:.0f} s ago, by which it runs the boot of its newest passport"
+        " (node_passport with state verified and same_boot, as in the role join)"
+    )
+
+
+def _deployment_of(stored: Mapping[str, Any] | None) -> str:
+    predicate = json.loads(dsse.payload_of(stored["envelope"])).get("predicate") if stored else {}
+    return deployment_of(predicate or {})

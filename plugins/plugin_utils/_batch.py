@@ -65,9 +65,11 @@ class BatchAction(VerbAction):
         if host not in self._hosts:
             return dict(node)  # named by the task, which speaks for it
         try:
+            if self.PORT:  # else it only looks whether the node is there
+                self.refuse_tenants(host)
             whole = {**node, **self._hosts.connection(host, node, self.PORT)} if self.PORT else dict(node)
             stands = self._hosts.refusal(host, whole, self.PORT)
-        except ConfigError as exc:
+        except (ConfigError, NotOurs) as exc:
             return {**node, **refusal(str(exc), exc.kind)}
         return {**whole, **refusal(stands, ConfigError.kind)}
 

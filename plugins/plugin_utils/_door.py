@@ -26,18 +26,18 @@ from typing import Any, ClassVar
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS, for_a_module
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     FleetError,
+    Unreachable,
     unexpected,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import MAINTENANCE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import FIRST_LOOK, MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
     known_secrets,
     redact,
@@ -46,15 +46,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as schedulers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, redact_known, small
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _tenant as tenant
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._failures import events_of, notes_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import Shipping
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, alone, node_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
@@ -63,10 +66,8 @@ display = Display()
 before_the_fork()
 run_ends.watch()
 
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
-
-class VerbAction(ActionBase):
+class VerbAction(Shipping):
     """Runs one verb. Subclasses set NAME, SPEC and ``verb``, and override the hooks they need."""
 
     _supports_check_mode = True
@@ -82,31 +83,19 @@ class VerbAction(ActionBase):
     NODE_SIDE: ClassVar[bool] = False
     #: True for verbs that go to the BMC past the provisioner: its maintenance under our token is demanded.
     PAST_PROVISIONER: ClassVar[bool] = False
+    #: True for verbs that change a machine, or its record at a provisioner: what works for others is left alone.
+    TOUCHES: ClassVar[bool] = False
     #: True for verbs on a whole batch: a node that is lost on the way does not take the others with it.
     BATCH: ClassVar[bool] = False
-    #: The events that the module may tell of when it ran on another machine: names by kind. See _told.py.
-    TELLS: ClassVar[Mapping[str, Collection[str]]] = {}
     #: Whose progress a line tells of; the host's own without it.
     LABEL: ClassVar[str] = ""
     verb: Callable[[Mapping[str, Any], Context], Result]
 
     # -- hooks -------------------------------------------------------------------------------------------------
 
-    def writes(self, params: Mapping[str, Any]) -> bool:
-        """May this call change anything? Asked only where the module is shipped, to take the lease beforehand."""
-        return not self.NODE_SIDE
-
-    def destructive(self, params: Mapping[str, Any]) -> bool:
-        """Could this call hit running work? Asked only where the module is shipped; a verb itself says it a write."""
-        return False
-
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         """Add what only the controller knows (a profile, a file's content, the ledger's history)."""
         return params
-
-    def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What a module on another machine is given beside its options."""
-        return {}
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """A last look at the result, before its events are written."""
@@ -129,6 +118,11 @@ class VerbAction(ActionBase):
             result = self._guarded(self._validated())
         except FleetError as exc:
             result = {"failed": True, "changed": False, **exc.located(node=self._host).as_result()}
+        except AnsibleConnectionFailure as exc:
+            # Ansible drops such a host from the play without a rescue: it would stay held, and nobody would say why.
+            if self._task.ignore_unreachable or self._task.delegate_to:
+                raise
+            result = {"failed": True, "changed": False, **_out_of_reach(exc, self._host).as_result()}
         finally:
             if self._ledger is not None:
                 self._ledger.close()
@@ -146,9 +140,7 @@ class VerbAction(ActionBase):
                 result = self._shipped(params)
             else:
                 result = self._in_worker(params)
-        except FleetError:
-            raise
-        except AnsibleError:
+        except (FleetError, AnsibleError):
             raise
         except Exception as exc:  # a library's surprise must still name the node
             raise unexpected(exc, node=self._host) from exc
@@ -171,41 +163,17 @@ class VerbAction(ActionBase):
         except FleetError as exc:
             for line in ctx.warnings:
                 display.warning(shown(f"{self._host}: {line}", self._secrets))
-            if ctx.asked:
-                failed = {"asked": ctx.asked, "error": str(exc.located(node=self._host)), "kind": exc.kind}
-                self._told_if_there([Event("outcome", self.NAME, failed)])
+            self._told_if_there(events_of(self.NAME, ctx.asked, exc.located(node=self._host)))
             raise
 
     def _say(self, line: str) -> None:
         display.display(shown(f"{self.LABEL or self._host}: {line}", self._secrets))
 
-    def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
-        evidence = None
-        written = () if self._task.check_mode or not self.writes(params) else tuple(self.written(params))
-        if written:
-            intended = f"{self.NAME} on {self._where()}"
-            evidence = self._line.before_write(intended, destructive=self.destructive(params), nodes=written)
-            self._intended = intended
-        with self._line.renewing(lambda: self.ledger().another()):
-            result: dict[str, Any] = self._execute_module(
-                module_name=f"gpufleet.baremetal.{self.NAME}",
-                module_args={**for_a_module(params), **self.told(params)},
-                task_vars=self._vars,
-            )
-        if self._intended:  # what was found on a node that another run took meanwhile is nobody's
-            self._line.confirm()
-        result.pop("invocation", None)
-        result = believed(result, tells=self.TELLS, hosts=self.hosts(params), node=self._host)
-        if self._discovered_interpreter_key:
-            result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
-        if evidence:
-            result["evidence"] = evidence
-        return located(result, self._host)
-
     # -- options -----------------------------------------------------------------------------------------------
 
     def _validated(self) -> dict[str, Any]:
         given = {key: value for key, value in self._task.args.items() if not key.startswith("_")}
+        self.demand_no_leave(given)
         for name in self.SPEC:
             if name in self.FILLED and given.get(name) is None:
                 value = self.host_var(f"gpufleet_{name}")
@@ -235,21 +203,9 @@ class VerbAction(ActionBase):
         """
         return self._variables.of(host, name) if host else self._variables.own(name)
 
-    def _goes_elsewhere(self) -> bool:
-        target = self._task.delegate_to
-        return bool(target) and target not in _LOCAL and self._connection.transport != "local"
-
     def _reaches_node(self) -> bool:
         """Is this task's connection the node's own? Another one would tell of another machine's boot."""
         return not self._task.delegate_to and self._connection.transport != "local"
-
-    def hosts(self, params: Mapping[str, Any]) -> Collection[str]:
-        """Whom this call is about, beside the task's own host."""
-        return ()
-
-    def written(self, params: Mapping[str, Any]) -> Collection[str]:
-        """Whose nodes a call that is shipped may change, each of which has its intent before it."""
-        return (self._host,)
 
     def on_its_own_node(self) -> None:
         """What runs on a node tells of the machine that it runs on: delegated, of another one in this host's name.
@@ -264,9 +220,6 @@ class VerbAction(ActionBase):
                 seen=f"delegate_to {self._task.delegate_to}",
                 do="leave delegate_to out",
             )
-
-    def _where(self) -> str:
-        return str(self._task.delegate_to or self._host)
 
     def _probe_boot(self) -> dict[str, str] | None:
         """``{"boot_id", "cmdline", "uptime"}`` of the node over its own connection; None where it does not answer."""
@@ -325,7 +278,18 @@ class VerbAction(ActionBase):
             maintained=str(self.host_var("gpufleet_provisioner") or "") not in provisioners.NO_MAINTENANCE,
             say=self._say,
             prove=self._prove_anew,
+            asks=self._names_scheduler if self.TOUCHES else None,
+            refuse=self.refuse_tenants,
         )
+
+    def _names_scheduler(self, host: str) -> bool:
+        return self.host_var(f"gpufleet_{schedulers.OPTION}", host) not in (None, "", schedulers.NONE)
+
+    def refuse_tenants(self, host: str) -> None:
+        """:raises NotOurs: where the node is a tenant's whom this run does not name. Of no host of the inventory nobody
+        says whose it is."""
+        if host in (self._vars.get("hostvars") or ()) or host == self._host:
+            tenant.refuse(self.host_var, host)
 
     def beside(self) -> list[str]:
         """The hosts whose turn comes after this one's: what proves that they are drained is looked at with its own."""
@@ -342,7 +306,8 @@ class VerbAction(ActionBase):
         }
         if kind == MAINTENANCE:
             return renewed(self.ledger(), hosts, **asks)
-        return Proofs(self.ledger, others=self.beside, beat=self._line.beat, **asks).renew(hosts)
+        proofs = Proofs(self.ledger, others=self.beside, beat=self._line.beat, **asks)
+        return proofs.renew(hosts, unseen=kind == FIRST_LOOK)
 
     def _power_owner(self) -> str:
         """The provisioner that switches this node's power itself, if there is one."""
@@ -361,7 +326,7 @@ class VerbAction(ActionBase):
         if self._intended and result.get("failed"):
             kind = (result.get("error") or {}).get("kind", "error")
             failed = {"asked": [self._intended], "error": str(result.get("msg", "")), "kind": kind}
-            events.append(Event("outcome", self.NAME, failed))
+            events += [Event("outcome", self.NAME, failed), *notes_of(kind, failed["error"])]
         elif result.get("asked") or self._intended:
             kept = ("changed", "before", "after", "asked", "evidence", "msg")
             events.append(Event("outcome", self.NAME, {key: result[key] for key in kept if key in result}))
@@ -392,3 +357,13 @@ class VerbAction(ActionBase):
         if event.kind != "verdict":
             return event
         return replace(event, data={**event.data, **self.began(event.node).as_data()})
+
+
+def _out_of_reach(exc: AnsibleConnectionFailure, node: str) -> Unreachable:
+    return Unreachable(
+        "the node cannot be reached over SSH",
+        node=node,
+        wanted="an answer over the node's own connection",
+        seen=cut(exc, 300),
+        do="look at the way there (a jump host, the key, ansible_user), then run again; what is held stays held",
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 
@@ -19,10 +20,13 @@ _JUDGES = ("verdict", "lift")
 _SENDS = {"provisioner_node": "state", "provisioner_wait": "until"}
 #: A provisioner told to do one of these writes or removes an image.
 _REPLACES_IMAGE = frozenset({"deployed", "released"})
+#: In place of an event that there is not.
+_NOTHING: Mapping[str, Any] = {"data": {}}
 
 
 def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
-    """``verdicts``, ``history``, ``imaged``, ``quarantined``, ``stored``, ``last_event`` and ``now`` of a node."""
+    """Of a node ``verdicts``, ``history``, ``imaged``, ``deploy_id``, ``quarantined``, ``stored``, ``last_event`` and
+    ``now``."""
     begun = ledger.latest([node_id], "state", _IMAGING).get(node_id)
     first = begun["id"] - 1 if begun else 0
     rows = ledger.history(node_id, since=min(first, _admitted(ledger, node_id)))
@@ -38,6 +42,7 @@ def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
         "history": [event for event in rows if event["kind"] in _JUDGES and _stays(event, since)],
         "now": ledger.now(),
         "imaged": imaged,
+        "deploy_id": str((_last(events, _begins) or _NOTHING)["data"].get("deploy_id") or ""),
         "quarantined": _last(events, lambda event: event["kind"] == "state" and event["name"] == "quarantined"),
         "stored": ledger.passport(node_id),
         "last_event": max((event["id"] for event in events), default=0),
@@ -64,7 +69,12 @@ def _admitted(ledger: Ledger, node_id: str) -> int:
     if node_id not in ledger.latest([node_id], "state", ["admitted"]):
         return 0
     event = _last(ledger.history(node_id, kinds=("state",), names=("admitted",)), enters_service)
-    return 0 if event is None or event["data"].get("forced") else int(event["id"])
+    return 0 if event is None or waives(event["data"]) else int(event["id"])
+
+
+def waives(data: Mapping[str, Any]) -> bool:
+    """Who was let in by force, or adopted as it worked, was let in over whatever stands: no failure ends by that."""
+    return bool(data.get("forced") or data.get(ADOPTED))
 
 
 def enters_service(event: Mapping[str, Any]) -> bool:
@@ -77,6 +87,11 @@ def _images(event: Mapping[str, Any]) -> bool:
         return event["name"] in _IMAGING
     options = event["data"].get("options") or {}
     return event["kind"] == "intent" and options.get(_SENDS.get(event["name"])) in _REPLACES_IMAGE
+
+
+def _begins(event: Mapping[str, Any]) -> bool:
+    """Does a deployment begin with it?"""
+    return (event["kind"], event["name"]) == ("state", "imaging")
 
 
 def _last(events: Sequence[Mapping[str, Any]], fits: Any) -> Mapping[str, Any] | None:

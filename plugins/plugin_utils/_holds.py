@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours
 
 _VERB = "scheduler_node"
 #: A wait sends a node on, too, and may have to hold it for a moment.
@@ -16,8 +17,8 @@ _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The options known_token, known_author, known_runs and known_admitted by host, in three queries for all; ids: node
-    id by host.
+    """The options known_token, known_author, known_runs, known_admitted and known_here by host, in four queries for
+    all; ids: node id by host.
 
     A run is ours when it announced a write on this very node: the intent stands in the ledger before the write, so
     a run that was killed right after it is known as well.
@@ -25,6 +26,7 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     newest = ledger.latest(list(ids.values()), "hold")
     runs = ledger.runs(list(ids.values()), _VERB)
     admitted = ledger.latest(list(ids.values()), "state", ("admitted", "retired"))
+    known = ours(ledger, list(ids.values()))
     found = {}
     for host, node_id in ids.items():
         event = newest.get(node_id)
@@ -34,6 +36,7 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "known_author": str(taken.get("hold_author", "")),
             "known_runs": sorted(runs.get(node_id, ())),
             "known_admitted": admitted.get(node_id, {}).get("name") == "admitted",
+            "known_here": node_id in known,
         }
     return found
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import NO_UUIDS, serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of, uuid_of
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
@@ -24,7 +24,7 @@ def uuid(text: str) -> str:
     lower = text.strip().lower()
     if not _UUID.match(lower):
         raise ValueError("not a UUID")
-    return "" if lower in NO_UUIDS else lower
+    return uuid_of(lower)
 
 
 def serial(text: str) -> str:

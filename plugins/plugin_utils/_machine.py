@@ -21,7 +21,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_uuid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
+    SAME,
+    another,
+    disagreements,
+    normal_identity,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS
 
 #: Stands before each part of the node's answer: with a terminal in between, what the login says comes first.
@@ -135,10 +140,25 @@ def demand(node: str, ours: Known, machine: Mapping[str, Any], *, dry: bool = Fa
     # An equal UUID outweighs the serial: the inventory may have the board's, as some BMCs tell it.
     if not all(agrees.values()) and not agrees.get("system_uuid"):
         raise WrongMachine(
-            "another machine answers at this node's address, and no gate runs on it",
+            "another machine answers at this node's address, and nothing is done with it",
             do="correct ansible_host, gpufleet_serial or gpufleet_system_uuid in the inventory (nothing was recorded of"
             f" the node); {_SWAPPED}",
             **what,
+        )
+
+
+def refuse_another(bmc: Mapping[str, Any], machine: Mapping[str, Any], node: str) -> None:
+    """Both in their one shape.
+
+    :raises WrongMachine: where the machine says that it is not the one behind the BMC.
+    """
+    if another(bmc, machine):
+        raise WrongMachine(
+            "the machine that answers is not the one behind this node's BMC",
+            node=node,
+            wanted="one machine at both addresses",
+            seen="; ".join(disagreements(bmc, machine)),
+            do="correct ansible_host or gpufleet_bmc_address in the inventory (nothing was recorded of the node)",
         )
 
 

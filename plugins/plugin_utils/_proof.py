@@ -17,19 +17,17 @@ from typing import Any
 
 from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import value_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import EVIDENCE_SECONDS, seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _schedulers as schedulers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
 
 #: The proof of a host whose turn comes next is renewed with the others from this age on: else its own turn would find
@@ -72,25 +70,30 @@ class Proofs:
         self._run_id = run_id
         self._beat = beat
 
-    def renew(self, hosts: Sequence[str]) -> dict[str, FleetError]:
-        """By host, why it could not be asked for; of the others the ledger now has the newest look."""
+    def renew(self, hosts: Sequence[str], *, unseen: bool = False) -> dict[str, FleetError]:
+        """By host, why it could not be asked for; of the others the ledger now has the newest look.
+
+        :param unseen: also these hosts themselves of which there is no proof, or no look at all.
+        """
         with _one_asks(self._beat):
-            if not self._due(hosts, EVIDENCE_SECONDS):
+            if not self._due(hosts, EVIDENCE_SECONDS, unseen):
                 return {}  # another worker of this run has asked meanwhile
             ours = self._variable(_LEDGER, hosts[0])
             beside = [one for one in self._others() if one not in hosts and self._variable(_LEDGER, one) == ours]
-            due = {**self._due(hosts, 0.0), **self._due(beside, _SOON_SECONDS)}
+            due = {**self._due(hosts, 0.0, unseen), **self._due(beside, _SOON_SECONDS)}
             return self._asked(due)
 
-    def _due(self, hosts: Sequence[str], age: float) -> dict[str, dict[str, Any]]:
-        """Those that a proof of that age, or an older one, is there of."""
+    def _due(self, hosts: Sequence[str], age: float, unseen: bool = False) -> dict[str, dict[str, Any]]:
+        """Those that a proof of that age, or an older one, is there of; unseen: any look counts, and none as well."""
         ids = {host: self._known(host) for host in hosts}
         latest = self._ledger().latest([node for node in ids.values() if node], "evidence")
         now = self._ledger().now()
         found = {host: latest[node] for host, node in ids.items() if node in latest}
-        proofs = {host: event for host, event in found.items() if event["name"] in PERMITS}
+        proofs = {host: event for host, event in found.items() if unseen or event["name"] in PERMITS}
         # One from the future is due as well: the clock was set back.
-        return {host: event for host, event in proofs.items() if not 0 <= now - seen_at(event).at < age}
+        due = {host: event for host, event in proofs.items() if not 0 <= now - seen_at(event).at < age}
+        never = {host: {"node_id": node, "data": {}} for host, node in ids.items() if unseen and node}
+        return {**due, **{host: event for host, event in never.items() if host not in found}}
 
     def _known(self, host: str) -> str:
         try:
@@ -102,7 +105,7 @@ class Proofs:
         ids = {host: event["node_id"] for host, event in due.items()}
         known = holds(self._ledger(), ids)
         failed: dict[str, FleetError] = {}
-        for driver, hosts in self._schedulers(due, failed):
+        for driver, hosts in schedulers.each(due, lambda host: self._settings(host, due[host]), failed):
             # Before the look: what happens from here on, it may not have seen.
             moment = self._ledger().moment().as_data()
             claims = {name: self._claim(host, known[host]) for host, name in hosts.items()}
@@ -121,41 +124,10 @@ class Proofs:
     def _claim(self, host: str, known: Mapping[str, Any]) -> Claim:
         return Claim.of({**known, "run_id": self._run_id, "known_as": known_as(self._variable, host)})
 
-    def _schedulers(self, due: Due, failed: dict[str, FleetError]) -> Iterator[tuple[Scheduler, dict[str, str]]]:
-        """Each scheduler, with its names of the hosts; a host whose own settings are wrong fails alone."""
-        drivers: dict[str, Scheduler] = {}
-        asked: dict[str, dict[str, str]] = {}
-        for host, event in due.items():
-            try:
-                options, name = self._settings(host, event)
-                key = repr(options)
-                drivers[key] = drivers.get(key) or open_scheduler(options, node=host)
-                drivers[key].check(name)
-                asked.setdefault(key, {})[host] = name
-            except FleetError as exc:
-                failed[host] = exc
-        for key, hosts in asked.items():
-            yield drivers[key], _apart(hosts, failed)
-
     def _settings(self, host: str, event: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """As a task of this host's own has them; a host that was said to belong to no scheduler needs none."""
-        own = {name: self._variable(f"gpufleet_{name}", host) for name in (names.OPTION, *names.OPTIONS)}
-        if own[names.OPTION] is None and event["data"].get("scheduler") == names.NONE:
-            own[names.OPTION] = names.NONE
-        options = {name: value_of(own, name, names.OPTIONS) for name in own}
-        return options, str(self._variable("gpufleet_scheduler_node", host) or host)
-
-
-def _apart(hosts: Mapping[str, str], failed: dict[str, FleetError]) -> dict[str, str]:
-    """Two hosts that name one node of one scheduler: one of them is wrong, and nobody can tell which."""
-    by_name: dict[str, list[str]] = {}
-    for host, name in hosts.items():
-        by_name.setdefault(name, []).append(host)
-    for name, same in by_name.items():
-        for host in same if len(same) > 1 else ():
-            others = ", ".join(one for one in same if one != host)
-            failed[host] = ConfigError(f"its scheduler_node {name} is also that of {others}", do="correct one")
-    return {host: name for host, name in hosts.items() if host not in failed}
+        """A host that was said to belong to no scheduler needs no settings."""
+        none = names.NONE if event["data"].get("scheduler") == names.NONE else None
+        return schedulers.settings(self._variable, host, none)
 
 
 @contextmanager

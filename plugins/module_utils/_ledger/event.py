@@ -11,6 +11,7 @@ lift: who, why and which one stand in the event, and in each passport that rests
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +39,7 @@ SPEC = spec(
     name={"type": "str"},
     state={"type": "str", "choices": list(STATES)},
     reason={"type": "str"},
-    remedy={"type": "str", "choices": list(REMEDIES)},
+    remedy={"type": "str", "choices": list(ATTEMPTS)},
     data={"type": "dict"},
     lifted_by={"type": "str"},
     known={"type": "dict"},
@@ -46,7 +47,9 @@ SPEC = spec(
 RULES = {"mutually_exclusive": [("state", "name")]}
 
 #: Set by this verb alone, whatever a task gives in ``data``.
-_OWN = ("reason", "remedy", "from", "forced", "evidence", "by", "failures")
+_OWN = ("reason", "remedy", "from", "forced", "evidence", "by", "failures", "deploy_id")
+#: Bytes of a deployment's id: nobody guesses it, and none of another ledger's is the same.
+_DEPLOY_ID_BYTES = 16
 
 
 class FailureStands(EvidenceMissing):
@@ -143,6 +146,9 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
             do="do what is wanted first, or give force_reason, which is recorded",
         )
     data["from"] = current
+    if target == "imaging":
+        # Known to the ledger before anybody is asked to deploy: a run that is killed goes on with the same one.
+        data["deploy_id"] = answer["deploy_id"] = secrets.token_hex(_DEPLOY_ID_BYTES)
     if problem and params.get("force_reason"):
         data["forced"] = params["force_reason"]
     event = Event("state", target, data)

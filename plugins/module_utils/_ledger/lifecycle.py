@@ -4,7 +4,8 @@
 """The lifecycle of a node: its states, which may follow which, and on what evidence. PRIVATE to the collection.
 
 A node that the ledger has never seen counts as ``discovered``. Towards safety the way is always open: a node in any
-state but ``retired`` may be drained or quarantined. Into service there is one way, through a passport.
+state but ``retired`` may be drained or quarantined. Into service there is one way, through a passport; and beside it,
+for a node that serves already, a person's word that it is one of ours: it is adopted as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import ABSENT, IN_SERVICE, PERMITS
 
 STATES = (
     "discovered",
@@ -76,6 +77,21 @@ def _passport(known: Known, data: Mapping[str, Any], now: float) -> str:
     return ""
 
 
+#: With it, what is recorded as admitted was not brought up by us: it is taken into the ledger as it works.
+ADOPTED = "adopted"
+#: A look at the scheduler that is older says nothing of what a node does now.
+_LOOK_SECONDS = 900.0
+
+
+def _adopted(known: Known, data: Mapping[str, Any], now: float) -> str:
+    """It serves, or belongs to no scheduler, and its BMC has said in this run which machine it is."""
+    seen = known.get("evidence")
+    if not known.get("proven"):
+        return "the machine proven by its BMC in this run (image_verify in mode node, with bmc_identity)"
+    serves = seen is not None and seen["name"] in (IN_SERVICE, ABSENT) and now - seen["at"] <= _LOOK_SECONDS
+    return "" if serves else "that its scheduler has it in service now (scheduler_node with state present)"
+
+
 @dataclass(frozen=True)
 class Way:
     """Into one state: from which, and what is missing on the way (empty where nothing is)."""
@@ -89,6 +105,9 @@ def _from(*states: str) -> frozenset[str]:
 
 
 _LIVING = frozenset(STATES) - {"retired"}
+
+#: Into service, for a node that works, and was not brought up by us.
+ADOPTION = Way(_from("discovered", "enrolled"), _adopted)
 
 #: By target state. To stay in a state is always allowed.
 WAYS: Mapping[str, Way] = {
@@ -118,9 +137,10 @@ def objection(current: str, target: str, known: Known, data: Mapping[str, Any], 
     """Why a node may not go from one state to another: what is wrong, and what would be right; both empty if it may."""
     if current == target and target not in BEGINNINGS:
         return "", ""
-    way = WAYS[target]
+    way = ADOPTION if target == "admitted" and data.get(ADOPTED) else WAYS[target]
     if current != target and current not in way.sources:
         ways = ", ".join(state for state in STATES if current in WAYS[state].sources)
-        return f"a node that is {current} cannot become {target}", f"one of: {ways}"
+        becomes = f"be {ADOPTED}" if way is ADOPTION else f"become {target}"
+        return f"a node that is {current} cannot {becomes}", f"one of: {ways}"
     missing = way.missing(known, data, now)
     return (f"a node becomes {target} on evidence", missing) if missing else ("", "")

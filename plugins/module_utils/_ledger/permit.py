@@ -19,11 +19,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import CLOCK_SECONDS, Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
+    FOREIGN_HOLD,
+    IN_SERVICE,
     PERMITS,
     RESUMED,
     RESUMING,
+    SERVES,
     Event,
 )
 
@@ -32,6 +37,8 @@ EVIDENCE_SECONDS = 60.0
 
 #: The kind of event that says whether a node is in its provisioner's maintenance under our token, and that it is.
 MAINTENANCE, HELD = "maintenance", "held"
+#: What is asked for where nobody has looked yet whether a node is at work.
+FIRST_LOOK = "first look"
 
 Missing = TypeVar("Missing", bound=EvidenceMissing)
 Unheld = TypeVar("Unheld", bound=NotOurs)
@@ -66,6 +73,7 @@ class Permits:
     :param managed_by: the provisioner that owns power and boot of this node, for a verb that goes past it to the BMC:
         such a write needs the provisioner's maintenance under our token.
     :param maintained: can that provisioner keep a maintenance of ours at all?
+    :param asks: has this node a scheduler that could be asked whether it is at work? None: this verb may touch what is.
     """
 
     def __init__(
@@ -76,12 +84,16 @@ class Permits:
         force_reason: str,
         managed_by: str,
         maintained: bool = True,
+        asks: Callable[[str], bool] | None = None,
     ) -> None:
         self._open = open_ledger
         self._verb = verb
         self._force_reason = force_reason
         self._managed_by = managed_by
         self._has_maintenance = maintained
+        self._asks = asks
+        #: Nodes that our ledger knows from its own work.
+        self._ours: set[str] = set()
         #: The event that proved it for each node at its newest write.
         self._proven: dict[str, int] = {}
         self._forced: set[str] = set()
@@ -95,6 +107,8 @@ class Permits:
         :raises NotOurs: naming the first node that has no permit; then nothing of this write is to be recorded.
         """
         permit = Permit()
+        if self._asks is not None and not self._force_reason:
+            self._demand_ours({name: ids[name] for name in ids if name not in self._ours and self._asks(name)}, what)
         asked = {name: node_id for name, node_id in ids.items() if name not in self._unmaintained_by_force}
         if self._managed_by and asked:
             self._demand_maintenance(asked, what, permit)
@@ -112,6 +126,29 @@ class Permits:
         if name in self._forced:
             return f"forced:{self._force_reason}"
         return f"event:{self._proven[name]}" if name in self._proven else None
+
+    def _demand_ours(self, ids: Mapping[str, str], what: str) -> None:
+        """What is at work, and known to the ledger from no work of ours, is somebody else's. Who was admitted is
+        asked for no look.
+
+        :raises NotAdopted: naming the first. :raises EvidenceOld: where the scheduler is to be asked first.
+        """
+        known = ours(self._open(), list(ids.values())) if ids else set()
+        self._ours.update(name for name, node_id in ids.items() if node_id in known)
+        strangers = {name: node_id for name, node_id in ids.items() if node_id not in known}
+        latest = self._open().latest(list(strangers.values()), "evidence") if strangers else {}
+        now, old = self._open().now() if strangers else 0.0, {}
+        for name, node_id in strangers.items():
+            event = latest.get(node_id)
+            problem = "nobody has looked at it there" if event is None else _too_old(event, now)
+            if event is None or problem:
+                old[name] = problem
+            elif _at_work(event):
+                raise not_adopted(name, _says(event), before=what)
+        for name, problem in old.items():
+            error = _evidence_missing(EvidenceOld, name, what, problem)
+            error.nodes, error.kind_of_event = tuple(old), FIRST_LOOK
+            raise error
 
     def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Asked for anew at each write: what proved it before may have been taken back since.
@@ -212,6 +249,12 @@ def _too_old(event: Mapping[str, Any], now: float) -> str:
     return ""
 
 
+def _at_work(event: Mapping[str, Any]) -> bool:
+    """Did the scheduler have work for it, or on it, or somebody else's hold, when it was looked at? Whoever holds a
+    node has plans for it, and may have their hands inside."""
+    return event["name"] in (IN_SERVICE, FOREIGN_HOLD) or bool(event["data"].get(SERVES))
+
+
 def _takes_back(event: Mapping[str, Any]) -> bool:
     """Does it say that the node may be in service again, or somebody else's?"""
     if event["kind"] == "evidence":
@@ -228,8 +271,9 @@ def _says(event: Mapping[str, Any]) -> str:
 
 def _whose(data: Mapping[str, Any]) -> str:
     """Who stands in the way, as the scheduler told it."""
-    jobs, reason = data.get("jobs"), data.get("reason")
-    return (f", jobs {jobs}" if jobs else "") + (f", reason {reason!r}" if reason else "")
+    jobs, reason, native = data.get("jobs"), data.get("reason"), data.get("native")
+    state = f" ({data.get('scheduler')} has it as {data.get('scheduler_node')}: {native})" if native else ""
+    return state + (f", jobs {jobs}" if jobs else "") + (f", reason {reason!r}" if reason else "")
 
 
 def _evidence_missing(kind: type[Missing], node: str, what: str, problem: str) -> Missing:

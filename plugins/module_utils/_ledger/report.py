@@ -5,15 +5,32 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import left, tries
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import (
+    FOREIGN,
+    OURS,
+    UNSERVED,
+    Seen,
+    together,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, AT_WORK, COMMAND
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
+
+#: The variable that says for whom a run works, and a name that no shell and no parser of Ansible takes apart.
+FOR_TENANT, _PLAIN = "gpufleet_for_tenant", re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 #: Seconds before its end at which a passport is due where nobody says otherwise.
 _DUE_WITHIN = 14 * 86400
@@ -24,6 +41,7 @@ SPEC = spec(
     title={"type": "str", "default": "Fleet"},
     expire_within={"type": "int", "default": _DUE_WITHIN},
     issued_within={"type": "int", "default": 0},
+    ask_scheduler={"type": "bool", "default": True},
 )
 
 _AGAIN = "ansible-playbook gpufleet.baremetal.{playbook} -i INVENTORY --limit {host}"
@@ -45,14 +63,26 @@ _NEXT = {
 #: wrote no more), and the states in which it goes on with one.
 PASSPORTS = "passports"
 RENEWAL = "passport renewal"
+#: States in which a deployment may be unfinished, or what follows from it.
+_UNFINISHED = frozenset({"imaging", "validating"})
 _RENEWED_FROM = frozenset({"draining", "drained", "validating"})
+_RECYCLE = _AGAIN.replace("{playbook}", "day2_recycle")
+#: What recycles a node of which nothing but the one who says so speaks for it.
+_TAKEN_UP = f"{_RECYCLE} -e day2_recycle_all=true"
 _RENEW = f"{_AGAIN} -e passports_renew=true".replace("{playbook}", PASSPORTS)
 #: What takes a node back that a person keeps: no run does of its own accord.
 _GIVEN_BACK = f"{_AGAIN} -e maintenance=off".replace("{playbook}", "maintenance")
 
 
 def status(
-    ledger: Ledger, nodes: Mapping[str, str], run_id: str = "", expire_within: float = 0.0, issued_within: float = 0.0
+    ledger: Ledger,
+    nodes: Mapping[str, str],
+    run_id: str = "",
+    expire_within: float = 0.0,
+    issued_within: float = 0.0,
+    *,
+    seen: Mapping[str, Seen] | None = None,
+    asker: Holder | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
@@ -60,6 +90,8 @@ def status(
     :param run_id: the run that asks.
     :param expire_within: seconds; a node in service whose passport ends within them is due.
     :param issued_within: seconds; a passport that was issued within them is fresh.
+    :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
+    :param asker: who asks, and can see of runs on its own machine that they are dead.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states = ledger.latest(ids, "state")
@@ -67,32 +99,75 @@ def status(
     imaging = ledger.latest(ids, "state", ["imaging"])
     holds = ledger.latest(ids, "hold")
     stopped = ledger.latest(ids, "note", ["stopped"])
-    passports, leases = ledger.passport_times(ids), holders(ledger, ids)
+    looks = ledger.latest(ids, "verdict", ["image_verify"])
+    passports, leases, tried = ledger.passport_times(ids), holders(ledger, ids), tries(ledger, ids)
     now = ledger.now()
     found = {}
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
-        issued, ends = passports.get(node_id, (0.0, 0.0))
-        one["passport_expires"] = utc(ends) if node_id in passports else ""
-        one["passport_due"] = one["state"] == "admitted" and ends <= now + expire_within
-        one["passport_fresh"] = now - issued < issued_within
-        if one["passport_due"]:
-            one["next"] = _RENEW.format(host=host) + _days(expire_within)
-        one["lease"] = _live(leases.get(node_id), now)
-        if one["kept"]:
-            one["next"] = _GIVEN_BACK.format(host=host)
-        one["stopped"] = _stopped(states.get(node_id), stopped.get(node_id), run_id)
-        if one["stopped"]:
-            one["next"] = one["next"] or _again(host, stopped[node_id]["data"])
-        one["imaging_event"] = imaging[node_id]["id"] if node_id in imaging else 0
-        one["imaging_at"] = imaging[node_id]["at"] if node_id in imaging else 0.0
+        one["lease"] = _live(leases.get(node_id), now, asker)
+        one["busy"] = one["lease"] not in ("", run_id)
+        _placed(host, one, (seen or {}).get(host))
+        one.update(_passport(one["state"], passports.get(node_id), now + expire_within, now - issued_within))
+        # Its passport says little, and no renewal adds to it: of a node that we never imaged no gate knows since when.
+        one["passport_due"] &= not one["adopted"]
+        one.update(left(one, tried.get(node_id, 0)))
+        one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
+        if not one["stopped"]:
+            one.update(_noted(host, one["next"], states.get(node_id), stopped.get(node_id), run_id))
+        one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = one
     return found
+
+
+def _passport(state: str, times: tuple[float, float] | None, due: float, fresh: float) -> dict[str, Any]:
+    issued, ends = times or (0.0, 0.0)
+    return {
+        "passport_expires": utc(ends) if times else "",
+        "passport_due": state == "admitted" and ends <= due,
+        "passport_fresh": issued > fresh,
+    }
+
+
+def _deployment(state: str, imaging: Mapping[str, Any] | None, look: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The newest one, and whether a run goes on with it."""
+    if imaging is None:
+        return {}
+    deploy_id = str(imaging["data"].get("deploy_id") or "")
+    goes_on = state in _UNFINISHED and not _missed(imaging, look)
+    return {"deploy_id": deploy_id, "deploy_resume": deploy_id if goes_on else "", "imaging_at": imaging["at"]}
+
+
+def _missed(imaging: Mapping[str, Any], look: Mapping[str, Any] | None) -> bool:
+    """Has the newest look not found that this deployment reached the node? To wait for it again finds the same."""
+    if look is None or look["id"] < imaging["id"]:
+        return False
+    cells = [check for check in look["data"].get("checks") or [] if check.get("id") == "deployment"]
+    return any(check.get("verdict") != "pass" for check in cells)
 
 
 def _days(expire_within: float) -> str:
     """The playbook must ask for as many days as the list did, or it finds the node not due."""
     return "" if expire_within <= _DUE_WITHIN else f" -e passports_days={ceil(expire_within / 86400)}"
+
+
+def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
+    """What goes before the next command of the node's state; empty where nothing does."""
+    if one["kept"]:
+        return _GIVEN_BACK
+    if one["left"]:
+        return _TAKEN_UP
+    if one["adopted"] and one["state"] == "admitted":
+        return _RECYCLE if one["reason"] else _TAKEN_UP  # what its gates found is found again
+    return _RENEW + _days(expire_within) if one["passport_due"] else ""
+
+
+def _noted(
+    host: str, otherwise: str, state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str
+) -> dict[str, str]:
+    """Why the newest run went no further, and the next command then."""
+    why = _stopped(state, note, run_id)
+    return {"stopped": why, "next": _after_a_stop(host, otherwise, note["data"]) if why and note else otherwise}
 
 
 def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str) -> str:
@@ -108,6 +183,11 @@ def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, ru
     return str(note["data"].get("reason") or "")
 
 
+def _after_a_stop(host: str, otherwise: str, note: Mapping[str, Any]) -> str:
+    """No playbook but the one that adopts it goes on with a node that works for others."""
+    return COMMAND.format(host=host) if note.get("playbook") == ADOPT else otherwise or _again(host, note)
+
+
 def _again(host: str, note: Mapping[str, Any]) -> str:
     """What was stopped before it did anything, once more. A renewal that was asked for is not due by itself."""
     if note.get("playbook") == PASSPORTS:
@@ -115,9 +195,27 @@ def _again(host: str, note: Mapping[str, Any]) -> str:
     return _AGAIN.format(playbook="day2_recycle", host=host)
 
 
-def _live(lease: Mapping[str, Any] | None, now: float) -> str:
-    """The run that holds a lease now, by the ledger's clock."""
-    return str(lease["run_id"]) if lease and lease["expires"] > now else ""
+def _live(lease: Mapping[str, Any] | None, now: float, asker: Holder | None) -> str:
+    """The run that holds a lease now, by the ledger's clock, as far as nobody can see that it is dead."""
+    if not lease or lease["expires"] <= now:
+        return ""
+    holder = Holder(*(lease[key] for key in ("run_id", "host", "pid", "pid_start", "boot_id")))
+    return "" if asker is not None and holder.provably_dead_here(asker) else holder.run_id
+
+
+def _placed(host: str, one: dict[str, Any], seen: Seen | None) -> None:
+    """What its scheduler says beside the ledger, and what follows from the two."""
+    one.update(together(one, seen))
+    if seen is not None and seen.stranger:
+        one["stopped"] = f"{AT_WORK}. Seen: its scheduler has it as {seen.native}"
+        one["next"] = COMMAND.format(host=host)
+    if one["recorded"] == one["state"]:
+        return
+    if one["state"] == UNSERVED and one["held_by"] != FOREIGN:
+        one["next"] = _TAKEN_UP.format(host=host)
+    if one["held_by"] == OURS:
+        one["renewing"] = one.pop("hold_why") == RENEWAL
+        one["next"] = (_RENEW if one["renewing"] else _RECYCLE).format(host=host)
 
 
 def _one(
@@ -133,21 +231,30 @@ def _one(
     return {
         "node_id": node_id,
         "state": state,
+        "recorded": state,
+        "served": "",
+        "held_by": "",
         "event": event["id"] if event else 0,
         "since": utc(event["at"]) if event else "",
         "run": event["run_id"] if event else "",
         "reason": str(data.get("reason") or ""),
         "remedy": str(data.get("remedy") or ""),
+        "attempts": 0,
+        "left": "",
         "admitted_before": admitted_before,
+        "adopted": state == "admitted" and bool(data.get(ADOPTED)),
         "hold": token,
         "kept": why_of(token) if kind_of(token) == KEEP else "",
         "renewing": renewing(state, data),
         "passport_expires": "",
         "passport_due": False,
         "passport_fresh": False,
+        "tenant": "",
         "lease": "",
+        "busy": False,
         "stopped": "",
-        "imaging_event": 0,
+        "deploy_id": "",
+        "deploy_resume": "",
         "imaging_at": 0.0,
         "next": next_command(host, state, admitted_before, data),
     }
@@ -156,7 +263,21 @@ def _one(
 def not_told(host: str, why: str) -> dict[str, Any]:
     """A host whose ledger cannot be read, or does not say which of its nodes this is. It is no new one: nothing is
     to be done with it before that is known."""
-    return {**_one(host, "", None, False, None), "state": "unknown", "stopped": why, "next": ""}
+    unknown = {"state": "unknown", "recorded": "unknown", "stopped": why, "next": ""}
+    return {**_one(host, "", None, False, None), **unknown}
+
+
+def for_tenant(tenant: str) -> str:
+    """What a person adds to a command of ansible-playbook that works for this tenant, whose name may be any text: a
+    shell and Ansible each take it apart."""
+    plain = _PLAIN.fullmatch(tenant)
+    return f"-e {FOR_TENANT}={tenant}" if plain else "-e " + shlex.quote(json.dumps({FOR_TENANT: tenant}))
+
+
+def of_tenant(one: Mapping[str, Any], tenant: str) -> dict[str, Any]:
+    """:param tenant: whose node it is, where the run does not work for them; the next one has to say that it does."""
+    named = f"{one['next']} {for_tenant(tenant)}" if one["next"] else ""
+    return {**one, "tenant": tenant, "next": named if tenant else one["next"]}
 
 
 def renewing(state: str, data: Mapping[str, Any]) -> bool:
@@ -199,15 +320,25 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
         passport = f"passport until {node['passport_expires']}" if node["passport_expires"] else "no passport"
         if node["passport_due"]:
             passport += ", to be renewed"
+        if node["adopted"]:
+            passport = f"adopted: {node['reason'] or 'the gates that need a drain are due'}; {passport}"
         shown = passport if node["state"] == "admitted" else node["reason"] or f"since {node['since'] or 'never seen'}"
+        if node["tenant"]:
+            shown = f"of the tenant {node['tenant']}, and left alone ({shown})"
         if node["kept"]:
             shown = f"kept by a person: {node['kept']}"
+        if node["served"] == "yes" and node["state"] != "admitted":
+            shown += "; its scheduler has it in service all the same"
+        if node["busy"] and node["state"] != "admitted":
+            shown = f"the run {node['lease']} works on it ({shown})"
         if node["stopped"]:
             shown = f"{node['stopped']} ({shown})" if node["state"] == "admitted" else node["stopped"]
         lines += _wrapped(f"  {host:<{widest}}  {node['state']:<11}  ", shown, width)
         indent = " " * (widest + 17)
         if node["remedy"] and node["state"] != "admitted":
             lines.append(f"{indent}remedy: {node['remedy']}")
+        if node["left"]:
+            lines += _wrapped(f"{indent}left: ", node["left"], width)
         if node["next"]:
             lines += _command(f"{indent}next: ", str(node["next"]), width)
     return lines

@@ -54,6 +54,9 @@ ABSENT = "absent"
 #: Every state that a driver may report, in the port's own terms.
 STATES = ("idle", "allocated", "mixed", "draining", "drained", "down", "unknown", ABSENT)
 
+#: Those in which it has work, or takes it.
+AT_WORK = ("idle", "allocated", "mixed")
+
 #: What a hold of ours is for: a run's own, a person's that was made through us, or a quarantine.
 WORK, KEEP, QUARANTINE = _token.USUAL, _token.KEEP, "quarantine"
 KINDS = (WORK, KEEP, QUARANTINE)
@@ -173,7 +176,7 @@ class NodeView:
 
     @property
     def in_service(self) -> bool:
-        return self.state in ("idle", "allocated", "mixed") and not self.holds and self.answers
+        return self.state in AT_WORK and not self.holds and self.answers
 
 
 class Scheduler(ABC):

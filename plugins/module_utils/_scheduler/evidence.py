@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
     IN_SERVICE,
     NOT_DRAINED,
     PERMITS,
+    SERVES,
     VOIDS,
     Event,
 )
@@ -44,6 +45,8 @@ def name_of(view: NodeView, claim: Claim) -> str:
 def evidence(view: NodeView, claim: Claim, *, scheduler: str, host: str = "") -> Event:
     """One event; ``host`` names the play's host where the task watches a batch."""
     data = {"scheduler": scheduler, "scheduler_node": view.name, "native": view.native, "reason": view.reason}
+    if name_of(view, claim) != IN_SERVICE and claim.serves(view):
+        data[SERVES] = "true"
     if view.work:
         data["jobs"] = ", ".join(view.jobs[:20])
     return Event("evidence", name_of(view, claim), {key: value for key, value in data.items() if value}, host)

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    AT_WORK,
     KEEP,
     QUARANTINE,
     WORK,
@@ -32,6 +33,9 @@ _WEIGHT = (FOREIGN, OURS, SCHEDULER)
 
 #: What a hold is of which the scheduler, its text and our ledger say more than one thing.
 _FIRST = (KEEP, QUARANTINE, WORK)
+
+#: Those in which the scheduler itself has a node of which it has not heard.
+_OUT_OF_SIGHT = ("unknown", "down")
 
 #: Whose a hold is that is not ours, and what to do about it.
 _A_PERSONS_KEEP = (
@@ -52,6 +56,7 @@ class Claim:
     author: as the scheduler told it when the hold was taken; empty where it did not, or the ledger does not say.
     over_keep: a person asks, for whom a keep hold that was made through us is ours; never for a run of its own accord.
     names: what else the node is called or reached by here. admitted: was it ever admitted, and not retired since?
+    stranger: the ledger knows it from no work of ours; false where no ledger was there to tell.
     """
 
     token: str = ""
@@ -60,6 +65,7 @@ class Claim:
     over_keep: bool = False
     names: tuple[str, ...] = ()
     admitted: bool = False
+    stranger: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -67,7 +73,8 @@ class Claim:
         runs = runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)])
         asked = bool(params.get("over_keep")) or params.get("kind") == KEEP
         names = tuple(str(name) for name in params.get("known_as") or ())
-        return cls(token, runs, str(params.get("known_author") or ""), asked, names, bool(params.get("known_admitted")))
+        author, admitted = str(params.get("known_author") or ""), bool(params.get("known_admitted"))
+        return cls(token, runs, author, asked, names, admitted, params.get("known_here") is False)
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
@@ -103,6 +110,19 @@ class Claim:
             return FREE
         owners = {self.owner_of(hold) for hold in view.holds}
         return next(owner for owner in _WEIGHT if owner in owners)
+
+    def serves(self, view: NodeView) -> bool:
+        """Is it at work, or out of sight for now, and not held by us?
+
+        One that the scheduler waits for since it knows it has never served: it knows of no boot. Of one that has served
+        nobody sees right after a start of the scheduler, or while a switch is away, what still runs there.
+        """
+        if view.absent or self.owner(view) == OURS:
+            return False
+        if view.work:
+            return True
+        here = view.state in AT_WORK or view.state in _OUT_OF_SIGHT
+        return here and (bool(view.booted) or (view.answers and view.state in AT_WORK))
 
     def holds_of(self, view: NodeView, owner: str) -> list[Hold]:
         return [hold for hold in view.holds if self.owner_of(hold) == owner]

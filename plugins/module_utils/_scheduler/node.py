@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     EvidenceMissing,
+    NotAdopted,
     NotOurs,
     NotProven,
     Refused,
@@ -29,6 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
@@ -123,6 +125,8 @@ def _held(node: _Node) -> Result:
     owner = node.claim.owner(before)
     if owner == FOREIGN:
         raise node.claim.not_ours(before, wanted=f"a hold of ours ({why})")
+    if node.claim.stranger and node.claim.serves(before):
+        raise _not_adopted(node, before)
     kind = _kind(node, before)
     if _is_drain(before) and _stands(node, before, kind, why):
         return node.result(before, before, _taken(node, node.claim.holds_of(before, OURS), node.claim), wrote=False)
@@ -146,6 +150,13 @@ def _held(node: _Node) -> Result:
     )
     # A hold of somebody else that came meanwhile is in the result, and no evidence that the node may be touched.
     return node.result(before, after, _taken(node, node.claim.holds_of(after, OURS), known), wrote=True)
+
+
+def _not_adopted(node: _Node, view: NodeView) -> NotAdopted:
+    seen = f"the scheduler has it as {node.name}: {view.native}"
+    seen += f", jobs {', '.join(view.jobs[:5])}" if view.work else ""
+    told = {"native": view.native, "state": view.state, "jobs": view.jobs[:20]}
+    return not_adopted(node.ctx.node or node.name, seen, address=node.driver.address, details=told)
 
 
 def _kind(node: _Node, view: NodeView) -> str:

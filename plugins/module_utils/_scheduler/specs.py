@@ -16,6 +16,7 @@ OWNERSHIP = {
     "known_runs": {"type": "list", "elements": "str"},
     "known_as": {"type": "list", "elements": "str"},
     "known_admitted": {"type": "bool"},
+    "known_here": {"type": "bool"},
 }
 
 NODE = spec(
@@ -29,6 +30,7 @@ NODE = spec(
     why={"type": "str", "default": "maintenance"},
     kind={"type": "str", "choices": list(names.HELD_AS), "default": names.HELD_AS[0]},
     over_keep={"type": "bool", "default": False},
+    seen_event={"type": "int"},
     timeout={"type": "float", "default": 300.0},
     interval={"type": "float", "default": 2.0},
 )

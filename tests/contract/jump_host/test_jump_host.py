@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from fake_bmc.redfish_server import PASSWORD, FakeBmc
 from jump import Site
+from suite.events import known
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_root]
 
@@ -68,7 +69,7 @@ def test_the_interpreter_has_the_declared_library_alone(python: Python) -> None:
 def test_bmc_verbs_give_the_same_as_in_the_worker(bmc_site: Site, bmc: Bmc) -> None:
     tasks = [
         task("bmc_info"),
-        task("pxe_boot", power="on"),
+        task("pxe_boot", power="on", force_reason=WHY),
         task("redfish_power", state="on"),
         task("redfish_power", state="force_off", force_reason=WHY),
     ]
@@ -106,6 +107,19 @@ def test_without_evidence_nothing_destructive_is_even_shipped(bmc_site: Site, bm
     )
     assert [one["error"]["kind"] for one in found] == ["evidence_missing"] * 3
     assert bmc_site.shipped() == [] and bmc[0].requests.total() == 0
+
+
+def test_j8_a_machine_is_armed_from_there_only_with_leave_from_here(bmc_site: Site, bmc: Bmc) -> None:
+    """Whether it is on or off."""
+    refused, forced, gone = bmc_site.run(
+        task("pxe_boot"), task("pxe_boot", force_reason=WHY), task("pxe_boot", target="none")
+    )
+    assert refused["error"]["kind"] == "evidence_missing" and not refused["changed"], refused
+    assert forced["changed"] and forced["evidence"] == f"forced:{WHY}", forced
+    assert gone["changed"] and bmc[0].machine.override["enabled"] == "Disabled", gone
+    kinds = [one.get("kind") for one in bmc_site.data("outcome", "pxe_boot")]
+    assert kinds == [None, None], "what was refused was not shipped, and has no intent"
+    assert_kept_at_home(bmc_site, PASSWORD)
 
 
 def test_past_the_provisioner_nothing_is_shipped_either(bmc_site: Site, bmc: Bmc) -> None:
@@ -240,6 +254,7 @@ def test_scheduler_verbs_give_the_same_as_in_the_worker(
             tmp_path / door, ssh, python("scheduler_node"), gpufleet_scheduler="slurm",
             gpufleet_scheduler_conf=str(cluster.conf), gpufleet_scheduler_node=node,
         )  # fmt: skip
+        known(site.ledger, site.name, "SN0001")
         found[door] = site.run(*tasks, here=here)
         assert not any(one.get("failed") for one in found[door]), site.output[-3000:]
         events = [event for event in site.events() if event[0] in ("hold", "evidence")]

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import Fleet
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
@@ -103,3 +105,22 @@ def test_l2_what_a_look_has_proven_stands_though_the_next_look_breaks(tmp_path: 
         assert ("IDLE+DRAIN gpufleet:" in nodes.scheduler("gpu001")) is found
         assert found or "gpufleet_image" in nodes.events("gpu001", "note")[0][1]["reason"], told
         assert not found or "fallen off the bus (Xid 79)" in nodes.events("gpu001", "state")[0][1]["reason"]
+
+
+@pytest.mark.parametrize(("serial", "uuid"), [("SN0002", ""), ("SN0001", "5ac00000-0000-4000-8000-000000000002")])
+def test_r5_a_machine_that_says_it_is_another_one_is_not_recycled_and_nobody_is_quarantined(
+    tmp_path: Path, serial: str, uuid: str
+) -> None:
+    """The address leads to a neighbour, whose jobs would end; BMC and ledger agree with each other."""
+    with in_service(tmp_path) as nodes:
+        with Ledger(nodes.url) as ledger:
+            node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+            ledger.append("r1", [(node, Event("state", "quarantined", {"reason": "x", "remedy": "reset_gpu"}))])
+        nodes.hosts["gpu001"]["ansible_connection"] = "local"
+        nodes.options["image_verify"] = {"dmi_path": made.dmi(tmp_path, serial, uuid)}
+        told = nodes.book("day2_recycle", ok=False)
+        assert "the machine that answers is not the one behind this node's BMC" in told, told
+        assert nodes.scheduler("gpu001") == "IDLE" and not nodes.states("gpu001"), told
+        made.dmi(tmp_path, "SN0001")
+        nodes.book("day2_recycle", ok=False)
+        assert "gpufleet:" in nodes.scheduler("gpu001"), "its own machine is taken"

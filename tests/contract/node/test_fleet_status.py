@@ -67,7 +67,7 @@ class Fleet:
             ledger.save_passport(
                 "r1", self.ids["admitted"], issued=time.time(), expires=2_000_000_000, digest="sha256:1", envelope={}
             )
-        self.shared: dict[str, Any] = {"gpufleet_ledger_url": self.url}
+        self.shared: dict[str, Any] = {"gpufleet_ledger_url": self.url, "gpufleet_scheduler": "none"}
         self.hosts: dict[str, Any] = {name: {"gpufleet_serial": f"S-{name}"} for name in (*HISTORY, UNKNOWN)}
 
     def play(self, *tasks: Mapping[str, Any], ok: bool = True, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -139,7 +139,7 @@ def test_a_host_is_where_its_own_ledger_says(fleet: Fleet, tmp_path: Path) -> No
 
 def test_w2_the_ledger_that_a_play_names_is_that_of_each_host(fleet: Fleet) -> None:
     """As a variable of the play, of a file of it, of a block, of a loop, and of a playbook that imports it."""
-    before, fleet.shared = fleet.count(), {}
+    before, fleet.shared = fleet.count(), {"gpufleet_scheduler": "none"}
     said = {"gpufleet_ledger_url": fleet.url}
     (fleet.folder / "said.yml").write_text(yaml.safe_dump(said))
     play = {"hosts": "all", "gather_facts": False}
@@ -221,8 +221,8 @@ def test_the_next_command_goes_on_where_the_node_is(fleet: Fleet) -> None:
     nodes = fleet.play(status())[0]["nodes"]
     assert ".day0_bringup " in nodes["fresh-imaging"]["next"] and not nodes["fresh-imaging"]["admitted_before"]
     assert ".day2_recycle " in nodes["again-imaging"]["next"] and nodes["again-imaging"]["admitted_before"]
-    assert nodes["again-imaging"]["imaging_event"] > 0 and nodes["again-imaging"]["imaging_at"] > 0
-    assert nodes["stopped"]["imaging_event"] == 0
+    assert nodes["again-imaging"]["imaging_at"] > 0
+    assert nodes["stopped"]["deploy_id"] == nodes["stopped"]["deploy_resume"] == ""
     assert ".day0_bringup " in nodes[UNKNOWN]["next"]
 
 

@@ -70,7 +70,7 @@ def test_h2_a_node_in_service_that_the_ledger_never_admitted_is_not_taken(tmp_pa
             ledger.append("r1", [(node, Event("state", "enrolled"))])
         nodes.hosts["gpu001"]["gpufleet_serial"] = "SN0008"
         nodes.hosts["gpu002"]["gpufleet_serial"] = "SN0009"
-        nodes.scheduler("gpu002", state="DOWN", reason="Not responding", by="slurm")
+        nodes.scheduler("gpu002", state="DOWN", reason="Not responding", by="slurm", booted="None")
         told = nodes.book("maintenance", *on(), ok=False)
         assert "the ledger never admitted it" in told, told
         assert nodes.scheduler("gpu001") == "IDLE" and "+keep:disk swap" in nodes.scheduler("gpu002")

@@ -38,6 +38,18 @@ def test_only_the_nodes_own_failure_quarantines_it_and_every_other_is_noted(tmp_
     assert "jobs run" in nodes["released"]["stopped"] and "name" in nodes["stopped-then-imaged"]["stopped"]
 
 
+def test_q1_what_failed_at_another_host_of_the_batch_is_noted_and_quarantines_nobody(tmp_path: Path) -> None:
+    """Where a task that is run once fails, Ansible tells the other hosts in the rescue nothing of it."""
+    fleet = Fleet(tmp_path)
+    fleet.shared["gpufleet_scheduler"] = "none"
+    flags = ("--limit", "released,stopped-then-imaged")
+    fleet.play(ROLE, flags=flags)
+    nodes = fleet.play(status(), flags=flags)[0]["nodes"]
+    told = [nodes[host] for host in ("released", "stopped-then-imaged")]
+    assert [one["state"] for one in told] == ["drained", "validating"]
+    assert all("run once for the whole batch" in one["stopped"] for one in told), told
+
+
 def test_what_is_no_result_is_not_taken_for_one(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     asked = {"ansible.builtin.debug": {"msg": "{{ 'a word' is gpufleet.baremetal.quarantines }}"}}

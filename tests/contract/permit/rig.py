@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
+from suite import events
 from unit.plugins.doors import Door
 from unit.scheduler.slurm_commands import install
 
@@ -42,7 +43,7 @@ ACTIONS = {one.ActionModule.NAME: one.ActionModule for one in (pxe_boot, redfish
 class Controller:
     """One run over some hosts, which Slurm knows as idle nodes."""
 
-    def __init__(self, folder: Path, bmcs: Mapping[str, FakeBmc], **world: Any) -> None:
+    def __init__(self, folder: Path, bmcs: Mapping[str, FakeBmc], known: bool = True, **world: Any) -> None:
         self.folder = folder
         self.bmcs = bmcs
         nodes = {host: {"state": "IDLE", "reason": "", "by": ""} for host in bmcs}
@@ -57,6 +58,8 @@ class Controller:
             }
             for host, bmc in bmcs.items()
         }  # fmt: skip
+        for host in bmcs if known else ():
+            events.known(folder / "ledger.sqlite", host, f"S-{host}")
 
     # -- tasks ---------------------------------------------------------------------------------------------------------
 
@@ -137,17 +140,24 @@ class Controller:
         calls = json.loads(self.slurm.read_text(encoding="utf-8"))["calls"]
         return [call for call in calls if call[: len(words)] == list(words)]
 
-    def tells(self, host: str, kind: str, name: str) -> None:
+    def tells(self, host: str, kind: str, name: str, data: Mapping[str, Any] | None = None) -> None:
         """An earlier run has left this event."""
         with self._node_of(host) as (ledger, node):
-            ledger.append("an earlier run", [(node, Event(kind, name))])
+            ledger.append("an earlier run", [(node, Event(kind, name, dict(data or {})))])
 
-    def passport(self, host: str = "gpu001", expires: float = 9e6) -> None:
+    def passport(self, host: str = "gpu001", expires: float = 9e6, looked: bool = True) -> None:
         with self._node_of(host) as (ledger, node):
             envelope = {"payload": "e30=", "payloadType": "application/vnd.in-toto+json", "signatures": []}
             now = ledger.now()
             about = {"issued": now, "expires": now + expires, "digest": "sha256:1", "envelope": envelope}
             ledger.save_passport("an earlier run", node, **about)
+        if looked:
+            self.look(host)
+
+    def look(self, host: str = "gpu001", passport: str = "sha256:1") -> None:
+        """The node runs the boot of this passport still."""
+        with self._node_of(host) as (ledger, node):
+            ledger.append("an earlier run", [(node, Event("look", "last", {"passport": passport}))])
 
     def taken(self, host: str = "gpu001") -> None:
         """Another run has the node from now on."""
@@ -169,8 +179,8 @@ class Controller:
         with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:
             rows = ledger.execute(
                 "SELECT events.name FROM events JOIN nodes USING (node_id) WHERE kind = ? AND nodes.name = ?"
-                " ORDER BY id",
-                (kind, host),
+                " AND run_id != ? ORDER BY id",
+                (kind, host, events.BEFORE),
             )
             return [name for (name,) in rows]
 

@@ -187,7 +187,7 @@ def test_j1_a_name_that_the_scheduler_does_not_know_permits_nothing_where_it_has
 
 def test_j1_a_node_that_is_like_none_is_absent_until_it_was_admitted(controller: Make) -> None:
     """A new one permits; one that was in service before has a name somewhere, and this is another cluster or a typo."""
-    site = controller("gpu001", nodes={"gpu002": {"state": "IDLE", "reason": "", "by": ""}})
+    site = controller("gpu001", nodes={"gpu002": {"state": "IDLE", "reason": "", "by": ""}}, known=False)
     named(site, gpufleet_scheduler_node="gpu007", ansible_host="127.0.0.1")
     site.hosts["rack9"] = site.hosts.pop("gpu001")
     site.bmcs = {"rack9": site.bmcs["gpu001"]}
@@ -223,8 +223,9 @@ def test_j9_a_node_is_given_work_on_a_passport_that_is_newer_than_what_became_of
         assert task["error"]["kind"] == "evidence_missing" and site.node()["state"] == "IDLE+DRAIN", task
         return str(task["error"]["wanted"])
 
-    assert "one of: " in refused(), "a node that was never enrolled is not validated"
-    for state in ("enrolled", "imaging", "validating"):
+    site.tells("gpu001", "state", "enrolled")
+    assert "one of: " in refused(), "a node that is only enrolled is not validated"
+    for state in ("imaging", "validating"):
         site.tells("gpu001", "state", state)
     assert "a passport (" in refused()
     site.passport(expires=-1.0)
@@ -240,6 +241,25 @@ def test_j9_a_node_is_given_work_on_a_passport_that_is_newer_than_what_became_of
     site.tells("gpu001", "state", "admitted")
     assert "quarantine" in refused(), "whatever its state is called"
     site.passport()
+    assert site.run("scheduler_node", state="resumed")["state"] == "idle"
+
+
+def test_c6_a_node_is_given_work_on_a_look_since_its_passport(controller: Make) -> None:
+    """A GPU may be lost, and the node booted, while it is issued."""
+    site = controller()
+    site.hold()
+    for state in ("enrolled", "imaging", "validating"):
+        site.tells("gpu001", "state", state)
+    site.passport(looked=False)
+    for seen in (None, "sha256:another"):
+        if seen:
+            site.look(passport=seen)
+        refused = site.run("scheduler_node", state="resumed")
+        assert "a last look at the node" in refused["error"]["wanted"] and site.node()["state"] == "IDLE+DRAIN"
+    site.look()
+    site.later(700)
+    assert "a last look at the node" in site.run("scheduler_node", state="resumed")["error"]["wanted"], "too old"
+    site.later(300)
     assert site.run("scheduler_node", state="resumed")["state"] == "idle"
 
 
@@ -278,6 +298,7 @@ def test_j6_a_maintenance_is_asked_for_again_where_it_is_old(controller: Make, t
         named(
             site, gpufleet_provisioner="maas", gpufleet_provisioner_url=server.url, gpufleet_provisioner_api_key="a:b:c"
         )
+        site.tells("gpu001", "state", "imaging")  # by us
         site.hold()
         assert site.power()["error"]["kind"] == "not_ours" and not site.switched()
         held = site.run("provisioner_node", action=provisioner_node.ActionModule, state="maintenance", why="reseat")

@@ -28,7 +28,7 @@ HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
 class Site:
     """A controller with its own ledger, and a play that is told what to do."""
 
-    def __init__(self, slurm: Any, folder: Path) -> None:
+    def __init__(self, slurm: Any, folder: Path, known: bool = True) -> None:
         self.slurm = slurm
         self.folder = folder
         folder.mkdir()
@@ -36,6 +36,8 @@ class Site:
         hosts: dict[str, dict[str, Any]] = {
             host: {"gpufleet_serial": f"S{host}", "gpufleet_scheduler_node": host} for host in HOSTS
         }
+        for host in HOSTS if known else ():
+            events.known(self.ledger, host, f"S{host}")
         hosts["bare"] = {"gpufleet_serial": "Sbare", "gpufleet_scheduler": "none"}
         inventory = {
             "all": {

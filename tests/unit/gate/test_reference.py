@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import pr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ATTEMPTS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import BUDGETS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
@@ -54,6 +56,14 @@ def test_sxids() -> None:
 def test_the_ladder() -> None:
     text = (DOCS / "remedies.md").read_text(encoding="utf-8").split("\n## ", 1)[0]
     assert tuple(re.findall(r"^\| `(\w+)` \|", text, re.M)) == REMEDIES
+
+
+def test_h2_the_recycles_that_day_2_tries_are_documented() -> None:
+    text = (DOCS / "remedies.md").read_text(encoding="utf-8")
+    section = text.split("\n## What day 2 tries by itself\n", 1)[1].split("\n## ", 1)[0]
+    told = re.findall(r"^\| `(\w+)` \| (\d+) \| (.+) \|$", section, re.M)
+    assert told == [(remedy, str(budget.tries), budget.source) for remedy, budget in BUDGETS.items()]
+    assert set(BUDGETS) == set(ATTEMPTS)
 
 
 def test_the_example_of_a_profile_is_one(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible.template import is_trusted_as_template, trust_as_template
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import NO_UUIDS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import (
     Lookup,
@@ -47,7 +48,7 @@ def test_t1_an_export_writes_plainly_what_no_reading_takes_for_a_template(text: 
     assert is_trusted_as_template(for_an_export({"key": [text]})["key"][0]) is (text == "plain")
 
 
-@pytest.mark.parametrize("text", sorted(record.NO_UUIDS))
+@pytest.mark.parametrize("text", [*sorted(NO_UUIDS), "55555555-5555-5555-5555-555555555555"])
 def test_t1_a_uuid_that_is_on_many_boards_tells_none(text: str) -> None:
     assert record.uuid(text) == record.uuid(f" {text.upper()} ") == ""
 

@@ -113,12 +113,20 @@ def test_putting_aside_needs_a_reason(target: str) -> None:
 # -- the verb ----------------------------------------------------------------------------------------------------------
 
 
+def test_c1_each_deployment_has_an_id_that_no_task_chooses() -> None:
+    known = {**at("drained"), "now": 1.0}
+    first, second = (event(state="imaging", data={"deploy_id": "7"}, known=known)["deploy_id"] for _time in range(2))
+    assert first != second and len(bytes.fromhex(first)) == len(bytes.fromhex(second)) == 16
+    assert "deploy_id" not in event(state="validating", data={"deploy_id": "7"}, known=known)["events"][0]["data"]
+
+
 def test_a_move_is_an_event() -> None:
     result = event(state="imaging", data={"image": "a", "from": "nowhere"}, known=at("drained"))
     assert result["changed"] and result["before"] == {"state": "drained"} and result["after"] == {"state": "imaging"}
     [written] = result["events"]
     assert (written["kind"], written["name"]) == ("state", "imaging")
-    assert written["data"] == {"image": "a", "from": "drained"}
+    deploy_id = result["deploy_id"]
+    assert written["data"] == {"image": "a", "from": "drained", "deploy_id": deploy_id}
 
 
 def test_the_same_state_is_no_event() -> None:
@@ -146,7 +154,7 @@ def test_force_is_recorded_and_only_where_it_was_needed() -> None:
     with pytest.raises(EvidenceMissing, match="cannot become"):
         event(state="imaging", known=at("admitted"))
     forced = event(state="imaging", force_reason="lab", known=at("admitted"))
-    assert forced["events"][0]["data"] == {"from": "admitted", "forced": "lab"}
+    assert forced["events"][0]["data"] == {"from": "admitted", "forced": "lab", "deploy_id": forced["deploy_id"]}
     needless = event(state="enrolled", force_reason="lab")
     assert needless["events"][0]["data"] == {"from": "discovered"}
 
@@ -171,3 +179,26 @@ def test_notes_and_attempts() -> None:
 def test_without_the_controller_there_is_no_ledger() -> None:
     with pytest.raises(ConfigError, match="only the controller has the ledger"):
         event(name="x", known=None)
+
+
+SERVES = {"name": "in_service", "at": NOW - 20}
+ADOPTION = {"adopted": True}
+
+
+@pytest.mark.parametrize("seen", [SERVES, {"name": "not_in_scheduler", "at": NOW}])
+@pytest.mark.parametrize("current", ["discovered", "enrolled"])
+def test_j7_a_node_that_serves_is_adopted_on_proof_of_the_machine(current: str, seen: dict[str, Any]) -> None:
+    assert objection(current, "admitted", {"evidence": seen, "proven": True}, ADOPTION, NOW) == ("", "")
+    problem, wanted = objection(current, "admitted", {"evidence": seen, "proven": None}, ADOPTION, NOW)
+    assert problem and "proven by its BMC" in wanted
+    assert objection(current, "admitted", {"evidence": seen, "proven": True}, {}, NOW)[0]
+
+
+@pytest.mark.parametrize("seen", [None, FREE | {"at": NOW}, {"name": "in_service", "at": NOW - 901}])
+def test_j7_who_is_not_seen_in_service_now_is_not_adopted(seen: Any) -> None:
+    assert "in service now" in objection("discovered", "admitted", {"evidence": seen, "proven": True}, ADOPTION, NOW)[1]
+
+
+@pytest.mark.parametrize("current", ["imaging", "validating", "draining", "drained", "quarantined", "retired"])
+def test_j7_what_we_work_on_is_not_adopted(current: str) -> None:
+    assert "cannot be adopted" in objection(current, "admitted", {"evidence": SERVES, "proven": True}, ADOPTION, NOW)[0]

@@ -68,6 +68,30 @@ def test_h2_who_keeps_a_node_is_told_with_the_way_to_give_it_back(ledger: Ledger
     assert told(ledger, ("hold", "taken", {"hold_token": "gpufleet:r1:keep"}))["kept"] == ""
 
 
+ALL = AGAIN.format("day2_recycle") + " -e day2_recycle_all=true"
+
+
+@pytest.mark.parametrize("remedy", ["rma", "field_diag", "reseat", "fabric"])
+def test_h2_a_remedy_that_no_recycle_can_be_is_left_to_people(ledger: Ledger, remedy: str) -> None:
+    one = told(ledger, ("state", "quarantined", {"reason": "row remap failure", "remedy": remedy}))
+    assert remedy in one["left"] and one["next"] == ALL
+    assert any(f"left: no run is the remedy {remedy}" in line for line in report("Fleet", {"n1": one}))
+
+
+@pytest.mark.parametrize("remedy", ["reset_gpu", "power_cycle", "reimage", ""])
+def test_h2_a_quarantine_is_taken_up_while_its_remedys_budget_lasts(ledger: Ledger, remedy: str) -> None:
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    quarantine = ("state", "quarantined", {"reason": "Xid 79", "remedy": remedy})
+    for attempts in range(3):
+        one = told(ledger, quarantine)
+        assert (one["attempts"], bool(one["left"])) == (attempts, attempts == 2)
+        assert one["next"] == (ALL if one["left"] else AGAIN.format("day2_recycle"))
+        ledger.record_attempt("r1", node, "reimage", "Xid 79")
+    told(ledger, ("state", "admitted", {}))
+    again = told(ledger, quarantine)
+    assert (again["attempts"], again["left"]) == (0, ""), "what brought it back has ended the count"
+
+
 def test_v9_a_renewal_that_stopped_goes_on_as_one(ledger: Ledger) -> None:
     """Recycling would image the node. What others began with it is not the renewal's to end."""
     renewal, other = {"reason": RENEWAL}, {"reason": "a new image"}
@@ -140,3 +164,17 @@ def test_w8_each_state_that_the_playbook_records_names_it() -> None:
         (state, {"playbook": "passports"}) for state in ("draining", "drained", "validating")
     ]
     assert block["rescue"][0]["vars"] == {"quarantine_playbook": "passports"}
+
+
+def test_j7_what_was_adopted_is_due_until_all_its_gates_were_run(ledger: Ledger) -> None:
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    now = ledger.now()
+    ledger.save_passport("r1", node, issued=now, expires=now + 9e6, digest="sha256:1", envelope={})
+    one = told(ledger, ("state", "admitted", {"adopted": True}))
+    assert one["adopted"] and one["admitted_before"] and not one["passport_due"], one
+    assert one["next"] == AGAIN.format("day2_recycle") + " -e day2_recycle_all=true"
+    assert "adopted: the gates" in " ".join(report("Fleet", {"n1": one}))
+    one = told(ledger, ("state", "admitted", {"adopted": True, "reason": "Xid 79 on GPU 3"}))
+    assert one["next"] == AGAIN.format("day2_recycle") and "Xid 79" in " ".join(report("Fleet", {"n1": one})), one
+    one = told(ledger, ("state", "draining", {}), ("state", "admitted", {}))
+    assert not one["adopted"] and not one["passport_due"] and one["next"] == "", one

@@ -36,7 +36,7 @@ def told(folder: Path) -> dict[str, dict[str, Any]]:
     }
     door = Door(
         folder, lambda params, ctx: Result(), base=ActionModule, name="fleet_status", own_spec=SPEC,
-        hostvars=hosts, ansible_play_hosts_all=list(hosts),
+        of_play={"gpufleet_scheduler": "none"}, hostvars=hosts, ansible_play_hosts_all=list(hosts),
     )  # fmt: skip
     result = door.run()
     assert not result.get("failed"), result
@@ -60,3 +60,15 @@ def test_n2_a_host_that_nothing_identifies_may_be_a_new_one(tmp_path: Path) -> N
     nodes = told(tmp_path)
     assert "which machine this is" in nodes["nameless"]["stopped"] and nodes["new"]["stopped"] == ""
     assert ".day0_bringup " in nodes["nameless"]["next"] and ".day0_bringup " in nodes["new"]["next"]
+
+
+def test_c2_a_node_in_service_that_names_no_scheduler_may_be_anything(tmp_path: Path) -> None:
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        one = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
+        ledger.append("r1", [(one, Event("state", "admitted", {}))])
+    door = Door(
+        tmp_path, lambda params, ctx: Result(), base=ActionModule, name="fleet_status", own_spec=SPEC,
+        hostvars={"gpu001": {"gpufleet_serial": "GF0001"}}, ansible_play_hosts_all=["gpu001"],
+    )  # fmt: skip
+    node = door.run()["nodes"]["gpu001"]
+    assert node["state"] == "unknown" and "scheduler" in node["stopped"] and node["recorded"] == "admitted"

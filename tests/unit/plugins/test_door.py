@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import SECRET, Door, Verb
@@ -215,3 +217,20 @@ def test_past_a_provisioner_the_advice_is_one_that_works_for_it(tmp_path: Path, 
     finally:
         lacking.discard("acme")
     assert told["failed"] and told["error"]["kind"] == "not_ours" and word in told["error"]["do"], told
+
+
+def silent(params: Any, ctx: Context) -> Result:
+    raise AnsibleConnectionFailure("ssh: connect to host 10.0.0.1 port 22: No route to host")
+
+
+def test_c3_a_node_that_falls_silent_comes_to_the_rescue_of_its_play(tmp_path: Path) -> None:
+    """Ansible would drop it: held, and without a note. A play that asks for that is left to it."""
+    door = Door(tmp_path, silent)
+    failed = door.run()
+    assert failed["failed"] and failed["error"]["kind"] == "unreachable" and "No route to host" in failed["msg"], failed
+    assert not quarantines(failed), "a service's failure, which is noted"
+    for name, value in (("ignore_unreachable", True), ("delegate_to", "jump")):
+        door = Door(tmp_path, silent)
+        setattr(door.task, name, value)
+        with pytest.raises(AnsibleConnectionFailure):
+            door.run()

@@ -69,9 +69,10 @@ def _nodes(world: dict[str, Any], names: list[str], shown_all: bool) -> int:
             status = 1
             continue
         reason = f" Reason={node['reason']} [{node['by']}@2026-11-20T10:40:13]" if node["reason"] else ""
+        booted = node.get("booted", "2026-11-20T10:12:58")  # None until its agent has registered
         sent = f" OS={node['os']}" if node.get("os") else ""
         reached = f"NodeAddr={node.get('address', name)} NodeHostName={node.get('host_name', name)}"
-        print(f"NodeName={name} Arch=x86_64 {reached}{sent} State={node['state']} BootTime=2026-11-20T10:12:58{reason}")
+        print(f"NodeName={name} Arch=x86_64 {reached}{sent} State={node['state']} BootTime={booted}{reason}")
     return status
 
 

@@ -64,3 +64,11 @@ def test_a_difference_is_told() -> None:
 def test_every_key_of_an_image_that_a_provisioner_reads_may_be_given_to_the_verbs_that_verify_it() -> None:
     read = {field.name for field in fields(Image)} - {"deploy_id"}
     assert read <= set(IMAGE_OPTIONS), "day 0 hands one and the same gpufleet_image to all of them"
+
+
+def test_v7_both_gates_say_the_same_of_whose_failure_it_is() -> None:
+    told = [
+        yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{gate}").RETURN)["kind"]
+        for gate in ("dcgm_gate", "kernel_log_gate")
+    ]
+    assert told[0] == told[1]

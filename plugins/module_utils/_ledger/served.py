@@ -1,0 +1,79 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a node stands by what ledger and scheduler say together. PRIVATE to the collection.
+
+The hold comes first and the record of it after: who reads the ledger alone calls a node admitted that a killed run, a
+person or the scheduler itself has taken out of service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, why_of
+
+#: Whose the node is: the words of the scheduler's port, which nothing of the ledger imports.
+OURS, FOREIGN = "ours", "foreign"
+#: States that no event records: in service by the ledger, and not by the scheduler; or nobody can tell.
+UNSERVED, UNKNOWN = "unserved", "unknown"
+#: A node in one of these was never to serve: of it its scheduler is believed alone that it does.
+NEVER_SERVED = frozenset({"discovered", "enrolled", "retired"})
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What its scheduler says of a node, or why it does not.
+
+    serves: it takes work, and its agent answers. owner: whose its holds are. holds: each as ``scheduler_node`` tells
+    it. native, reason: the scheduler's own words. stranger: it is at work, and the ledger knows it from none of ours.
+    """
+
+    serves: bool = False
+    owner: str = ""
+    native: str = ""
+    reason: str = ""
+    holds: Sequence[Mapping[str, str]] = ()
+    problem: str = ""
+    stranger: bool = False
+
+
+def together(one: Mapping[str, Any], seen: Seen | None) -> dict[str, Any]:
+    """What the scheduler's word changes of what the ledger says of a node; nothing where it was not asked.
+
+    :param one: as ``report.status`` tells it by the ledger alone.
+    """
+    if seen is None:
+        return {}
+    admitted = one["state"] == "admitted"
+    if seen.problem:
+        lost = {"state": UNKNOWN, "stopped": f"unknown to the scheduler: {seen.problem}; then run again", "next": ""}
+        return {"served": UNKNOWN, **(lost if admitted else {})}
+    found = {"served": "yes" if seen.serves else "no", "held_by": seen.owner, "kept": _kept(one, seen)}
+    return {**found, **(_unserved(one, seen) if admitted and not seen.serves else {})}
+
+
+def _kept(one: Mapping[str, Any], seen: Seen) -> str:
+    """Who has lifted such a hold in the scheduler itself has told nobody; who wrote another reason keeps the node."""
+    text = next((str(hold["text"]) for hold in seen.holds if hold.get("kind") == KEEP), "")
+    return why_of(text) or str(text or one["kept"] if text or seen.owner == FOREIGN else "")
+
+
+def _unserved(one: Mapping[str, Any], seen: Seen) -> dict[str, str]:
+    if seen.owner == OURS:
+        why = next((why_of(str(hold["text"])) or str(hold["text"]) for hold in seen.holds), "")
+        told = "a run took it out of service, and ended before that was recorded"
+        if one["busy"]:
+            told = f"the run {one['lease']} takes it out of service"
+        return {"state": "draining", "reason": f"{told}: {why}", "hold_why": why}
+    if seen.owner == FOREIGN:
+        return {"state": UNSERVED, "reason": f"held by somebody else: {'; '.join(map(_told, seen.holds))}", "next": ""}
+    words = ", ".join(filter(None, (seen.native, seen.reason)))
+    return {"state": UNSERVED, "reason": f"its scheduler does not have it in service: {words}"}
+
+
+def _told(hold: Mapping[str, str]) -> str:
+    form = f"{hold['form']}, " if hold.get("form") else ""
+    return f"{form}reason {hold['text']!r}" + (f" set by {hold['author']}" if hold.get("author") else "")

@@ -1,0 +1,23 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the ledger is told of a verb that failed. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotAdopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+
+def events_of(verb: str, asked: Sequence[str], exc: FleetError) -> list[Event]:
+    """The outcome of what was asked before, and of whose node it is, which the ledger alone could not tell."""
+    told = [Event("outcome", verb, {"asked": list(asked), "error": str(exc), "kind": exc.kind})] if asked else []
+    return [*told, *notes_of(exc.kind, str(exc))]
+
+
+def notes_of(kind: str, message: str) -> list[Event]:
+    """For the report, with the playbook that goes on from here."""
+    return [Event("note", "stopped", {"reason": message, "playbook": ADOPT})] if kind == NotAdopted.kind else []

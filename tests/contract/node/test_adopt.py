@@ -1,0 +1,83 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes in service that the ledger does not know, under whole playbooks: left alone, and adopted on proof alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+
+pytestmark = pytest.mark.slow
+
+ADOPT = "gpufleet.baremetal.adopt -i INVENTORY --limit gpu001"
+MAINTENANCE = ("-e", '{"maintenance": "on", "maintenance_why": "disk swap"}')
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Iterator[Nodes]:
+    """In service for somebody, and an empty ledger: a first use, another user, a typo in its address."""
+    with in_service(tmp_path) as nodes:
+        for part in tmp_path.glob("ledger.sqlite*"):
+            part.unlink()
+        web = "http://127.0.0.1:9"  # where nobody answers
+        image = {"name": "gpu-golden", "version": "1", "url": f"{web}/i", "manifest_url": f"{web}/m"}
+        nodes.shared["gpufleet_image"] = {**image, "checksums_url": f"{web}/c", "signature_url": f"{web}/s"}
+        yield nodes
+
+
+def untouched(nodes: Nodes) -> bool:
+    calls = json.loads(nodes.world.read_text(encoding="utf-8"))["calls"]
+    asked = any(call[:2] == ["scontrol", "update"] for call in calls)
+    return not asked and not any(bmc.writes for bmc in nodes.bmcs.values())
+
+
+@pytest.mark.parametrize("book", [("day0_bringup",), ("drain",), ("maintenance", *MAINTENANCE)])
+def test_j7_no_playbook_takes_what_serves_for_others(strangers: Nodes, book: tuple[str, ...]) -> None:
+    told = strangers.book(*book, ok=False)
+    assert untouched(strangers) and strangers.scheduler("gpu001") == "IDLE"
+    assert ADOPT in told or book[0] == "maintenance", told
+    assert "admitted" not in strangers.states("gpu001")
+
+
+def test_c11_a_ledger_that_knows_nothing_of_what_serves_is_not_told_as_well(strangers: Nodes) -> None:
+    told = strangers.book("day2_recycle", ok=False)
+    assert ADOPT in told and "IDLE" in told and untouched(strangers), told
+    strangers.scheduler("gpu001", state="DOWN", reason="Not responding", by="slurm", booted="None")
+    assert "adopt" not in strangers.book("day2_recycle", ok=True), "a new node"
+
+
+def test_j7_who_cannot_be_reached_is_not_adopted_and_told_why(strangers: Nodes) -> None:
+    told = strangers.book("adopt", ok=False)
+    assert "cannot be reached over SSH" in told and ADOPT in told, told
+    assert strangers.states("gpu001") == [] and untouched(strangers)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"state": "IDLE+DRAIN", "reason": "riser swap", "by": "carol"}, "riser swap"),
+        ({"state": "DOWN", "reason": "Not responding", "by": "slurm"}, "only a node in service is adopted"),
+    ],
+)
+def test_j7_who_is_not_in_service_is_not_adopted(strangers: Nodes, change: dict[str, str], words: str) -> None:
+    strangers.scheduler("gpu001", **change)
+    told = strangers.book("adopt", ok=False)
+    assert words in told and strangers.states("gpu001") == [] and untouched(strangers), told
+
+
+def test_j7_another_machine_behind_the_bmc_is_not_adopted(strangers: Nodes) -> None:
+    strangers.hosts["gpu001"]["gpufleet_serial"] = "SN9999"
+    told = strangers.book("adopt", ok=False)
+    assert "another machine" in told and "SN0001" in told, told
+    assert strangers.states("gpu001") == [] and untouched(strangers)
+
+
+def test_j7_what_the_ledger_knows_is_left_out(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        nodes.book("adopt", ok=True)
+        assert nodes.states("gpu001") == [] and untouched(nodes)
