@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._deployment import digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, POLICY_OPTIONS
@@ -25,11 +26,13 @@ PUBLIC = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicK
 UUID = "5ac00000-0000-4000-8000-000000000001"
 GPUS = [f"GPU-{number}" for number in range(8)]
 BMC = {"serial": "GF0001", "uuid": UUID}
-MACHINE: dict[str, Any] = {"serial": "GF0001", "system_uuid": UUID, "gpu_uuids": GPUS}
+BOOT = "b0000000-0000-4000-8000-000000000001"
+MACHINE: dict[str, Any] = {"serial": "GF0001", "system_uuid": UUID, "gpu_uuids": GPUS, "boot_id": BOOT}
 IMAGE = {"name": "hpc", "version": "1.4", "sha256": "a" * 64, "manifest_sha256": "b" * 64, "signer": "F" * 40}
 POLICY: dict[str, Any] = {name: option.get("default") for name, option in POLICY_OPTIONS.items()}
 DEFAULTS = {name: option.get("default") for name, option in NODE_PASSPORT.items()}
 DAY = 86400.0
+DEPLOY_ID = "7f0c2a0e6f1c4b5f9c1d1f6a9f1e2d3c"
 #: What the roles ask.
 ASKED: dict[str, dict[str, Any]] = {
     "dcgm_gate": {"level": 3, "tests": ["memory", "software"], "profile": "sha256:p"},
@@ -51,6 +54,8 @@ def verdict(number: int, name: str, outcome: str = "pass", *, ago: float = 60.0,
     data = {"asked": dict(ASKED.get(name, {})), **data}
     if name == "image_verify":
         checks.append(check("clock", [0.0, 0.1]))
+        shown = check("deployment", f"kernel command line: {DEPLOY_ID}")
+        checks.append({**shown, "wanted": digest(DEPLOY_ID)})
         data = {"image": dict(IMAGE), "identity": {**MACHINE, "gpu_problem": ""}, "mode": "node", **data}
     remedy = "none" if outcome == "pass" else "reboot"
     data = {"after_event": number - 1, "looked_at": at, "remedy": remedy, **data}
@@ -78,6 +83,7 @@ def evidence(**other: Any) -> dict[str, Any]:
             verdict(14, "dcgm_gate", profile={"sku": "h100", "digest": "sha256:p"}),
         ],
         "imaged": {"id": 10, "at": time.time() - 100},
+        "deploy_id": DEPLOY_ID,
         "quarantined": None,
         "stored": None,
         "last_event": 14,

@@ -162,6 +162,12 @@ class NotOurs(FleetError):
     kind = "not_ours"
 
 
+class NotAdopted(NotOurs):
+    """It is at work, and our ledger does not know it; nothing was written."""
+
+    kind = "not_adopted"
+
+
 class LeaseHeld(NotOurs):
     kind = "lease_held"
 
@@ -179,6 +185,12 @@ class EvidenceOld(EvidenceMissing):
 
     nodes: tuple[str, ...] = ()
     kind_of_event: str = "evidence"
+
+
+class PermitDue(EvidenceMissing):
+    """A module on another machine has come to a write that only the controller can give leave for."""
+
+    kind = "permit_due"
 
 
 class Fenced(FleetError):

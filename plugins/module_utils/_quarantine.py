@@ -20,8 +20,11 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
         *("artifact", "auth", "certificate", "config", "missing_library"),
         *("profile_missing", "unsupported", "wrong_machine"),
     ),
-    "service": ("bad_answer", "changed", "error", "lost_answer", "refused", "unreachable"),
-    "somebody else": ("evidence_missing", "fenced", "lease_held", "lease_lost", "not_ours"),
+    "service": ("bad_answer", "changed", "error", "lost_answer", "refused", "unproven", "unreachable"),
+    "somebody else": (
+        *("evidence_missing", "fenced", "lease_held", "lease_lost"),
+        *("not_adopted", "not_ours", "permit_due"),
+    ),
 }
 WHOSE: Mapping[str, str] = {kind: whose for whose, kinds in _KINDS.items() for kind in kinds}
 

@@ -26,6 +26,8 @@ T = TypeVar("T")
 #: lets a destructive write pass where it is one of PERMITS; whatever else it says takes back what stood before.
 PERMITS = (DRAINED, ABSENT) = ("drained", "not_in_scheduler")
 VOIDS = (IN_SERVICE, FOREIGN_HOLD, NOT_DRAINED) = ("in_service", "foreign_hold", "not_drained")
+#: What such an event says of a node that is at work without being in service, such as one whose agent fell silent.
+SERVES = "serves"
 #: The verb and its state whose intent takes back what stood before: from it on the node may be in service, whatever
 #: became of the write.
 RESUMES = (RESUMING, RESUMED) = ("scheduler_node", "resumed")
@@ -33,6 +35,10 @@ RESUMES = (RESUMING, RESUMED) = ("scheduler_node", "resumed")
 
 class Lifeline:
     """What ties a verb to its run. This one ties to nothing: a module on another machine has no ledger."""
+
+    def refuse_others(self, nodes: Sequence[str]) -> None:
+        """Called before each write, and where one would be sent were it no check mode. Raises where one of the nodes is
+        somebody's for whom this run does not work."""
 
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         """Called before each write. Raises if we may not. Returns the id of the evidence that allowed it."""
@@ -50,6 +56,18 @@ class Lifeline:
 
         A verb gives them up at its next turn; a write to one of them is refused in any case.
         """
+        return {}
+
+    def waited(self) -> float:
+        """Seconds since an earlier part of this call has written; 0 where none has."""
+        return 0.0
+
+    def late(self) -> float | None:
+        """When the first write came, by this machine's uptime, where the leave for it had ended by then."""
+        return None
+
+    def due(self) -> Mapping[str, bool]:
+        """Nodes of which a write waits for leave that only the controller can give, and whether it could hit work."""
         return {}
 
     def confirm(self) -> Mapping[str, str]:
@@ -146,6 +164,7 @@ class Context:
         True. ``what`` names peer and request, for instance ``POST https://bmc/.../ComputerSystem.Reset
         ResetType=On``; never a secret.
         """
+        self.lifeline.refuse_others(nodes)
         if self.check_mode:
             return False
         evidence = self.lifeline.before_write(what, destructive=destructive, nodes=nodes)

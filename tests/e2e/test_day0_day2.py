@@ -163,8 +163,20 @@ def test_the_summary_names_reason_remedy_and_the_next_command(faulty: lab.Run) -
     assert "Xid 79" in part and "remedy:" in part and "day2_recycle" in part, part
 
 
+def test_h2_what_needs_a_part_is_left_to_people(faulty: lab.Run) -> None:
+    """A person has seen that the GPU must be replaced; until then no run images the node again."""
+    asked = {"state": "quarantined", "reason": "GPU 3 is broken", "remedy": "rma"}
+    lab.verbs("gpu003", [("ledger_event", asked)])
+    before = counters()
+    run = lab.play("day2_recycle", "--limit", "gpu003")
+    assert run.rc == 2 and "no run is the remedy rma" in run.failure("gpu003"), run.tail()
+    assert "-e day2_recycle_all=true" in run.failure("gpu003"), run.tail()
+    assert counters() == before
+
+
 def test_day2_readmits_it_once_the_fault_is_lifted(faulty: lab.Run) -> None:
     lab.fault("gpu003", "none")
+    assert lab.play("day2_recycle", "--limit", "gpu003", "-e", "day2_recycle_all=true").rc == 0, "as it was told"
     run = lab.play("day2_recycle")
     assert run.rc == 0, run.tail()
     assert lab.node_state("gpu003") == {"state": "IDLE", "reason": ""}

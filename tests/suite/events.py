@@ -10,6 +10,19 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+#: The run of :func:`known`, whose events are none of the test's.
+BEFORE = "before the test"
+
+
+def known(ledger: Path, name: str, serial: str) -> None:
+    """An earlier run has admitted this node: what it does now is no stranger's work."""
+    with Ledger(f"sqlite:///{ledger}") as opened:
+        node = opened.identify(name, aliases=[("serial", serial)])
+        opened.append(BEFORE, [(node, Event("state", "admitted"))])
+
 
 def of_kind(ledger: Path, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
     """The events of a kind, oldest first: node, name and data. A ledger that is not there has none."""
@@ -18,7 +31,7 @@ def of_kind(ledger: Path, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
     with sqlite3.connect(ledger) as connection:
         rows = connection.execute(
             "SELECT nodes.name, events.name, events.data FROM events JOIN nodes USING (node_id)"
-            " WHERE kind = ? ORDER BY id",
-            (kind,),
+            " WHERE kind = ? AND run_id != ? ORDER BY id",
+            (kind, BEFORE),
         )
         return [(node, name, json.loads(data)) for node, name, data in rows]

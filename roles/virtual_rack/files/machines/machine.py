@@ -147,6 +147,7 @@ def _boot(rack: Rack, node: Node, clock: float, outcome: firmware.Outcome) -> No
     write_json(node.home / "boot_state.json", boot)
     append_json(node.home / "boots.jsonl", {**boot, "time": time.time()})
     rootfs.prepare_disk(rack, node)
+    rootfs.cloud_init(node, outcome.arguments, firmware.fetch)
     root = rootfs.mount_all(rack, node)
     log = os.open(node.home / "console.log", os.O_WRONLY | os.O_APPEND)
     conf = root / "etc/slurm/slurm.conf"

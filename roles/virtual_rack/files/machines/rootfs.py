@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import clock
@@ -93,6 +94,18 @@ def prepare_disk(rack: Rack, node: Node) -> None:
     _file(etc / "shadow", "root:*:19000:0:99999:7:::\nsshd:*:19000:0:99999:7:::\n", 0o600)
     _ssh(rack, node)
     _tools(node)
+
+
+def cloud_init(node: Node, arguments: str, fetch: Callable[[str], bytes]) -> None:
+    """As in the image's cloud-init: keep the user data that this boot's command line points to.
+
+    A boot that points to none leaves what an earlier one has kept, as on any disk.
+    """
+    urls = [word.partition("=")[2] for word in arguments.split() if word.startswith("cloud-config-url=")]
+    folder = node.disk / "upper/var/lib/cloud/instance"
+    for url in urls:
+        folder.mkdir(parents=True, exist_ok=True)
+        _file(folder / "user-data.txt", fetch(url).decode("utf-8", "replace"), 0o600)
 
 
 def _file(path: Path, text: str, mode: int) -> None:

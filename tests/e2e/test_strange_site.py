@@ -1,0 +1,24 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every playbook, in any order, on a site that is not ours alone: none of theirs is touched, none admitted unseen.
+
+``make strange`` (RUNS, SEED) takes as many steps as one likes, others each time; ``make test`` the same few.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+from strange_site import step, strange_site
+
+STEPS = int(os.environ.get("GPUFLEET_STRANGE_STEPS") or 5)
+SEED = int(os.environ.get("GPUFLEET_STRANGE_SEED") or 1)
+
+
+def test_j7_whatever_is_run_in_whatever_order() -> None:
+    site, chance = strange_site(), random.Random(SEED)
+    print(f"GPUFLEET_STRANGE_SEED={SEED}")
+    for _number in range(STEPS):
+        step(site, chance)
