@@ -58,6 +58,19 @@ def slurm_writes(node: str) -> list[str]:
     return re.findall(rf"update_node: node {node} state set to ([A-Z+_]+)", log)
 
 
+def intents(node: str) -> int:
+    """How often a verb noted in our ledger that it is about to write to something of this node."""
+    return len(events_of("intent")[node])
+
+
+def written(node: str) -> dict[str, int]:
+    """How many writes have reached whom about this node, from anybody."""
+    provisioner = [
+        line for line in provisioner_writes() if line.endswith((f"/{node}", f"-of-{node}")) or f"/{node}/" in line
+    ]
+    return {"BMC": len(bmc_writes(node)), "provisioner": len(provisioner), "scheduler": len(slurm_writes(node))}
+
+
 def network_boots(node: str) -> int:
     """How often the node has booted from the network and unpacked an image."""
     path = RACK / "nodes" / node / "boots.jsonl"
@@ -88,7 +101,7 @@ def events_of(kind: str) -> dict[str, list[str]]:
         "SELECT nodes.name, events.name FROM events JOIN nodes USING (node_id)"
         f" WHERE kind = '{kind}' ORDER BY events.id",
     )
-    return {node: [str(name) for found, name in rows if found == node] for node in NODES}
+    return {node: [str(name) for found, name in rows if found.partition(".")[0] == node] for node in NODES}
 
 
 def per_node(query: str) -> dict[str, int]:

@@ -40,8 +40,10 @@ def in_service() -> None:
     """Four nodes in service, on the image that the inventory declares.
 
     Where the file before has left them in service, day 2 finds what is left to do, which is nothing or little; any
-    other rack is a new one.
+    other rack is a new one. A BMC that it killed answers again.
     """
+    if lab.RACKS.seen:
+        lab.machines_up()
     if not all_serve():
         lab.new_rack()
         brought_up("day0_bringup")

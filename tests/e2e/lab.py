@@ -265,10 +265,20 @@ def kill_bmc(node: str) -> None:
 
 def revive_bmc(node: str) -> None:
     """Its cable is back: what starts the rack starts what is missing."""
+    assert node in machines_up()
+
+
+def machines_up() -> str:
+    """Every BMC of the rack answers; the names of those that were started are told."""
     program = CHECKOUT / "roles" / "virtual_rack" / "files" / "machines" / "rackctl.py"
-    argv = ["/usr/bin/python3", "-EsS", str(program), "up", "--config", str(RACK / "rack.json")]
-    done = subprocess.run(argv, env=clean_env(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and node in done.stdout, done.stdout + done.stderr
+    return done(["/usr/bin/python3", "-EsS", str(program), "up", "--config", str(RACK / "rack.json")])
+
+
+def done(argv: list[str]) -> str:
+    """What a program of the checkout has printed that ended well."""
+    ended = subprocess.run(argv, cwd=CHECKOUT, env=clean_env(), capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-6000:]
+    return ended.stdout
 
 
 def kill_sshd(node: str, *others: str) -> None:
@@ -335,10 +345,7 @@ def image(version: str) -> dict[str, Any]:
 
 
 def make(*targets: str) -> None:
-    done = subprocess.run(
-        ["make", "-s", *targets], cwd=CHECKOUT, env=clean_env(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    done(["make", "-s", *targets])
 
 
 @dataclass
@@ -363,14 +370,7 @@ def new_rack(*settings: str) -> None:
         make("rack-up", *settings)
     role = CHECKOUT / "roles" / "virtual_rack" / "files"
     program = [sys.executable, str(role / "services" / "empty.py"), "--rack", str(RACK)]
-    done = subprocess.run(
-        [*program, "--rackctl", str(role / "machines" / "rackctl.py")],
-        env=clean_env(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done([*program, "--rackctl", str(role / "machines" / "rackctl.py")])
     RACKS.seen += 1
 
 

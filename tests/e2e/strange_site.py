@@ -4,19 +4,25 @@
 """A site that is not ours alone: who else is there, what happens in between, and what must hold after every run.
 
 gpu001 works for another controller with a ledger of its own, and has a job. gpu002 is that controller's as well, and a
-person has drained it. gpu003 and gpu004 are in our inventory alone. All four are in the inventory of each run.
+person has drained it. gpu003 and gpu004 are in our inventory alone. All four are in the inventory of each run. So they
+are in that of the other controller, whose runs come in between. A colleague has a copy of ours with mistakes in it.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
+import shlex
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import counts
 import lab
+from strange_world import MISTAKEN, ROWS, SERVICES, away, mistaken_inventory
 
 THEIRS = ("gpu001", "gpu002")
 OURS = ("gpu003", "gpu004")
@@ -48,6 +54,14 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("maintenance", *extra(maintenance="off")),
 )
 LIMITS: tuple[tuple[str, ...], ...] = ((), (), (), OURS, OURS, *((node,) for node in lab.NODES), ("gpu002", "gpu003"))
+#: How often a service goes away in the middle of a run, the other controller runs, a colleague's inventory is taken.
+OUTAGES, THEIR_RUNS, MISTAKES = 0.2, 0.1, 0.2
+#: With the inventory that has mistakes in it.
+MISTAKEN_LIMITS: tuple[tuple[str, ...], ...] = ((), *((row,) for row in ROWS))
+#: What the other controller runs over all four nodes. Ours are strangers there, as its are to us.
+FOR_OTHERS: tuple[tuple[str, ...], ...] = (("day0_bringup",), ("day2_recycle",), ("passports",), ("adopt", "--check"))
+#: So many commands may lead back into service.
+FEW = 4
 
 
 @dataclass
@@ -57,6 +71,8 @@ class Site:
     jobs: dict[str, str] = field(default_factory=dict)
     #: Drained by a person meanwhile, with the text.
     drained: dict[str, str] = field(default_factory=dict)
+    #: Reserved by a person for maintenance.
+    reserved: set[str] = field(default_factory=set)
     #: Nodes that were broken at some time: only these may end in quarantine.
     broken: set[str] = field(default_factory=set)
     told: list[str] = field(default_factory=list)
@@ -65,7 +81,7 @@ class Site:
 
     def job(self, node: str) -> None:
         """Somebody's job, where the scheduler gives it work."""
-        if node in self.jobs or lab.node_state(node)["state"] not in SERVING:
+        if node in self.jobs or node in self.reserved or lab.node_state(node)["state"] not in SERVING:
             return
         asked = ("sbatch", "--parsable", "-w", node, "--output=/dev/null", "--wrap", "sleep 3600")
         number = lab.slurm(*asked).strip()
@@ -85,6 +101,17 @@ class Site:
         if self.drained.pop(node, None):
             lab.slurm("scontrol", "update", f"nodename={node}", "state=resume")
 
+    def person_reserves(self, node: str) -> None:
+        if lab.node_state(node) == {"state": "IDLE", "reason": ""}:
+            when = ("starttime=now", "duration=120", "users=root", "flags=maint,ignore_jobs", f"nodes={node}")
+            lab.slurm("scontrol", "create", "reservation", f"reservationname=alice-{node}", *when)
+            self.reserved.add(node)
+
+    def reservation_ends(self, node: str) -> None:
+        if node in self.reserved:
+            lab.slurm("scontrol", "delete", f"reservationname=alice-{node}")
+            self.reserved.discard(node)
+
     def breaks(self, node: str) -> None:
         """A GPU falls off the bus; only a node in service shows it to day 2."""
         if lab.node_state(node)["state"] in SERVING:
@@ -103,14 +130,19 @@ class Site:
     def runs(self, number: str) -> bool:
         return "JobState=RUNNING" in lab.slurm("scontrol", "-o", "show", "job", number)
 
-    def wrong(self, theirs: dict[str, Any]) -> list[str]:
-        """Everything that may not be, in words. ``theirs``: the others' world as it was before the run."""
+    def kept(self) -> tuple[str, ...]:
+        """Nodes of ours that a person keeps from every run."""
+        return tuple(sorted({*self.drained, *self.reserved}))
+
+    def wrong(self, others: dict[str, Any]) -> list[str]:
+        """Everything that may not be, in words.
+
+        :param others: by node, the world of whatever the run may not touch, as it was before the run.
+        """
         found = [f"job {job} on {node} was lost" for node, job in self.jobs.items() if not self.runs(job)]
-        if counts.world(*THEIRS) != theirs:
-            found.append(f"what is not ours was touched: {theirs} became {counts.world(*THEIRS)}")
-        for node, why in self.drained.items():
-            if lab.node_state(node)["reason"] != why:
-                found.append(f"a person's hold of {node} was lifted: {lab.node_state(node)}")
+        for node, before in others.items():
+            if settled(node, before) != before:
+                found.append(f"{node} is not the run's, and was touched: {before} became {counts.world(node)}")
         report = lab.verbs_on(OURS, [("fleet_status", {})])[OURS[0]][0]["nodes"]
         for node in OURS:
             found += self._wrong_of(node, report.get(node, {}))
@@ -135,13 +167,21 @@ class Site:
         if states[-1] != "admitted":
             return [f"{node} serves, and the ledger has it as {states[-1]}"]
         rows = counts.ledger_rows(
-            "SELECT envelope FROM passports JOIN nodes USING (node_id)"
-            f" WHERE name = '{node}' ORDER BY passports.id DESC LIMIT 1"
+            "SELECT name, envelope FROM passports JOIN nodes USING (node_id) ORDER BY passports.id"
         )
-        boot = boot_of(node)
-        if not rows:
+        issued = [envelope for name, envelope in rows if name.partition(".")[0] == node]
+        if not issued:
             return [f"{node} serves without a passport"]
-        return [] if boot in counts.payload(str(rows[0][0])) else [f"{node} serves on boot {boot}, which nobody judged"]
+        boot = boot_of(node)
+        return [] if boot in counts.payload(issued[-1]) else [f"{node} serves on boot {boot}, which nobody judged"]
+
+
+def settled(node: str, before: dict[str, Any]) -> dict[str, Any]:
+    """The node's world, once a scheduler that was away has heard of the node again."""
+    end = time.monotonic() + 60
+    while counts.world(node)["slurm"] != before["slurm"] and time.monotonic() < end:
+        time.sleep(0.5)
+    return counts.world(node)
 
 
 def boot_of(node: str) -> str:
@@ -154,6 +194,9 @@ def strange_site() -> Site:
     """Two nodes brought up by somebody else, one of them with a job and one drained; two that nobody has used."""
     lab.new_rack()
     (lab.RACK / "another.sqlite").unlink(missing_ok=True)
+    for name in re.findall(r"ReservationName=(\S+)", lab.slurm("scontrol", "-o", "show", "reservation")):
+        lab.slurm("scontrol", "delete", f"reservationname={name}")
+    mistaken_inventory()
     run = lab.play("day0_bringup", "--limit", ",".join(THEIRS), "-e", ANOTHER_LEDGER)
     assert run.rc == 0, run.tail()
     site = Site()
@@ -168,6 +211,8 @@ def happenings(site: Site) -> dict[str, Callable[[str], None]]:
         "job ends": site.job_ends,
         "person drains": site.person_drains,
         "person resumes": site.person_resumes,
+        "person reserves": site.person_reserves,
+        "reservation ends": site.reservation_ends,
         "breaks": site.breaks,
         "mended": site.is_mended,
         "ignores network boots": site.no_network_boot,
@@ -180,21 +225,79 @@ def step(site: Site, chance: random.Random) -> None:
     :raises AssertionError: naming what went wrong, and all that was done before it.
     """
     if not site.told:
-        return played(site, ("day0_bringup",), ())
+        return played(site, Asked(("day0_bringup",)))
     if chance.random() < 0.6:
         what, node = chance.choice(sorted(happenings(site))), chance.choice(OURS)
         site.told.append(f"{what}: {node}")
         happenings(site)[what](node)
-    return played(site, chance.choice(PLAYBOOKS), chance.choice(LIMITS))
+    outage = (chance.choice(sorted(SERVICES)), chance.uniform(1, 12), chance.uniform(2, 8))
+    away_then = outage if chance.random() < OUTAGES else None
+    who = chance.random()
+    if who < THEIR_RUNS:
+        return played(site, Asked((*chance.choice(FOR_OTHERS), "-e", ANOTHER_LEDGER), spared=OURS, outage=away_then))
+    if who < THEIR_RUNS + MISTAKES:
+        asked = Asked(chance.choice(PLAYBOOKS), chance.choice(MISTAKEN_LIMITS), inventory=MISTAKEN, outage=away_then)
+        return played(site, asked)
+    return played(site, Asked(chance.choice(PLAYBOOKS), chance.choice(LIMITS), outage=away_then))
 
 
-def played(site: Site, asked: tuple[str, ...], limit: tuple[str, ...]) -> None:
-    playbook, *args = asked
-    theirs = counts.world(*THEIRS)
-    site.told.append(f"{playbook} {' '.join(args)} --limit {','.join(limit) or 'all'}")
-    run = lab.play(playbook, *args, *IMPATIENT, *(("--limit", ",".join(limit)) if limit else ()))
+@dataclass(frozen=True)
+class Asked:
+    """A playbook, and how it is run. spared: what it may not touch, beside what a person keeps."""
+
+    playbook: tuple[str, ...]
+    limit: tuple[str, ...] = ()
+    spared: tuple[str, ...] = THEIRS
+    inventory: str = "inventory"
+    outage: tuple[str, float, float] | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.inventory == "inventory" else f" -i {self.inventory}"
+        gone = "" if self.outage is None else " while {} is away after {:.0f} s for {:.0f} s".format(*self.outage)
+        return f"{' '.join(self.playbook)} --limit {','.join(self.limit) or 'all'}{where}{gone}"
+
+    def play(self) -> lab.Run:
+        args = [*self.playbook[1:], *IMPATIENT, *(["--limit", ",".join(self.limit)] if self.limit else [])]
+        with away(*self.outage) if self.outage else nullcontext():
+            return lab.play(self.playbook[0], *args, inventory=self.inventory)
+
+
+def played(site: Site, asked: Asked) -> None:
+    others = {node: counts.world(node) for node in {*asked.spared, *site.kept()}}
+    told = {node: (counts.written(node), counts.intents(node)) for node in OURS}
+    site.told.append(str(asked))
+    run = asked.play()
     site.told[-1] += f": exit {run.rc} after {run.seconds:.0f} s"
     print("\n".join(site.told[-2:]), flush=True)
-    wrong = site.wrong(theirs)
+    agreed(site, site.wrong(others) + [line for node in OURS for line in untold(node, *told[node])], run)
+
+
+def untold(node: str, written: dict[str, int], intents: int) -> list[str]:
+    """Writes to peers of which our ledger does not even tell that they were meant."""
+    if counts.intents(node) > intents:
+        return []
+    more = {peer: count - written[peer] for peer, count in counts.written(node).items() if count > written[peer]}
+    return [f"{node}: {count} writes reached its {peer}, and the ledger tells of none" for peer, count in more.items()]
+
+
+def agreed(site: Site, wrong: list[str], run: lab.Run) -> None:
     story = "\n".join(f"{number:3}  {line}" for number, line in enumerate(site.told, 1))
     assert not wrong, "\n".join([*wrong, "", "What was done:", story, "", run.tail()])
+
+
+def all_is_well_again(site: Site) -> None:
+    """Whoever kept or broke a node of ours is done with it; what its report tells, run as told, brings it back."""
+    for node in OURS:
+        for over in (site.job_ends, site.person_resumes, site.reservation_ends, site.is_mended):
+            over(node)
+        for _time in range(FEW):
+            shown = lab.verbs_on((node,), [("fleet_status", {})])[node][0]["nodes"][node]
+            if shown["state"] == "admitted" and shown["served"] == "yes":
+                break
+            _program, playbook, *args = shlex.split(shown["next"])
+            limit = args[args.index("--limit") + 1]
+            told = args[args.index("--limit") + 2 :]
+            assert limit == node, shown
+            played(site, Asked((playbook.rpartition(".")[2], *told), (limit,)))
+        else:
+            agreed(site, [f"{node} did not come back by what it was told: {shown}"], lab.Run(0, "", 0.0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 
-from strange_site import step, strange_site
+from strange_site import all_is_well_again, step, strange_site
 
 STEPS = int(os.environ.get("GPUFLEET_STRANGE_STEPS") or 5)
 SEED = int(os.environ.get("GPUFLEET_STRANGE_SEED") or 1)
@@ -22,3 +22,4 @@ def test_j7_whatever_is_run_in_whatever_order() -> None:
     print(f"GPUFLEET_STRANGE_SEED={SEED}")
     for _number in range(STEPS):
         step(site, chance)
+    all_is_well_again(site)
