@@ -100,7 +100,9 @@ def test_hold_of_one_run_is_lifted_by_the_next(site: Site) -> None:
     assert not site.play(RESUME)[0]["result"]["changed"]
 
 
-STATES = [{"gpufleet.baremetal.ledger_event": {"state": state}} for state in ("draining", "drained", "imaging", "validating")]
+STATES = [
+    {"gpufleet.baremetal.ledger_event": {"state": state}} for state in ("draining", "drained", "imaging", "validating")
+]
 ADMIT = {
     "ansible.builtin.import_role": {"name": "gpufleet.baremetal.join", "tasks_from": "admit.yml"},
     "vars": {"join_passport": {"passport": {"digest": "sha256:1"}}},
