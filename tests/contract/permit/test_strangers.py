@@ -261,6 +261,30 @@ def test_j7_a_record_of_a_machine_that_a_person_holds_is_not_taken_over(
     assert repr(theirs) == before and site.events("intent") == []
 
 
+def test_j7_a_hold_on_what_somebody_else_deployed_and_nobody_serves_touches_no_machine(
+    controller: Make, maas: MaasServer
+) -> None:
+    """It is a word in the scheduler's books, and asks no provisioner. Whatever would touch the machine is refused, and
+    once its owner gives it work the hold is refused as well."""
+    site = controller(known=False)
+    site.node(**UNUSED)
+    theirs = machine(maas, site, DEPLOYED)
+    before = repr(theirs)
+    url = site.hosts["gpu001"].pop("gpufleet_provisioner_url")
+    site.hold()
+    [update] = site.asked("scontrol", "update")
+    assert {word.partition("=")[0] for word in update[2:]} == {"NodeName", "State", "Reason"}, update
+    site.hosts["gpu001"]["gpufleet_provisioner_url"] = url
+    for state in ("maintenance", "released"):
+        refused(provisioned(site, state=state), "gpu001: Deployed", "owner fleet")
+    for verb, options in (("redfish_power", {"state": "force_off"}), ("pxe_boot", {"power": "none"})):
+        assert "maas" in site.run(verb, timeout=5.0, **options)["msg"]
+    assert repr(theirs) == before and not site.switched()
+    site.node(state="IDLE", reason="", by="", booted="2026-11-20T10:12:58")
+    refused(site.run("scheduler_node", state="held"), "IDLE")
+    assert len(site.asked("scontrol", "update")) == 1
+
+
 @pytest.mark.parametrize("note", [("intent", "provisioner_node"), ("state", "admitted")])
 def test_j7_what_our_ledger_has_a_note_of_is_ours(controller: Make, maas: MaasServer, note: tuple[str, str]) -> None:
     site = controller(known=False)
