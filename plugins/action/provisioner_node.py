@@ -21,6 +21,7 @@ class ActionModule(VerbAction):
     NAME = "provisioner_node"
     SPEC = NODE_SPEC
     TOUCHES = True
+    LEAVES = True
     TELLS = {"maintenance": ("held", "lifted")}
     verb = staticmethod(node)
 

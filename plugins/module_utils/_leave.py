@@ -77,22 +77,58 @@ class LeaveOfOne(Leave):
         stands behind this call.
     """
 
+    def __init__(self, given: Given) -> None:
+        super().__init__(given)
+        #: When each write was first sent, by its words; the one that leave was due for, and could it hit work?
+        self._sent: dict[str, float] = {}
+        self._last, self._hits = "", False
+
+    @property
+    def begun(self) -> str:
+        """What an earlier part has ordered."""
+        return str((self._given or {}).get("begun") or "")
+
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         """:raises PermitDue: where the controller is to be asked first."""
-        if destructive and self._given is not None and not self._lasts():
+        if self._given is not None and not self._may(destructive):
+            self._last, self._hits = what, destructive
             raise PermitDue(f"leave of the controller is due, before: {what}")
+        self._sent.setdefault(what, clock()["uptime"] - self.tried(what))
         self._writes()
         return None
 
-    def waited(self) -> float:
-        given, now = self._given or {}, clock()
-        since = given.get("since") if given.get("boot") == now["boot"] else None
-        return 0.0 if since is None else max(0.0, now["uptime"] - float(since))
+    def _may(self, destructive: bool) -> bool:
+        return not destructive or self._lasts()
 
-    def told(self, asked: Sequence[str]) -> dict[str, Any]:
+    def waited(self) -> float:
+        return self._ago((self._given or {}).get("since"))
+
+    def tried(self, what: str) -> float:
+        before = (self._given or {}).get("tried") or {}
+        return self._ago(before.get("at")) if before.get("what") == what else 0.0
+
+    def _ago(self, since: Any) -> float:
+        """Seconds since an uptime that an earlier part has told, of this boot."""
+        now = clock()
+        here = since is not None and (self._given or {}).get("boot") == now["boot"]
+        return max(0.0, now["uptime"] - float(since)) if here else 0.0
+
+    def told(self, asked: Sequence[str], begun: str = "") -> dict[str, Any]:
         """What the next part has to know, where this one comes back for leave."""
         if self._given is None:
             return {}
         before = self._given.get("since")
         since = self._since if before is None else before
-        return {"leave": {"clock": clock(), "late": self.late(), "since": since}, "asked": list(asked)}
+        again = {"what": self._last, "at": self._sent[self._last]} if self._last in self._sent else None
+        own = {"hits": self._hits, "tried": again, "begun": begun}
+        return {"leave": {"clock": clock(), "late": self.late(), "since": since, **own}, "asked": list(asked)}
+
+
+class LeaveOfAll(LeaveOfOne):
+    """The same where a write that cannot hit running work would undo what others have written since.
+
+    :param given: ``destroys`` beside it: may running work be hit?
+    """
+
+    def _may(self, destructive: bool) -> bool:
+        return (not destructive or bool((self._given or {}).get("destroys"))) and self._lasts()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 T = TypeVar("T")
@@ -60,6 +61,11 @@ class Lifeline:
 
     def waited(self) -> float:
         """Seconds since an earlier part of this call has written; 0 where none has."""
+        return 0.0
+
+    def tried(self, what: str) -> float:
+        """Seconds since an earlier part of this call first sent this write, which its peer did not take; 0 where none
+        did."""
         return 0.0
 
     def late(self) -> float | None:
@@ -142,6 +148,7 @@ class Context:
         lifeline: Lifeline | None = None,
         say: Callable[[str], None] | None = None,
         boot_probe: Callable[[], Mapping[str, str] | None] | None = None,
+        begun: str = "",
     ) -> None:
         self.check_mode = check_mode
         self.diff = diff
@@ -151,6 +158,8 @@ class Context:
         #: reads ``{"boot_id", "cmdline", "uptime"}`` of the node itself over its own connection; None where the
         #: node does not answer; absent (None) where this door has no way to the node.
         self.boot_probe = boot_probe
+        #: The transition that this call has ordered, perhaps in an earlier part of it: it is ordered once.
+        self.begun = begun
         self.asked: list[str] = []
         #: What a person should know beside the result.
         self.warnings: list[str] = []
@@ -171,6 +180,41 @@ class Context:
         self.evidence = evidence or self.evidence
         self.asked.append(what)
         return True
+
+    def written(
+        self,
+        what: str,
+        send: Callable[[], T],
+        taken: Callable[[T], bool],
+        *,
+        destructive: bool = False,
+        nodes: tuple[str, ...] = (),
+        timeout: float,
+        interval: float,
+        wanted: str,
+        seen: Callable[[T], str] = str,
+        do: str = "",
+    ) -> T | None:
+        """One write, sent again for as long as its peer does not take it; None where it may not be sent.
+
+        It asks each time as it does the first time: what permitted that one may have been taken back since.
+        """
+        if not self.may_write(what, destructive=destructive, nodes=nodes):
+            return None
+        answers: list[T] = []
+
+        def sent() -> T:
+            try:
+                evidence = self.lifeline.before_write(what, destructive=destructive, nodes=nodes) if answers else None
+            except FleetError as exc:
+                exc.seen = exc.seen or seen(answers[-1])
+                raise
+            self.evidence = evidence or self.evidence
+            answers.append(send())
+            return answers[-1]
+
+        left = max(0.0, timeout - self.lifeline.tried(what))
+        return self.wait(sent, taken, timeout=left, interval=interval, wanted=wanted, seen=seen, do=do)
 
     def wait(
         self,

@@ -155,6 +155,14 @@ options:
     type: str
     choices: [on_create, always]
     default: on_create
+  leave:
+    description: Until when the module on another machine may write, and what an earlier part of this call has ordered.
+      Filled in by the action on the controller, for a task that is delegated.
+    type: dict
+notes:
+  - Delegated to another machine, it writes there only within 20 seconds of a look at lease and evidence, up to 45 where
+    the way there or the provisioner's answers take long. Past that it comes back for leave and goes on where it was. It
+    gives its order once, and RV(before) is what the last part found.
 seealso:
   - module: gpufleet.baremetal.provisioner_wait
   - module: gpufleet.baremetal.image_verify
@@ -288,6 +296,7 @@ events:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import LeaveOfAll
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -296,11 +305,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 def main() -> None:
     module = AnsibleModule(argument_spec=NODE_SPEC, supports_check_mode=True)
     who = module.params["name"] or module.params["provisioner_id"] or ""
-    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=who)
+    line = LeaveOfAll(module.params["leave"])
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=who, lifeline=line, begun=line.begun)
     try:
         result = node(module.params, ctx)
     except FleetError as exc:
-        module.fail_json(**exc.as_result())
+        module.fail_json(**exc.as_result(), **line.told(ctx.asked, ctx.begun))
     module.exit_json(**result.as_dict(ctx))
 
 

@@ -110,7 +110,7 @@ class VerbAction(Shipping):
         self._ledger: Ledger | None = None
         self._ids: dict[str, str] = {}
         self._variables = OfEach(self, self._vars, self._host)
-        self._intended = ""
+        self._intended = self._begun_there = ""
         self._began = Moment()
         self._secrets: frozenset[str] = frozenset()
         result: dict[str, Any]
@@ -326,6 +326,7 @@ class VerbAction(Shipping):
         if self._intended and result.get("failed"):
             kind = (result.get("error") or {}).get("kind", "error")
             failed = {"asked": [self._intended], "error": str(result.get("msg", "")), "kind": kind}
+            failed.update({"begun": self._begun_there} if self._begun_there else {})
             events += [Event("outcome", self.NAME, failed), *notes_of(kind, failed["error"])]
         elif result.get("asked") or self._intended:
             kept = ("changed", "before", "after", "asked", "evidence", "msg")

@@ -13,13 +13,16 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import for_a_module
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     FleetError,
     PermitDue,
+    Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located
@@ -29,6 +32,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import be
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 #: What a later part has at least, to look and to ask.
 _LAST_SECONDS = 10.0
+#: So many parts in a row come back without a write: the first, those for which leave is lengthened, and a few more.
+_IDLE_PARTS = 7
 
 
 class Shipping(ActionBase):
@@ -45,6 +50,8 @@ class Shipping(ActionBase):
     _vars: dict[str, Any]
     _line: LedgerLifeline
     _intended: str
+    #: The order that a module over there has given, as far as it could tell.
+    _begun_there: str
 
     def ledger(self) -> Ledger:
         raise NotImplementedError
@@ -87,7 +94,7 @@ class Shipping(ActionBase):
         if self._intended:  # what was found on a node that another run took meanwhile is nobody's
             self._line.confirm()
         if evidence:
-            result["evidence"] = evidence
+            result.setdefault("evidence", evidence)
         return result
 
     def demand_no_leave(self, given: Mapping[str, Any]) -> None:
@@ -97,24 +104,30 @@ class Shipping(ActionBase):
 
     def _in_parts(self, params: dict[str, Any], written: tuple[str, ...]) -> dict[str, Any]:
         """Sent as often as its leave ends; each part sees what those before it have done, and goes on from there."""
-        term, leave, began = Term(LEAST_SECONDS), dict[str, Any](), time.monotonic()
-        asked: list[Any] = []
+        parts = _Parts(params, self.NAME)
         while True:
-            result = self._sent({**params, **_time_left(params, began), "leave": leave})
-            told = result.pop("leave", None)
-            asked += result.get("asked") or []
-            if (result.get("error") or {}).get("kind") != PermitDue.kind or not isinstance(told, Mapping):
-                break
+            result = self._part(parts)
             try:
-                term.hears(told.get("clock"))
-                term.lengthens(told.get("late"), self.NAME)
-                since = time.monotonic()
-                self._leave(written, destructive=True)
+                if not parts.takes(result):
+                    break
+                since, destructive = time.monotonic(), parts.hits or self.destructive(params)
+                evidence = self._leave(written, destructive=destructive)
             except FleetError as exc:  # an intent is recorded, and has its outcome
                 result = {"failed": True, **exc.located(node=self._host).as_result()}
                 break
-            leave = {**term.until(since), "since": told.get("since")}
-        return {**result, "changed": bool(result.get("changed")) or bool(asked), "asked": asked}
+            parts.may_go_on(since, evidence, destructive=destructive)
+        self._begun_there = parts.begun
+        return parts.whole(result)
+
+    def _part(self, parts: _Parts) -> dict[str, Any]:
+        try:
+            return self._sent(parts.asks())
+        except AnsibleConnectionFailure as exc:
+            if not parts.term.known:
+                raise
+            # What the part before has told is recorded. What this one did nobody knows, and it is not sent again.
+            gone = Unreachable("the machine that it was delegated to is away", node=self._host, seen=cut(exc, 300))
+            return {"failed": True, **gone.as_result()}
 
     def _leave(self, written: tuple[str, ...], *, destructive: bool) -> str | None:
         """What lets the module write there; recorded before it leaves."""
@@ -138,6 +151,60 @@ class Shipping(ActionBase):
         if self._discovered_interpreter_key:
             result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
         return located(result, self._host)
+
+
+class _Parts:
+    """What is carried from one part to the next: the machine over there remembers nothing."""
+
+    def __init__(self, params: Mapping[str, Any], name: str) -> None:
+        self._params, self._name = params, name
+        self._began = time.monotonic()
+        self.term = Term(LEAST_SECONDS)
+        self.begun = ""
+        self.hits = False
+        self._leave: dict[str, Any] = {}
+        self._told: Mapping[str, Any] = {}
+        self._asked: list[Any] = []
+        self._evidence: str | None = None
+        self._idle = 0
+
+    def asks(self) -> dict[str, Any]:
+        """The options of the next part."""
+        return {**self._params, **_time_left(self._params, self._began), "leave": self._leave}
+
+    def takes(self, answer: dict[str, Any]) -> bool:
+        """What a part has told; does it come back for leave?
+
+        :raises Unreachable: where no leave may last as long as it would have to.
+        """
+        told = answer.pop("leave", None)
+        asked = answer.get("asked") or []
+        self._asked += asked
+        self._told = told if isinstance(told, Mapping) else {}
+        self.begun = short(str(self._told.get("begun") or self.begun), 100)
+        if (answer.get("error") or {}).get("kind") != PermitDue.kind or not self._told:
+            return False
+        self.hits = bool(self._told.get("hits"))
+        self.term.hears(self._told.get("clock"))
+        self.term.lengthens(self._told.get("late"), self._name)
+        self._idle = 0 if asked else self._idle + 1
+        if self._idle > _IDLE_PARTS:
+            raise Unreachable(
+                "it comes back for leave again and again, and writes nothing",
+                seen=f"{self._idle} parts without a write",
+                do="delegate to one machine: a name that leads to several has several clocks",
+            )
+        return True
+
+    def may_go_on(self, since: float, evidence: str | None, *, destructive: bool) -> None:
+        self._evidence = evidence or self._evidence
+        kept = {key: self._told.get(key) for key in ("since", "tried", "begun")}
+        self._leave = {**self.term.until(since), **kept, "destroys": destructive}
+
+    def whole(self, last: dict[str, Any]) -> dict[str, Any]:
+        evidence = {"evidence": self._evidence} if self._evidence else {}
+        changed = bool(last.get("changed")) or bool(self._asked)
+        return {**last, "changed": changed, "asked": self._asked, **evidence}
 
 
 def _time_left(params: Mapping[str, Any], began: float) -> dict[str, float]:

@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from contract.faulty_tool import comes
 from contract.proxy import DROP, LOSE, Asked, Fault, Proxy
 
 OUTAGE, REFUSAL, GARBAGE = "outage", "refusal", "garbage"
@@ -55,6 +56,10 @@ class Faults(ABC):
     @abstractmethod
     def lose_answer(self, nth: int = 1) -> None:
         """The nth write from now is done, and its answer is lost."""
+
+    @abstractmethod
+    def slow(self, until: Path) -> None:
+        """Each write is taken up once this machine's uptime is what stands in this file by then."""
 
     @abstractmethod
     def forget(self) -> None:
@@ -112,6 +117,9 @@ class HttpFaults(Faults):
         count = iter(range(nth, -sys.maxsize, -1))
         self._proxy.fault = lambda asked: LOSE if asked.is_write and next(count) == 1 else None
 
+    def slow(self, until: Path) -> None:
+        self._proxy.fault = lambda asked: comes(str(until)) if asked.is_write else None
+
     def forget(self) -> None:
         self._proxy.forget()
 
@@ -168,6 +176,9 @@ class ToolFaults(Faults):
 
     def lose_answer(self, nth: int = 1) -> None:
         self._set({"lose": nth})
+
+    def slow(self, until: Path) -> None:
+        self._set({"slow": str(until)})
 
     def forget(self) -> None:
         self._set({})

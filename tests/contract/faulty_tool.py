@@ -14,10 +14,13 @@ import os
 import re
 import signal
 import sys
+import time
 
 
 def main(folder: str, name: str, real: list[str], argv: list[str]) -> None:
-    way, lost = judged(folder, [name, *argv])
+    way, lost, slow = judged(folder, [name, *argv])
+    if slow:
+        comes(slow)
     if way is not None:
         sys.stdout.write(way["out"])
         sys.stderr.write(way["err"])
@@ -37,8 +40,8 @@ def main(folder: str, name: str, real: list[str], argv: list[str]) -> None:
     os.execv(real[0], [*real, *argv])
 
 
-def judged(folder: str, argv: list[str]) -> tuple[dict | None, bool]:
-    """How this call ends, if not by the tool itself; and whether its answer is lost."""
+def judged(folder: str, argv: list[str]) -> tuple[dict | None, bool, str]:
+    """How this call ends, if not by the tool itself; whether its answer is lost; the file of :func:`comes`."""
     state_path = os.path.join(folder, "faults.json")
     with open(os.path.join(folder, "faults.lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -55,7 +58,15 @@ def judged(folder: str, argv: list[str]) -> tuple[dict | None, bool]:
             state["lose"] -= 1
         with open(state_path, "w", encoding="utf-8") as file:
             json.dump(state, file)
-    return way, lost
+    return way, lost, state.get("slow", "") if is_write else ""
+
+
+def comes(path: str) -> None:
+    """This machine's uptime is past what stands in that file."""
+    with open(path, encoding="ascii") as file:
+        until = float(file.read())
+    while time.clock_gettime(time.CLOCK_BOOTTIME) <= until:
+        time.sleep(0.02)
 
 
 def end(code: int) -> None:

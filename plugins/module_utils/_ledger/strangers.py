@@ -42,7 +42,8 @@ class Noted:
     """What the ledger has of one node's deployments. ids: of those that day 0 and day 2 began, whatever became of them.
 
     An order that is given on the controller is told right before its request. One that goes to another machine is told
-    before anybody knows whether it will arrive: it counts once its answer is told.
+    before anybody knows whether it will arrive: it counts once its answer is told, or one that the order was given,
+    whatever went wrong after it.
     """
 
     ids: list[str] = field(default_factory=list)
@@ -60,7 +61,7 @@ class Noted:
         if kind == "intent":
             self._ordered(row, data, run)
         elif kind == "outcome":
-            self._answered((run, str(row["name"])), data.get("kind"))
+            self._answered((run, str(row["name"])), data.get("kind"), bool(data.get("begun")))
         elif row["name"] == "admitted":
             self._notes[row["id"]] = ""
         else:  # it is recorded before anybody is asked to deploy, so it is no order
@@ -75,9 +76,9 @@ class Noted:
         elif goal == _DEPLOYED:
             self._notes[row["id"]] = run
 
-    def _answered(self, key: tuple[str, str], kind: Any) -> None:
+    def _answered(self, key: tuple[str, str], kind: Any, begun: bool) -> None:
         sent = self._sent.pop(key, 0)
-        if sent and not kind:
+        if sent and (begun or not kind):
             self._notes[sent] = key[0]
         if kind == NotAdopted.kind:
             for orders in (self._notes, self._ends):

@@ -41,6 +41,7 @@ def node(params: Mapping[str, Any], ctx: Context) -> Result:
     """Begin the next transition towards ``state``; never wait for its end."""
     with connected(params, ctx) as driver:
         wanted = wants.of_task(params, driver.name, driver.image_needs, ctx.node)
+        wanted = _ordered(wanted, ctx)
         try:
             can(driver, params)
             return _STATES[params["state"]](driver, wanted, params, ctx)
@@ -67,6 +68,7 @@ def _deployed(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
     require(params, "image", node=wanted.host)
     before = _known(driver, wanted)
     after, step = _towards(driver, before, "deployed", wanted, ctx)
+    wanted = _ordered(wanted, ctx)
     changes = _annotated(driver, after, wanted)
     if changes.after and not ctx.check_mode:
         after = driver.reread(after, wanted)
@@ -127,6 +129,11 @@ def _is_held(node: NodeState) -> bool:
     return node.maintenance or has_form(node.hold)
 
 
+def _ordered(wanted: Wanted, ctx: Context) -> Wanted:
+    """Once this call has given its order, what is deployed there, or just being, is ours."""
+    return replace(wanted, deployed=True) if ctx.begun else wanted
+
+
 def _known(driver: Driver, wanted: Wanted) -> NodeState:
     node = found(driver, wanted)
     if node is None:
@@ -153,7 +160,9 @@ def _annotated(driver: Driver, node: NodeState, wanted: Wanted) -> Changes:
 
 
 def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Context) -> tuple[NodeState, str]:
-    """Begin the next step towards a goal, if there is one to begin."""
+    """Begin the next step towards a goal, if there is one to begin; wherever it has led meanwhile, once a call."""
+    if ctx.begun:
+        return node, ctx.begun
     step = _next(driver, node, goal, wanted)
     if step in NO_REQUEST:
         if step in (DONE, BOOT) and node.id:
@@ -165,6 +174,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn
             return now, step
         driver.start(step, now, wanted)
+        ctx.begun = step
     if ctx.check_mode:
         return driver.predicted(step, now), step
     ctx.say(f"{now.native}: {step}")

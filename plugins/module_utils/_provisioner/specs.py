@@ -31,6 +31,7 @@ NODE_SPEC = spec(
     redeploy={"type": "bool", "default": False},
     deploy_id={"type": "str"},
     update_password={"type": "str", "choices": ["on_create", "always"], "default": "on_create", "no_log": False},
+    leave={"type": "dict"},
 )
 
 WAIT_SPEC = spec(

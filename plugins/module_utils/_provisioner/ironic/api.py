@@ -140,17 +140,20 @@ class IronicApi:
         A node that a conductor has locked for a moment is asked again; ``saying`` is the write without secrets.
         """
         what = f"{method} {self.address}/v1{path} {saying}".rstrip()
-        if not self._ctx.may_write(what, destructive=destructive, nodes=(host,)):
-            return None
-        answer = self._ctx.wait(
+        answer = self._ctx.written(
+            what,
             lambda: self._send(method, path, json=body),
             lambda got: not _locked_for_a_moment(got),
+            destructive=destructive,
+            nodes=(host,),
             timeout=LOCK_TIMEOUT,
             interval=LOCK_INTERVAL,
             wanted=f"{method} {path} taken",
             seen=_reason,
             do="the node's conductor is busy with it; see 'reservation' of the node, and run again",
         )
+        if answer is None:
+            return None
         return self._json(answer, method, path) if answer.content else self._judged(answer, method, path)
 
     # -- one request -------------------------------------------------------------------------------------------

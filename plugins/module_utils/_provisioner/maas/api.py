@@ -101,7 +101,7 @@ class MaasApi:
 
     def get(self, path: str, query: Fields = (), *, patient: bool = True) -> Any:
         """The JSON of an answer; None on 404. ``patient`` repeats what MAAS asks to be repeated."""
-        answer = self._patiently("GET", path, query, ()) if patient else self._send("GET", path, query, ())
+        answer = self._patiently(path, query) if patient else self._send("GET", path, query, ())
         if answer.status_code == 404:
             return None
         self._judged(answer, "GET", path)
@@ -131,9 +131,16 @@ class MaasApi:
         query: Fields = [("op", op)] if op else []
         words = " ".join(part for part in (f"op={op}" if op else "", saying) if part)
         what = f"{method} {self.address}/api/2.0/{path} {words}".rstrip()
-        if not self._ctx.may_write(what, destructive=destructive, nodes=(host,)):
+        answer = self._ctx.written(
+            what,
+            lambda: self._send(method, path, query, fields),
+            lambda got: not _asks_again(got),
+            destructive=destructive,
+            nodes=(host,),
+            **_patience(method, path),
+        )
+        if answer is None:
             return None
-        answer = self._patiently(method, path, query, fields)
         if answer.status_code == 403 and not answer.text.strip():
             raise self._forbidden(path, op)
         if answer.status_code == 404:
@@ -163,15 +170,9 @@ class MaasApi:
 
     # -- one request -------------------------------------------------------------------------------------------
 
-    def _patiently(self, method: str, path: str, query: Fields, fields: Fields) -> Any:
+    def _patiently(self, path: str, query: Fields) -> Any:
         return self._ctx.wait(
-            lambda: self._send(method, path, query, fields),
-            lambda answer: not _asks_again(answer),
-            timeout=AGAIN_TIMEOUT,
-            interval=AGAIN_INTERVAL,
-            wanted=f"MAAS takes {method} {path}",
-            seen=_words,
-            do="look at MAAS's own log: it stays in conflict, or no rack controller is connected",
+            lambda: self._send("GET", path, query, ()), lambda got: not _asks_again(got), **_patience("GET", path)
         )
 
     def _session(self) -> Any:
@@ -235,6 +236,16 @@ class MaasApi:
     def close(self) -> None:
         for session in self._sessions:
             session.close()
+
+
+def _patience(method: str, path: str) -> dict[str, Any]:
+    return {
+        "timeout": AGAIN_TIMEOUT,
+        "interval": AGAIN_INTERVAL,
+        "wanted": f"MAAS takes {method} {path}",
+        "seen": _words,
+        "do": "look at MAAS's own log: it stays in conflict, or no rack controller is connected",
+    }
 
 
 def _asks_again(answer: Any) -> bool:
