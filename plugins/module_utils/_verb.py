@@ -205,11 +205,11 @@ class Context:
 
         def sent() -> T:
             try:
-                evidence = self.lifeline.before_write(what, destructive=destructive, nodes=nodes) if answers else None
+                again = self.lifeline.before_write(what, destructive=destructive, nodes=nodes) if answers else None
             except FleetError as exc:
                 exc.seen = exc.seen or seen(answers[-1])
                 raise
-            self.evidence = evidence or self.evidence
+            self.evidence = again or self.evidence
             answers.append(send())
             return answers[-1]
 
