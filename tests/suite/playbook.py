@@ -27,8 +27,9 @@ from typing import Any, Optional
 
 PROGRAM = Path(sys.executable).with_name("ansible-playbook")
 SERVER = Path(__file__).with_name("playbook_server.py")
-#: What Python and ansible-core read at their start, and what of it they read again in each run.
-AT_START = ("ANSIBLE_", "_ANSIBLE_", "PYTHON", "LC_", "LANG", "LD_", "HOME", "PATH", "NO_COLOR", "TERM")
+#: What Python and ansible-core read at their start, and what of it they read again in each run. PATH is none of it: a
+#: program is looked for when it is called, and many a test has one in a folder of its own.
+AT_START = ("ANSIBLE_", "_ANSIBLE_", "PYTHON", "LC_", "LANG", "LD_", "HOME", "NO_COLOR", "TERM")
 OF_A_RUN = ("ANSIBLE_LOCAL_TEMP", "ANSIBLE_REMOTE_TEMP")
 #: Tests of one file use one or two environments; a process for each that ever was would fill the memory.
 MOST = 2
