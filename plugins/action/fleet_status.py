@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import NAMELESS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
     SPEC,
@@ -18,7 +19,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
     report,
     status,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import NAMELESS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import (
     combined,
     facts,
@@ -194,10 +194,18 @@ class ActionModule(VerbAction):
         try:
             if node_id:
                 not_of_another(self.ledger(), node_id, self._host, result.data["identity"])
+                self._confirm(node_id, result)
         except WrongMachine as exc:
             self._append(known.without("other_machine", str(exc)).events)
             raise
         return result
+
+    def _confirm(self, node_id: str, result: Result) -> None:
+        """BMC and machine agree on who it is: what it tells is no mere claim of the inventory any more."""
+        cells = [check["verdict"] for check in result.data["checks"] if check["id"] == "machine"]
+        if not self._task.check_mode and cells and all(one == PASS for one in cells):
+            told = result.data["identity"]
+            self.ledger().confirm(node_id, [(kind, told[kind]) for kind in SAME], "node")
 
     def _from_elsewhere(self, params: dict[str, Any]) -> dict[str, Any]:
         """What a jump host verified: of its event, that it is the one of its result."""

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import RETIRE, other_serials
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import other_serials
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
@@ -57,6 +59,30 @@ class CertifiedAction(VerbAction):
         if NOBODY_KNOWS in (result.get("notes") or []):
             data = {"verb": self.NAME, "write": NOBODY_KNOWS, "reason": str(params.get("force_reason") or "")}
             result["events"] = [*(result.get("events") or []), Event("note", "forced", data).as_dict()]
+        result = self._with_certificate(params, result)
+        if self.FIXES and not self._task.check_mode and self._names_ledger():
+            self._confirm(result)
+        return result
+
+    def _names_ledger(self) -> bool:
+        """Who only looks at a BMC needs no ledger, and gets none made."""
+        return bool(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url"))
+
+    def _confirm(self, result: Mapping[str, Any]) -> None:
+        """What this BMC tells of the machine that is meant is no mere claim of the inventory any more."""
+        machine, told = result.get("machine") or {}, normal_identity(result.get("identity"))
+        if not machine.get("agrees") or machine.get("contradicts"):
+            return
+        pairs = [("serial", told["serial"]), ("serial", str(machine.get("serial") or ""))]
+        pairs += [("system_uuid", told["system_uuid"])]
+        pairs += [("mac", str(one.get("mac") or "")) for one in result.get("macs") or []]
+        # A look is a look where the ledger is away, too, or does not know which node this is.
+        with contextlib.suppress(FleetError):
+            node = self.node_id(create=False)
+            if node:
+                self.ledger().confirm(node, pairs, "bmc")
+
+    def _with_certificate(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         seen = str(result.get("tls_fingerprint") or "")
         if not (self.FIXES and params.get(OPTION) and seen) or seen == self._fixed:
             return result
@@ -95,7 +121,7 @@ class CertifiedAction(VerbAction):
             wanted=_shown(ours),
             seen=_shown(told),
             do="correct gpufleet_bmc_address, gpufleet_serial or gpufleet_system_uuid in the inventory; if the BMC"
-            f" tells none, name its certificate in gpufleet_bmc_tls_fingerprint; if the chassis was replaced, {RETIRE}",
+            f" tells none, name its certificate in gpufleet_bmc_tls_fingerprint; {SWAPPED}",
         )
 
     def _its_own_node(self, before: str, serial: str, address: str) -> None:

@@ -256,7 +256,9 @@ class VerbAction(Shipping):
 
     def _its_node(self, host: str, *, create: bool, serial: str = "") -> str:
         own = self._params.get("node_id") if host == self._host else None
-        return node_of(self.ledger(), host, lambda name: self.host_var(name, host), own, create=create, serial=serial)
+        hosts = self._vars.get("hostvars") or ()
+        told = {"create": create, "hosts": hosts, "serial": serial, "run_id": self.run_id}
+        return node_of(self.ledger(), host, self.host_var, own, **told)
 
     @property
     def run_id(self) -> str:

@@ -9,7 +9,7 @@ role, a block or the task sets is not in there, though a task of that host's own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleValueOmittedError
@@ -77,18 +77,49 @@ class OfEach:
             raise ConfigError(f"its {name} cannot be read", node=host, do="define what it is made of") from exc
 
 
-def node_of(
-    ledger: Ledger, host: str, var: Callable[[str], Any], node_id: Any = "", *, create: bool, serial: str = ""
-) -> str:
-    """The ledger's id of a host, by what its variables say; empty for a stranger where not to create.
-
-    :param serial: what the machine itself says, for a host of which the inventory names none.
-    """
+def claims(var: Callable[[str], Any], serial: str = "") -> list[tuple[str, str]]:
+    """What a host's variables say of its machine, by which the ledger may know it: pairs of kind and value."""
     serial = serial_of(var("gpufleet_serial")) or serial
     # A board that is moved takes its UUID with it: where the machine has a serial, that names it.
     system_uuid = "" if serial else str(var("gpufleet_system_uuid") or "")
-    aliases = [("serial", serial), ("system_uuid", system_uuid), ("mac", str(var("gpufleet_boot_mac") or ""))]
-    return ledger.identify(host, create=create, node_id=str(node_id or var("gpufleet_node_id") or ""), aliases=aliases)
+    return [("serial", serial), ("system_uuid", system_uuid), ("mac", str(var("gpufleet_boot_mac") or ""))]
+
+
+def node_of(
+    ledger: Ledger,
+    host: str,
+    var: Callable[[str, str], Any],
+    node_id: Any = "",
+    *,
+    create: bool,
+    hosts: Collection[str] = (),
+    serial: str = "",
+    run_id: str = "",
+) -> str:
+    """The ledger's id of a host, by what its variables say; empty for a stranger where not to create.
+
+    :param hosts: those of the inventory.
+    :param serial: what the machine itself says, for a host of which the inventory names none.
+    """
+
+    def own(name: str) -> Any:
+        return var(name, host)
+
+    def says(other: str) -> list[tuple[str, str]] | None:
+        try:
+            return claims(lambda name: var(name, other)) if other in hosts else None
+        except ConfigError:  # what is wrong with that host is told where its own task runs
+            return None
+
+    return ledger.identify(
+        host,
+        create=create,
+        node_id=str(node_id or own("gpufleet_node_id") or ""),
+        aliases=claims(own, serial),
+        inventory=not serial or bool(serial_of(own("gpufleet_serial"))),
+        says=says,
+        run_id=run_id,
+    )
 
 
 def alone(ledger: Ledger, node_id: str, host: str, seen: Mapping[str, Any], identified: Callable[[str], str]) -> None:

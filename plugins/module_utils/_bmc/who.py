@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import 
     serial_of,
     uuid_of,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: What a result notes of a write that was forced.
@@ -135,7 +136,7 @@ class Recognised:
                 wanted=self._wanted(),
                 seen=self._found.told,
                 do="correct gpufleet_bmc_address (or gpufleet_bmc_system_id, where the BMC serves several), or"
-                f" {' and '.join(f'gpufleet_{name}' for name in self._found.contradicts)}, in the inventory",
+                f" {' and '.join(f'gpufleet_{name}' for name in self._found.contradicts)}, in the inventory; {SWAPPED}",
             )
 
     def demand_known(self, what: str) -> None:

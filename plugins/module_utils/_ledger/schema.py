@@ -45,6 +45,16 @@ ALTER TABLE events ADD COLUMN boot TEXT NOT NULL DEFAULT '';
 ALTER TABLE events ADD COLUMN uptime DOUBLE PRECISION NOT NULL DEFAULT 0
 """
 
+#: Which host of the inventory claimed an alias, and who has confirmed it, and when. Of those of before, the host by
+#: whose name the node was seen first; nobody has noted who confirmed them.
+_CLAIMS = """
+ALTER TABLE aliases ADD COLUMN host TEXT NOT NULL DEFAULT '';
+ALTER TABLE aliases ADD COLUMN confirmed_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE aliases ADD COLUMN confirmed DOUBLE PRECISION NOT NULL DEFAULT 0;
+UPDATE aliases SET host = (SELECT name FROM nodes WHERE nodes.node_id = aliases.node_id);
+CREATE INDEX aliases_host ON aliases (host)
+"""
+
 _APPEND_ONLY = {
     "sqlite": [
         f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN "
@@ -67,7 +77,7 @@ _APPEND_ONLY = {
 def migrations(dialect: str) -> list[list[str]]:
     """All migrations of a dialect in order; the schema's version is how many of them have run."""
     first = _statements(_FIRST.replace("{id}", _ID[dialect]))
-    return [[*first, *_APPEND_ONLY[dialect]], _statements(_BOOT)]
+    return [[*first, *_APPEND_ONLY[dialect]], _statements(_BOOT), _statements(_CLAIMS)]
 
 
 def _statements(text: str) -> list[str]:

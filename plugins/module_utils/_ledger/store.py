@@ -10,208 +10,24 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import Connection
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import Aliases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id, uptime
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial, serial_of, uuid_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
     import sqlalchemy as sa
 
-#: Aliases by which two sources are known to speak of the same machine, strongest first. Never a host name.
-JOINING = ("serial", "system_uuid", "mac")
 #: A clock that is kept right goes back by less.
 CLOCK_SECONDS = 1.0
 
-#: Nobody else writes now, and what is another node's here is a retired one's that the machine was parted from.
-_ALIAS = (
-    "INSERT INTO aliases VALUES (:kind, :value, :id, :source, :now) ON CONFLICT (kind, value) DO UPDATE"
-    " SET node_id = excluded.node_id, source = excluded.source, seen = excluded.seen"
-)
-#: What frees a MAC for a machine of another serial.
-RETIRE = (
-    "retire the old node first, with -e gpufleet_serial= and the old serial on each command so that the old one is"
-    " meant (where it is in service the playbook drain, then ledger_event with state retired and a reason), lift by"
-    " hand what scheduler and provisioner keep of it, take its gpufleet_node_id out of the inventory, and name the new"
-    " serial there, which gets a node of its own then"
-)
-#: What is wrong with a host of which the inventory says nothing: no more than that.
-NAMELESS = "nothing tells which machine this is"
 
-
-#: The spelling of what machines are delivered with as well, where nobody has set anything.
-_OF_KIND: Mapping[str, Callable[[str], str]] = {"serial": serial_of, "system_uuid": uuid_of}
-
-
-def other_serials(ours: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Do two sides that both tell serials have none in common? What stands for none is none."""
-    pairs = [(one, other) for one in filter(serial_of, ours) for other in filter(serial_of, theirs)]
-    return bool(pairs) and not any(same_serial(one, other) for one, other in pairs)
-
-
-def normal(kind: str, value: str) -> str:
-    """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around; empty
-    for what is on many machines."""
-    value = value.strip()
-    if kind == "mac":
-        digits = "".join(ch for ch in value.lower() if ch in "0123456789abcdef")
-        return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2))
-    return _OF_KIND[kind](value) if kind in _OF_KIND else value
-
-
-def _in_any_case(pair: tuple[str, str]) -> tuple[str, str]:
-    """What an alias is compared by: one machine may be told by its serial in upper and in lower case."""
-    kind, value = pair
-    return kind, value.lower() if kind == "serial" else value
-
-
-class Ledger(Connection):
+class Ledger(Aliases):
     """An open ledger."""
-
-    # -- who is who --------------------------------------------------------------------------------------------
-
-    def identify(
-        self,
-        name: str,
-        *,
-        node_id: str = "",
-        aliases: Sequence[tuple[str, str]] = (),
-        source: str = "inventory",
-        create: bool = True,
-    ) -> str:
-        """The node's id; a node that nobody has seen gets one, and new aliases are added to a known one.
-
-        :param aliases: pairs of kind and value; only the kinds in :data:`JOINING` tell machines apart.
-        :param create: False only looks, and answers with an empty id for a node that nobody has seen.
-        :raises ConfigError: when two aliases belong to two nodes, or when there is nothing to know the node by.
-        """
-        spelled = [(kind, normal(kind, value)) for kind, value in aliases]
-        known = [(kind, value) for kind, value in spelled if value]
-        chosen, missing = self._owner(name, node_id, known)
-        # An id out of the inventory may be one that this ledger has never seen.
-        seen = bool(chosen) and (chosen != node_id or self._exists(node_id))
-        if not create or (seen and not missing):
-            return (chosen or "") if seen else ""
-        with self.transaction() as conn:
-            if self.dialect == "postgresql":
-                conn.execute(sa.text("SELECT pg_advisory_xact_lock(20863)"))
-            # Looked at again, now that nobody else writes: another run may have been first.
-            chosen, missing = self._owner(name, node_id, known)
-            return self._remember(conn, chosen, name, missing, source)
-
-    def _owner(
-        self, name: str, node_id: str, known: Sequence[tuple[str, str]]
-    ) -> tuple[str | None, list[tuple[str, str]]]:
-        """The node that the aliases belong to, if there is one, and the aliases that are not written as its own yet."""
-        found = {(row["kind"], row["value"]): row["node_id"] for row in self._aliases(known)}
-        serials = [value for kind, value in known if kind == "serial"]
-        left = self._left_behind(found, serials, node_id)
-        found = {pair: owner for pair, owner in found.items() if owner not in left}
-        owners = {owner: pair for pair, owner in found.items() if pair[0] in JOINING}
-        if node_id:
-            owners.setdefault(node_id, ("node_id", node_id))
-        if len(owners) > 1:
-            raise ConfigError(
-                "its identities belong to different nodes in the ledger",
-                node=name,
-                seen="; ".join(f"{pair[0]} {pair[1]} is node {owner}" for owner, pair in sorted(owners.items())),
-                do=f"correct the serial or the MAC in the inventory; if a part was moved between machines, {RETIRE}",
-            )
-        if not owners and not any(kind in JOINING for kind, value in known):
-            raise ConfigError(
-                NAMELESS,
-                node=name,
-                wanted="gpufleet_node_id, gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac",
-                do="add the serial, the system UUID or the boot MAC to the inventory; host names are no identity",
-            )
-        told = {_in_any_case(pair) for pair in found}
-        chosen, missing = next(iter(owners), None), [pair for pair in known if _in_any_case(pair) not in told]
-        if chosen and any(kind == "serial" for kind, value in missing):
-            self._one_serial(name, chosen, serials)
-        return chosen, missing
-
-    def _left_behind(
-        self, found: Mapping[tuple[str, str], str], serials: Sequence[str], node_id: str
-    ) -> frozenset[str]:
-        """The retired nodes whose MAC a machine has that is known to be another one."""
-        own = {owner for pair, owner in found.items() if pair[0] == "serial"} | ({node_id} if node_id else set())
-        others = sorted({owner for owner in found.values() if owner not in own}) if own or serials else []
-        retired = [owner for owner in others if self.retired(owner)]
-        return frozenset(owner for owner in retired if own or other_serials(self.serials(owner), serials))
-
-    def retired(self, node_id: str) -> bool:
-        """Is the node out of the fleet?"""
-        return self.latest([node_id], "state").get(node_id, {}).get("name") == "retired"
-
-    def _one_serial(self, name: str, node_id: str, serials: Sequence[str]) -> None:
-        """:raises ConfigError: where the node has a serial already, and this is none of them."""
-        known = self.serials(node_id)
-        if not other_serials(known, serials):
-            return
-        raise ConfigError(
-            "the ledger knows this node by another serial",
-            node=name,
-            wanted=f"serial {' or '.join(known)}",
-            seen=f"serial {', '.join(serials)}",
-            do="correct the serial, the boot MAC, the node id or the address of the BMC in the inventory; if the"
-            f" chassis was replaced, or the old serial was never right, {RETIRE}",
-        )
-
-    def serials(self, node_id: str) -> list[str]:
-        """The serials that a node is known by."""
-        return [row["value"] for row in self.aliases(node_id) if row["kind"] == "serial"]
-
-    def owner(self, kind: str, value: str) -> str:
-        """The id of the node that is known by this; empty for nobody's."""
-        told = normal(kind, value)
-        return next((str(row["node_id"]) for row in self._aliases([(kind, told)]) if told), "")
-
-    def _exists(self, node_id: str) -> bool:
-        return bool(self._rows("SELECT node_id FROM nodes WHERE node_id = :id", {"id": node_id}))
-
-    def _aliases(self, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Their rows; of a serial that no node has as it is spelled here, those that have it in another case."""
-        sql = "SELECT kind, value, node_id FROM aliases WHERE value IN :values"
-        rows = self._many(sql, "values", [value for kind, value in pairs] or [""], {})
-        rows = [row for row in rows if (row["kind"], row["value"]) in set(pairs)]
-        told = {(row["kind"], row["value"]) for row in rows}
-        other = [value.lower() for kind, value in pairs if kind == "serial" and (kind, value) not in told]
-        sql = "SELECT kind, value, node_id FROM aliases WHERE kind = 'serial' AND lower(value) IN :values"
-        return [*rows, *self._many(sql, "values", other, {})] if other else rows
-
-    def _remember(
-        self, conn: Any, node_id: str | None, name: str, pairs: Sequence[tuple[str, str]], source: str
-    ) -> str:
-        chosen = node_id or str(uuid.uuid4())
-        conn.execute(
-            sa.text("INSERT INTO nodes VALUES (:id, :name, :now) ON CONFLICT DO NOTHING"),
-            {"id": chosen, "name": name, "now": time.time()},
-        )
-        for kind, value in pairs:
-            conn.execute(
-                sa.text(_ALIAS),
-                {"kind": kind, "value": value, "id": chosen, "source": source, "now": time.time()},
-            )
-        return chosen
-
-    def name(self, node_id: str) -> str:
-        """By which host name a node was seen first; empty for a stranger."""
-        rows = self._rows("SELECT name FROM nodes WHERE node_id = :id", {"id": node_id})
-        return str(rows[0]["name"]) if rows else ""
-
-    def aliases(self, node_id: str) -> list[dict[str, Any]]:
-        """All names of a node: rows of kind, value, source, seen."""
-        return self._rows(
-            "SELECT kind, value, source, seen FROM aliases WHERE node_id = :id ORDER BY kind, value", {"id": node_id}
-        )
 
     # -- events ------------------------------------------------------------------------------------------------
 

@@ -37,12 +37,13 @@ OTHER = ("serial", "GF0002")
 
 def test_v2_a_node_that_has_a_serial_gets_no_second_one(ledger: Ledger) -> None:
     node = ledger.identify("gpu001", aliases=[SERIAL, MAC])
+    ledger.confirm(node, [SERIAL], "bmc")
     for known in ({"aliases": [OTHER, MAC]}, {"node_id": node, "aliases": [OTHER]}):
         for create in (True, False):
             with pytest.raises(ConfigError, match="by another serial") as caught:
                 ledger.identify("gpu001", create=create, **known)  # type: ignore[arg-type]
             assert (caught.value.wanted, caught.value.seen) == ("serial GF0001", "serial GF0002")
-            assert "retire the old node" in caught.value.do and "address of the BMC" in caught.value.do
+            assert "identity=replaced" in caught.value.do and "address of the BMC" in caught.value.do
     assert ledger.serials(node) == ["GF0001"]
     # Another spelling of the same serial is no other machine, and a MAC more is none either.
     more = [("serial", "gf0001"), MAC, ("mac", "52:54:00:00:00:02")]
@@ -61,8 +62,9 @@ def test_v2_the_mac_of_a_retired_node_goes_to_the_machine_that_has_it_now(
     """A chassis that was replaced: its record ends, and the new one begins its own."""
     old = ledger.identify("gpu001", aliases=[SERIAL, MAC])
     other = ledger.identify("gpu002", aliases=known) if known else ""
+    ledger.confirm(old, [SERIAL], "bmc")
     ledger.append("run", [(old, Event("state", "quarantined", {"reason": "x"}))])
-    with pytest.raises(ConfigError, match="retire the old node"):
+    with pytest.raises(ConfigError, match="identity=replaced"):
         ledger.identify("gpu001", aliases=[OTHER, MAC])
     ledger.append("run", [(old, Event("state", "retired", {"reason": "chassis replaced"}))])
     assert ledger.identify("gpu001", aliases=[OTHER, MAC], create=False) == other
@@ -75,6 +77,7 @@ def test_v2_the_mac_of_a_retired_node_goes_to_the_machine_that_has_it_now(
 def test_v2_a_retired_node_stays_itself(ledger: Ledger) -> None:
     """Who names it by its serial or its id means it; by a MAC alone nobody says that it is another one."""
     node = ledger.identify("gpu001", aliases=[SERIAL, MAC])
+    ledger.confirm(node, [SERIAL], "bmc")
     ledger.append("run", [(node, Event("state", "retired", {"reason": "sold"}))])
     assert ledger.identify("gpu001", aliases=[SERIAL, MAC]) == node
     assert ledger.identify("gpu001", aliases=[MAC]) == node

@@ -98,7 +98,9 @@ def play(folder: Path, of: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 )
 def test_r4_two_hosts_of_a_play_are_not_one_node(tmp_path: Path, one: dict[str, str], other: dict[str, str]) -> None:
     said = play(tmp_path, {"gpu001": one, "gpu002": other})
-    assert said["gpu001"] == "" and "gpu001 is node" in said["gpu002"] and "two hosts of this play" in said["gpu002"]
+    assert (
+        said["gpu001"] == "" and "gpu001 is node" in said["gpu002"] and "two hosts of the inventory" in said["gpu002"]
+    )
     # A host that was renamed is the node that it was.
     assert play(tmp_path, {"gpu002": one}) == {"gpu002": ""}
 

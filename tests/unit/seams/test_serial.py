@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import store
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import spelling
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record as maas
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
     contradict,
@@ -29,21 +29,21 @@ REAL = ["GF0001", "6XYZ003", "1662923610124", "S889914X3710910", "CNIVC0014M0388
 @pytest.mark.parametrize("text", NONE)
 def test_r4_what_stands_where_nobody_has_set_a_serial_is_none_to_anybody(text: str) -> None:
     for told in (text, f" {text.upper()} ", text.lower()):
-        assert serial_of(told) == inventory.serial(told) == store.normal("serial", told) == ""
+        assert serial_of(told) == inventory.serial(told) == spelling.normal("serial", told) == ""
         assert normal_identity({"serial": told})["serial"] == "" and select.serials({"SerialNumber": told}) == []
         assert maas.serial({"hardware_info": {"system_serial": told}}) == ""
         assert not same_serial(told, told) and not contradict(told, "GF0001")
-        assert not store.other_serials([told], ["GF0001"]) and not store.other_serials(["GF0001"], [told])
+        assert not spelling.other_serials([told], ["GF0001"]) and not spelling.other_serials(["GF0001"], [told])
 
 
 @pytest.mark.parametrize("text", REAL)
 def test_r4_a_serial_is_one_in_any_case(text: str) -> None:
     for one, other in ((text, text.lower()), (f" {text.upper()}", text)):
         assert same_serial(one, other) and SAME["serial"](one, other) and not contradict(one, other)
-        assert not store.other_serials([one], [other])
+        assert not spelling.other_serials([one], [other])
     assert not same_serial(text, f"{text}1") and not same_serial(f"{text}1", text)
-    assert contradict(text, f"{text}1") and store.other_serials([text], [f"{text}1"])
-    assert serial_of(text) == inventory.serial(text) == store.normal("serial", text) == text
+    assert contradict(text, f"{text}1") and spelling.other_serials([text], [f"{text}1"])
+    assert serial_of(text) == inventory.serial(text) == spelling.normal("serial", text) == text
 
 
 @pytest.mark.parametrize("byte", ["01", "11", "a5", "00", "ff"])

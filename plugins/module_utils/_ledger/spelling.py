@@ -1,0 +1,49 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How aliases are spelled and compared. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial, serial_of, uuid_of
+
+#: Aliases by which two sources are known to speak of the same machine, strongest first. Never a host name.
+JOINING = ("serial", "system_uuid", "mac")
+#: Kind and value.
+Pair = tuple[str, str]
+
+#: The spelling of what machines are delivered with as well, where nobody has set anything.
+_OF_KIND: Mapping[str, Callable[[str], str]] = {"serial": serial_of, "system_uuid": uuid_of}
+
+
+def other_serials(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Do two sides that both tell serials have none in common? What stands for none is none."""
+    pairs = [(one, other) for one in filter(serial_of, ours) for other in filter(serial_of, theirs)]
+    return bool(pairs) and not any(same_serial(one, other) for one, other in pairs)
+
+
+def normal(kind: str, value: str) -> str:
+    """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around; empty
+    for what is on many machines."""
+    value = value.strip()
+    if kind == "mac":
+        digits = "".join(ch for ch in value.lower() if ch in "0123456789abcdef")
+        return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2))
+    return _OF_KIND[kind](value) if kind in _OF_KIND else value
+
+
+def spelled(pairs: Sequence[Pair]) -> list[Pair]:
+    """In one spelling each, without what tells nothing."""
+    return [pair for pair in ((kind, normal(kind, value)) for kind, value in pairs) if pair[1]]
+
+
+def in_any_case(pair: Pair) -> Pair:
+    """What an alias is compared by: one machine may be told by its serial in upper and in lower case."""
+    kind, value = pair
+    return kind, value.lower() if kind == "serial" else value
+
+
+def of_kind(pairs: Sequence[Pair], kind: str) -> list[str]:
+    return [value for one, value in pairs if one == kind]

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the inventory says of a machine is a claim: it makes no two machines one, and ends where it is corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import connection, schema
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+Row = Mapping[str, str]
+#: What the two machines are, and what the row of the first one says by mistake.
+ONE, OTHER = {"serial": "GF0001", "mac": "52:54:00:00:00:01"}, {"serial": "GF0002", "mac": "52:54:00:00:00:02"}
+TYPO = {**ONE, "serial": "GF0002"}
+
+
+class Inventory:
+    """Rows by host, and the ledger's id of each as a task of that host would ask for it."""
+
+    def __init__(self, ledger: Ledger, **rows: Row) -> None:
+        self.ledger, self.rows = ledger, dict(rows)
+
+    def says(self, host: str) -> Optional[Sequence[tuple[str, str]]]:
+        return list(self.rows[host].items()) if host in self.rows else None
+
+    def node(self, host: str, **more: Any) -> str:
+        pairs = list(self.rows[host].items())
+        return self.ledger.identify(host, aliases=pairs, says=self.says, run_id="r1", **more)
+
+
+def known(ledger: Ledger, node: str) -> dict[str, str]:
+    return {row["kind"]: row["value"] for row in ledger.aliases(node)}
+
+
+def test_u3_a_typo_that_is_corrected_leaves_nothing(ledger: Ledger) -> None:
+    """A serial that no machine has, or that another one has which comes later."""
+    fleet = Inventory(ledger, gpu001=TYPO)
+    node = fleet.node("gpu001")
+    ledger.append("r1", [(node, Event("state", "enrolled"))])
+    fleet.rows["gpu001"] = ONE
+    assert fleet.node("gpu001", create=False) == node == fleet.node("gpu001")
+    assert known(ledger, node) == ONE
+    [event] = ledger.history(node, kinds=("identity",))
+    assert (event["name"], event["run_id"]) == ("corrected", "r1")
+    assert event["data"] == {"kind": "serial", "value": "GF0002", "host": "gpu001"}
+    fleet.rows["gpu002"] = OTHER
+    assert fleet.node("gpu002") not in ("", node)
+
+
+def test_u3_a_claim_that_was_corrected_does_not_bind_the_machine_that_has_the_serial(ledger: Ledger) -> None:
+    """Its row may be asked first."""
+    fleet = Inventory(ledger, gpu001=TYPO, gpu002=OTHER)
+    node = fleet.node("gpu001")
+    fleet.rows["gpu001"] = ONE
+    assert fleet.node("gpu002", create=False) == ""
+    other = fleet.node("gpu002")
+    assert other != node and fleet.node("gpu001") == node
+    assert (known(ledger, node), known(ledger, other)) == (ONE, OTHER)
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+@pytest.mark.parametrize("there", [False, True], ids=["another inventory", "one inventory"])
+def test_u3_a_typo_joins_no_machine_that_the_ledger_knows(ledger: Ledger, there: bool, confirmed: bool) -> None:
+    """Nor is anything of it written; corrected, each is its own."""
+    fleet = Inventory(ledger, gpu002=OTHER)
+    other = fleet.node("gpu002")
+    if confirmed:
+        ledger.confirm(other, [*OTHER.items()], "bmc")
+    ledger.append("r0", [(other, Event("state", "admitted"))] if confirmed else [])
+    fleet.rows["gpu001"] = TYPO
+    row = fleet.rows["gpu002"] if there else fleet.rows.pop("gpu002")
+    for create in (False, True):
+        with pytest.raises(ConfigError, match="two hosts of the inventory are one node") as caught:
+            fleet.node("gpu001", create=create)
+        assert "gpu002" in caught.value.seen and "serial GF0002" in caught.value.seen
+    assert known(ledger, other) == OTHER
+    fleet.rows.update(gpu001=ONE, gpu002=row)
+    node = fleet.node("gpu001")
+    assert node != other == fleet.node("gpu002") and known(ledger, node) == ONE
+
+
+def test_u3_what_came_with_a_typo_leaves_the_other_machine_with_it(ledger: Ledger) -> None:
+    """Of the other machine no boot port was known, so that a host that was renamed could not be told from a typo."""
+    fleet = Inventory(ledger, gpu002={"serial": "GF0002"})
+    other = fleet.node("gpu002")
+    ledger.confirm(other, [("serial", "gf0002")], "bmc")
+    row = fleet.rows.pop("gpu002")
+    fleet.rows["gpu001"] = TYPO
+    assert fleet.node("gpu001") == other, "a host that was renamed is the node that it was"
+    fleet.rows.update(gpu001=ONE, gpu002=row)
+    node = fleet.node("gpu001")
+    assert node != other == fleet.node("gpu002")
+    assert (known(ledger, node), known(ledger, other)) == (ONE, {"serial": "GF0002"})
+
+
+def test_u3_a_mac_that_is_corrected_leaves_nothing(ledger: Ledger) -> None:
+    fleet = Inventory(ledger, gpu001={**ONE, "mac": OTHER["mac"]})
+    node = fleet.node("gpu001")
+    fleet.rows["gpu001"] = ONE
+    assert fleet.node("gpu001") == node and known(ledger, node) == ONE
+    fleet.rows["gpu002"] = OTHER
+    assert fleet.node("gpu002") != node
+
+
+@pytest.mark.parametrize("how", ["confirmed", "served", "peer", "other host", "node id"])
+def test_u3_what_is_more_than_a_claim_is_not_corrected_by_a_row(ledger: Ledger, how: str) -> None:
+    fleet = Inventory(ledger, gpu001=ONE)
+    node = fleet.node("gpu001")
+    if how == "confirmed":
+        ledger.confirm(node, [("serial", "GF0001")], "bmc")
+    ledger.append("r0", [(node, Event("state", "admitted"))] if how in ("served", "node id") else [])
+    host = "gpu007" if how == "other host" else "gpu001"
+    fleet.rows = {host: TYPO}
+    more: dict[str, Any] = {"inventory": False} if how == "peer" else {"node_id": node} if how == "node id" else {}
+    for create in (False, True):
+        with pytest.raises(ConfigError, match="by another serial|two hosts") as caught:
+            fleet.node(host, create=create, **more)
+        assert "identity=replaced" in caught.value.do
+    assert known(ledger, node) == ONE
+
+
+def test_u3_a_peer_confirms_what_it_tells_and_nothing_else(ledger: Ledger) -> None:
+    fleet = Inventory(ledger, gpu001=ONE)
+    node = fleet.node("gpu001")
+    before = ledger.now()
+    ledger.confirm(node, [("serial", "gf0001"), ("mac", OTHER["mac"])], "bmc")
+    rows = {row["kind"]: row for row in ledger.aliases(node)}
+    assert rows["serial"]["confirmed_by"] == "bmc" and rows["serial"]["confirmed"] >= before - 60
+    assert rows["mac"]["confirmed_by"] == "" and known(ledger, node) == ONE
+    ledger.confirm(node, [("serial", "GF0001")], "node")
+    assert ledger.aliases(node)[1]["confirmed_by"] == "bmc", "who was first stays"
+
+
+def test_u3_a_host_that_was_renamed_is_the_node_that_it_was(ledger: Ledger) -> None:
+    """And what it claimed under its old name is its own: another machine may have that name now."""
+    fleet = Inventory(ledger, gpu001=ONE)
+    node = fleet.node("gpu001")
+    fleet.rows = {"gpu007": ONE}
+    assert fleet.node("gpu007") == node
+    fleet.rows["gpu001"] = OTHER
+    assert fleet.node("gpu001") != node == fleet.node("gpu007")
+
+
+def test_u3_a_ledger_of_before_takes_its_aliases_along_as_claims(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(connection, "migrations", lambda dialect: schema.migrations(dialect)[:2])
+        with Ledger(url) as old, old.transaction() as conn:
+            conn.exec_driver_sql("INSERT INTO nodes VALUES ('n1', 'gpu001', 0)")
+            for kind, value in TYPO.items():
+                conn.exec_driver_sql(f"INSERT INTO aliases VALUES ('{kind}', '{value}', 'n1', 'inventory', 7)")
+    with Ledger(url) as ledger:
+        told = [(row["host"], row["confirmed_by"], row["seen"]) for row in ledger.aliases("n1")]
+        assert told == [("gpu001", "", 7)] * 2
+        assert Inventory(ledger, gpu001=ONE).node("gpu001") == "n1" and known(ledger, "n1") == ONE
