@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import nam
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_is_there
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import other_serials
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
@@ -60,13 +61,14 @@ class CertifiedAction(VerbAction):
             data = {"verb": self.NAME, "write": NOBODY_KNOWS, "reason": str(params.get("force_reason") or "")}
             result["events"] = [*(result.get("events") or []), Event("note", "forced", data).as_dict()]
         result = self._with_certificate(params, result)
-        if self.FIXES and not self._task.check_mode and self._names_ledger():
+        if self.FIXES and not self._task.check_mode and self._has_ledger():
             self._confirm(result)
         return result
 
-    def _names_ledger(self) -> bool:
-        """Who only looks at a BMC needs no ledger, and gets none made."""
-        return bool(self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url"))
+    def _has_ledger(self) -> bool:
+        """Who only looks at a BMC needs no ledger, and gets none made where nobody named one."""
+        named = self._params.get("ledger_url") or self.host_var("gpufleet_ledger_url")
+        return bool(named) or default_is_there()
 
     def _confirm(self, result: Mapping[str, Any]) -> None:
         """What this BMC tells of the machine that is meant is no mere claim of the inventory any more."""
@@ -78,9 +80,7 @@ class CertifiedAction(VerbAction):
         pairs += [("mac", str(one.get("mac") or "")) for one in result.get("macs") or []]
         # A look is a look where the ledger is away, too, or does not know which node this is.
         with contextlib.suppress(FleetError):
-            node = self.node_id(create=False)
-            if node:
-                self.ledger().confirm(node, pairs, "bmc")
+            self.ledger().confirm(self.node_id(), pairs, "bmc")
 
     def _with_certificate(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         seen = str(result.get("tls_fingerprint") or "")

@@ -58,7 +58,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained imp
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import Shipping
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, alone, node_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, alone, learnt, node_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
 display = Display()
@@ -257,7 +257,8 @@ class VerbAction(Shipping):
     def _its_node(self, host: str, *, create: bool, serial: str = "") -> str:
         own = self._params.get("node_id") if host == self._host else None
         hosts = self._vars.get("hostvars") or ()
-        told = {"create": create, "hosts": hosts, "serial": serial, "run_id": self.run_id}
+        told: dict[str, Any] = {"create": create, "hosts": hosts, "serial": serial, "run_id": self.run_id}
+        told["learnt"] = learnt(self._vars, host, "gpufleet_serial")
         return node_of(self.ledger(), host, self.host_var, own, **told)
 
     @property

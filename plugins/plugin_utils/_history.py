@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, SWAPS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
@@ -85,13 +86,19 @@ def enters_service(event: Mapping[str, Any]) -> bool:
 def _images(event: Mapping[str, Any]) -> bool:
     if event["kind"] == "state":
         return event["name"] in _IMAGING
+    if _swaps(event):
+        return True
     options = event["data"].get("options") or {}
     return event["kind"] == "intent" and options.get(_SENDS.get(event["name"])) in _REPLACES_IMAGE
 
 
 def _begins(event: Mapping[str, Any]) -> bool:
-    """Does a deployment begin with it?"""
-    return (event["kind"], event["name"]) == ("state", "imaging")
+    """Does a deployment begin with it, or end because the machine is another one since?"""
+    return (event["kind"], event["name"]) == ("state", "imaging") or _swaps(event)
+
+
+def _swaps(event: Mapping[str, Any]) -> bool:
+    return event["kind"] == IDENTITY and event["name"] in SWAPS
 
 
 def _last(events: Sequence[Mapping[str, Any]], fits: Any) -> Mapping[str, Any] | None:

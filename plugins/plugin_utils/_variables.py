@@ -77,6 +77,12 @@ class OfEach:
             raise ConfigError(f"its {name} cannot be read", node=host, do="define what it is made of") from exc
 
 
+def learnt(seen: Mapping[str, Any], host: str, name: str) -> bool:
+    """Has a task of this run set the variable? The role oob_ready does so with the serial that a BMC tells."""
+    known = getattr(getattr(seen.get("hostvars"), "_variable_manager", None), "_nonpersistent_fact_cache", {})
+    return name in (known.get(host) or {})
+
+
 def claims(var: Callable[[str], Any], serial: str = "") -> list[tuple[str, str]]:
     """What a host's variables say of its machine, by which the ledger may know it: pairs of kind and value."""
     serial = serial_of(var("gpufleet_serial")) or serial
@@ -94,12 +100,14 @@ def node_of(
     create: bool,
     hosts: Collection[str] = (),
     serial: str = "",
+    learnt: bool = False,
     run_id: str = "",
 ) -> str:
     """The ledger's id of a host, by what its variables say; empty for a stranger where not to create.
 
     :param hosts: those of the inventory.
     :param serial: what the machine itself says, for a host of which the inventory names none.
+    :param learnt: is the serial of its variables such a word, too?
     """
 
     def own(name: str) -> Any:
@@ -116,7 +124,7 @@ def node_of(
         create=create,
         node_id=str(node_id or own("gpufleet_node_id") or ""),
         aliases=claims(own, serial),
-        inventory=not serial or bool(serial_of(own("gpufleet_serial"))),
+        inventory=not learnt and (not serial or bool(serial_of(own("gpufleet_serial")))),
         says=says,
         run_id=run_id,
     )

@@ -40,6 +40,8 @@ Says = Callable[[str], Optional[Sequence[Pair]]]
 
 #: The kind of event that says what became of an alias, and the one for a claim that its host took back.
 IDENTITY, CORRECTED = "identity", "corrected"
+#: Those after which the node is another machine than the one that was imaged and judged.
+SWAPS = (REPLACED, MOVED) = ("replaced", "moved")
 _SHOWN = "kind, value, node_id, source, seen, host, confirmed_by, confirmed"
 #: Nobody else writes now, and what is another node's here was given up by it.
 _ALIAS = (

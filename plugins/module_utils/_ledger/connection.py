@@ -68,6 +68,12 @@ def default_url() -> str:
     return os.environ.get("GPUFLEET_LEDGER_URL") or f"sqlite:///{base}/gpufleet/ledger.sqlite"
 
 
+def default_is_there() -> bool:
+    """Has somebody used it, or named it?"""
+    scheme, _slashes, path = default_url().partition("sqlite:///")
+    return bool(scheme) or os.path.isfile(path)
+
+
 #: What the next connection of the shared engine is made with; one a thread.
 _opening = threading.local()
 

@@ -89,6 +89,10 @@ class Nodes:
             rows = ledger.execute(f"{asked} AND nodes.name = ? AND kind = ? ORDER BY id", (name, kind))
             return [(what, json.loads(data)) for what, data in rows]
 
+    def node_id(self, name: str) -> str:
+        with contextlib.closing(sqlite3.connect(self.ledger)) as ledger:
+            return str(ledger.execute("SELECT node_id FROM nodes WHERE name = ?", (name,)).fetchone()[0])
+
     def states(self, name: str) -> list[str]:
         return [state for state, _data in self.events(name, "state")]
 

@@ -1,0 +1,336 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb ``node_identity``: which aliases a node has, and what becomes of them when hardware is swapped. PRIVATE.
+
+It plans, and reads alone: the action writes the plan in the transaction in which it was made. A board is a part of its
+machine, whose history goes on with another one; where the whole chassis is swapped, another machine begins.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import (
+    Asked,
+    Plan,
+    listed,
+    pairs_of,
+    state_of,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import WAYS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, in_any_case
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+
+PRESENT, RETIRED = "present", "retired"
+BOARD, CHASSIS = "board", "chassis"
+#: A serial goes with its chassis: that is no part which moves.
+MOVABLE = ("system_uuid", "mac", "gpu")
+SPEC = spec(
+    FLEET,
+    state={"type": "str", "choices": [PRESENT, MOVED, REPLACED, RETIRED], "default": PRESENT},
+    part={"type": "str", "choices": [BOARD, CHASSIS]},
+    kind={"type": "str", "choices": ["serial", *MOVABLE]},
+    value={"type": "str"},
+    reason={"type": "str"},
+    was={"type": "str"},
+    bmc={"type": "dict"},
+)
+RULES = {
+    "required_if": [
+        ("state", REPLACED, ("part", "reason")),
+        ("state", MOVED, ("kind", "value", "reason")),
+        ("state", RETIRED, ("kind", "value", "reason")),
+    ]
+}
+#: States in which nothing was imaged or judged yet that another part would make untrue.
+_UNTOUCHED = frozenset({"discovered", "enrolled", "retired"})
+
+
+def node_identity(params: Mapping[str, Any], ctx: Context) -> Result:
+    """What a module on another machine says: it has no ledger."""
+    raise ConfigError(
+        "only the controller has the ledger",
+        node=ctx.node,
+        do="call node_identity as an ordinary task of the play; its action works on the controller",
+    )
+
+
+def plan(ledger: Ledger, asked: Asked) -> Plan:
+    """:raises FleetError: where the swap cannot be what happened."""
+    if asked.params["state"] != PRESENT and not asked.text("reason"):
+        raise ConfigError("what was swapped is said for a reason", node=asked.host, do="give reason (-e identity_why=)")
+    if asked.params["state"] != PRESENT and asked.machine.get("contradicts"):
+        raise WrongMachine(
+            "the BMC tells another machine than the inventory; nothing was written",
+            node=asked.host,
+            wanted=listed(asked.says),
+            seen=listed(asked.told),
+            do="name in the inventory what the rack has now (bmc_info shows it), or correct gpufleet_bmc_address",
+        )
+    return _PLANS[asked.params["state"]](ledger, asked)
+
+
+# -- who the host is ---------------------------------------------------------------------------------------------------
+
+
+def here(ledger: Ledger, asked: Asked, *, without: Pair | None = None) -> str:
+    """The node of this host as the ledger has it; empty for nobody.
+
+    What the inventory says now may be of the machine that came; then it is whom the host claimed to be before.
+
+    :raises ConfigError: where that was several.
+    """
+    if asked.text("was"):
+        return _was(ledger, asked)
+    says = [pair for pair in asked.says if pair != without]
+    found = {owner for owner in (ledger.owner(*pair) for pair in says) if owner and not ledger.retired(owner)}
+    claimed = [node for node in ledger.claimed_by(asked.host) if _names(ledger, node, asked.host)]
+    if asked.node_id:
+        return asked.node_id if ledger.name(asked.node_id) else ""
+    own = sorted(found & set(claimed)) or claimed or sorted(found)
+    if len(own) > 1:
+        raise ConfigError(
+            "this host was several nodes of the ledger",
+            node=asked.host,
+            seen=", ".join(f"node {one} ({listed(pairs_of(ledger, one))})" for one in own),
+            do="name the serial, the MAC or the id of the one that is meant in was (-e identity_was=)",
+        )
+    return own[0] if own else ""
+
+
+def _names(ledger: Ledger, node: str, host: str) -> bool:
+    """Has it more of this host than a claim on another one's node?"""
+    rows = [row for row in ledger.aliases(node) if row["kind"] in JOINING]
+    serials = [row for row in rows if row["kind"] == "serial"]
+    return any(row["host"] == host for row in serials or rows)
+
+
+def _was(ledger: Ledger, asked: Asked) -> str:
+    text = asked.text("was")
+    owners = (ledger.owner(kind, text) for kind in (*JOINING, "gpu"))
+    found = text if ledger.name(text) else next(filter(None, owners), "")
+    if not found:
+        raise ConfigError(f"the ledger knows no node by {text!r}", node=asked.host, do="correct was (identity_was)")
+    return found
+
+
+def _known_here(ledger: Ledger, asked: Asked) -> str:
+    node = here(ledger, asked)
+    if node and not ledger.retired(node):
+        return node
+    raise ConfigError(
+        "the ledger has no living node of this host",
+        node=asked.host,
+        wanted="the node that the machine was before the swap",
+        do="name its old serial, MAC or id in was (-e identity_was=); of a machine that the ledger has never seen"
+        " nothing was replaced: run day0_bringup",
+    )
+
+
+# -- the states --------------------------------------------------------------------------------------------------------
+
+
+def _present(ledger: Ledger, asked: Asked) -> Plan:
+    return Plan(here(ledger, asked))
+
+
+def _replaced(ledger: Ledger, asked: Asked) -> Plan:
+    return (_chassis if asked.params["part"] == CHASSIS else _board)(ledger, asked)
+
+
+def _board(ledger: Ledger, asked: Asked) -> Plan:
+    """The node goes on with its history: what it ran, what was tried on it, what was found. Nothing that was measured
+    or signed with the old board holds for the new one."""
+    node = _known_here(ledger, asked)
+    for pair in asked.says:
+        _free(ledger, asked, pair, node)
+    said = {in_any_case(pair) for pair in asked.says}
+    kinds = {kind for kind, value in asked.says}
+    rows = [row for row in ledger.aliases(node) if row["kind"] in kinds]
+    drops = [row for row in rows if in_any_case((row["kind"], row["value"])) not in said]
+    known = {in_any_case((row["kind"], row["value"])) for row in rows}
+    puts = [pair for pair in asked.says if in_any_case(pair) not in known]
+    told = {"part": BOARD, "reason": asked.text("reason"), "now": listed(asked.says)}
+    if not drops and not puts and _said_already(ledger, node, told):
+        return Plan(node)
+    was = listed([(row["kind"], row["value"]) for row in ledger.aliases(node)])
+    events = [Event(IDENTITY, REPLACED, {**told, "was": was}), *_judged_again(ledger, node, BOARD, told)]
+    return Plan(node, drops, {node: puts}, [(node, event) for event in events], [node])
+
+
+def _chassis(ledger: Ledger, asked: Asked) -> Plan:
+    """Another machine stands there: it begins its own history, and the one that left ends. What was tried on that one
+    says nothing of it; the position's hold goes on, so that its scheduler gives the new one no work before day 0."""
+    proper = [pair for pair in asked.says if pair[0] != "mac"]
+    its = next(filter(None, (ledger.owner(*pair) for pair in proper)), "")
+    old = _leaving(ledger, asked, its)
+    if not old:
+        return Plan(its)
+    if asked.node_id == old:
+        raise ConfigError(
+            "gpufleet_node_id is the node of the machine that left", node=asked.host, do="take it out of the inventory"
+        )
+    if its == old or not proper:
+        raise ConfigError(
+            "the inventory names neither serial nor UUID of another machine than the one that left",
+            node=asked.host,
+            wanted="gpufleet_serial of the machine that came",
+            seen=listed(asked.says) or "nothing",
+            do="name it there; where the chassis alone was swapped around the same boards, say part board",
+        )
+    for pair in asked.says:
+        _free(ledger, asked, pair, old, its)
+    new = its or str(uuid.uuid4())
+    reason = asked.text("reason")
+    told = {"part": CHASSIS, "reason": reason, "was": old, "now": new}
+    left = [Event(IDENTITY, REPLACED, told), *_out_of_the_fleet(ledger, old, f"chassis replaced: {reason}")]
+    came = [Event(IDENTITY, REPLACED, told), *_back_in_the_fleet(ledger, new), *_held_on(ledger, old)]
+    events = [*((old, event) for event in left), *((new, event) for event in came)]
+    puts = [pair for pair in asked.says if ledger.owner(*pair) != new]
+    return Plan(new, [], {new: puts}, events, [old, new], {"retired_node": old})
+
+
+def _leaving(ledger: Ledger, asked: Asked, its: str) -> str:
+    """The node that the chassis was; empty where it was retired already, and the host is the new one."""
+    if asked.text("was"):
+        old = _was(ledger, asked)
+        return "" if ledger.retired(old) and its and its != old else old
+    living = [node for node in ledger.claimed_by(asked.host) if node != its and _names(ledger, node, asked.host)]
+    if len(living) == 1:
+        return living[0]
+    if its and not living and _began_here(ledger, its):
+        return ""
+    return _known_here(ledger, asked)
+
+
+def _began_here(ledger: Ledger, node: str) -> bool:
+    """Has this very swap been recorded?"""
+    swaps = ledger.history(node, kinds=(IDENTITY,), names=(REPLACED,))
+    return any(one["data"].get("now") == node for one in swaps) and not ledger.retired(node)
+
+
+def _moved(ledger: Ledger, asked: Asked) -> Plan:
+    """A part came from another machine: both are others than the ones that were judged."""
+    pair = asked.pair
+    _demand_value(asked, pair)
+    node = here(ledger, asked, without=pair)
+    if not node or ledger.retired(node):
+        raise ConfigError(
+            "the ledger has no living node of this host",
+            node=asked.host,
+            do="name gpufleet_serial in the inventory and bring it up first, or its old serial in was",
+        )
+    owner = ledger.owner(*pair)
+    if owner == node:
+        return Plan(node)
+    reason = asked.text("reason")
+    told = {"kind": pair[0], "value": pair[1], "from": owner, "to": node, "reason": reason}
+    touched = [one for one in (owner, node) if one]
+    events = [
+        (one, event)
+        for one in touched
+        for event in (Event(IDENTITY, MOVED, told), *_judged_again(ledger, one, f"{pair[0]} moved", told))
+    ]
+    return Plan(node, [], {node: [pair]}, events, touched, {"from_node": owner})
+
+
+def _retired(ledger: Ledger, asked: Asked) -> Plan:
+    """Nobody's any more; whose it was stays in that node's history."""
+    pair = asked.pair
+    _demand_value(asked, pair)
+    node = here(ledger, asked, without=pair)
+    rows = [row for row in ledger._aliases([pair]) if row["kind"] == pair[0]]
+    if not rows:
+        return Plan(node)
+    row = rows[0]
+    state = state_of(ledger, row["node_id"])
+    if row["confirmed_by"] and row["kind"] in JOINING and state == "admitted" and not asked.text("force_reason"):
+        raise ConfigError(
+            f"its {row['kind']} was confirmed by a peer ({row['confirmed_by']}), and the node is in service by it",
+            node=asked.host,
+            seen=f"node {row['node_id']} ({ledger.name(row['node_id'])})",
+            do="say what was swapped (state replaced or moved), or give force_reason, which is recorded",
+        )
+    told = {"reason": asked.text("reason"), "forced": asked.text("force_reason")}
+    return Plan(node, [row], {}, [], [row["node_id"]], {"from_node": row["node_id"], "told": told})
+
+
+_PLANS: Mapping[str, Callable[[Ledger, Asked], Plan]] = {
+    PRESENT: _present,
+    MOVED: _moved,
+    REPLACED: _replaced,
+    RETIRED: _retired,
+}
+
+
+# -- what follows ------------------------------------------------------------------------------------------------------
+
+
+def _demand_value(asked: Asked, pair: Pair) -> None:
+    if not pair[1] or (asked.params["state"] == MOVED and pair[0] not in MOVABLE):
+        raise ConfigError(
+            f"{pair[0]} {asked.text('value')!r} is nothing that can be {asked.params['state']}",
+            node=asked.host,
+            wanted=f"one of {', '.join(MOVABLE)}, no placeholder"
+            if asked.params["state"] == MOVED
+            else "no placeholder",
+            do="a serial goes with its chassis: where that was swapped, say state replaced with part chassis",
+        )
+
+
+def _free(ledger: Ledger, asked: Asked, pair: Pair, *ours: str) -> None:
+    """:raises ConfigError: where another living node has what the inventory names here."""
+    owner = ledger.owner(*pair)
+    if not owner or owner in ours or ledger.retired(owner):
+        return
+    if {row["host"] for row in ledger.aliases(owner)} == {asked.host} and state_of(ledger, owner) in _UNTOUCHED:
+        return  # what this host was taken for since the swap, before anybody said that there was one
+    raise ConfigError(
+        f"the {pair[0]} {pair[1]} belongs to another node",
+        node=asked.host,
+        seen=f"node {owner} ({ledger.name(owner)})",
+        do="correct the inventory; if the part came from that machine, say state moved; if the whole machine did,"
+        " retire that node first (ledger_event with state retired)",
+    )
+
+
+def _judged_again(ledger: Ledger, node: str, part: str, told: Mapping[str, Any]) -> list[Event]:
+    """What was imaged or judged goes through quarantine, which no passport of before survives."""
+    state = state_of(ledger, node)
+    if state in _UNTOUCHED:
+        return []
+    reason = f"{part} replaced: {told['reason']}" if part == BOARD else f"{part}: {told['reason']}"
+    return [Event("state", "quarantined", {"from": state, "reason": reason, "remedy": "reimage", "swapped": True})]
+
+
+def _out_of_the_fleet(ledger: Ledger, node: str, reason: str) -> list[Event]:
+    state = state_of(ledger, node)
+    by_way = [] if state in WAYS[RETIRED].sources else [("quarantined", state)]
+    last = by_way[0][0] if by_way else state
+    steps = [] if state == RETIRED else [*by_way, (RETIRED, last)]
+    return [Event("state", name, {"from": before, "reason": reason}) for name, before in steps]
+
+
+def _back_in_the_fleet(ledger: Ledger, node: str) -> list[Event]:
+    state = state_of(ledger, node)
+    return [Event("state", "discovered", {"from": RETIRED})] if state == RETIRED else []
+
+
+def _held_on(ledger: Ledger, old: str) -> list[Event]:
+    hold = ledger.latest([old], "hold").get(old)
+    return [Event("hold", "taken", dict(hold["data"]))] if hold and hold["name"] == "taken" else []
+
+
+def _said_already(ledger: Ledger, node: str, told: Mapping[str, Any]) -> bool:
+    """Was this very swap recorded, and nothing come of the node since?"""
+    events = ledger.history(node, kinds=(IDENTITY, "state"))
+    swap = next((one for one in reversed(events) if one["kind"] == IDENTITY), None)
+    later = [one for one in events if swap and one["id"] > swap["id"] and not one["data"].get("swapped")]
+    return bool(swap) and not later and all((swap or {})["data"].get(key) == value for key, value in told.items())

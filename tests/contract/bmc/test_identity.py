@@ -1,0 +1,39 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook identity, over a BMC whose machine got another board: what is wrong names it, and it sets it right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import in_service
+
+pytestmark = pytest.mark.slow
+
+
+def swap(state: str, why: str = "RMA 4711", **more: str) -> tuple[str, str]:
+    return "-e", json.dumps({"identity": state, "identity_why": why, **{f"identity_{key}": more[key] for key in more}})
+
+
+def test_u3_a_board_swap_from_the_refusal_to_the_next_command(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        shown = nodes.book("identity", ok=True)
+        assert "serial SN0001 bmc" in shown and "differences" in shown, shown
+        bmc = nodes.bmcs["gpu001"]
+        bmc.vendor = {**bmc.vendor, "system": {**bmc.vendor["system"], "SerialNumber": "SN-NEW"}}
+        nodes.hosts["gpu001"]["gpufleet_serial"] = "SN-NEW"
+        # The old serial is nowhere any more: nothing says that this is that machine but the host's name, and a person.
+        nodes.hosts["gpu001"]["gpufleet_node_id"] = nodes.node_id("gpu001")
+        refused = nodes.book("drain", ok=False)
+        assert "by another serial" in refused and "gpufleet.baremetal.identity" in refused, refused
+        assert "identity_why not set" in nodes.book("identity", *swap("replaced", "", part="board"), ok=False)
+        before = nodes.states("gpu001")
+        foreseen = nodes.book("identity", *swap("replaced", part="board"), "--check", "--diff", ok=True)
+        assert "state quarantined" in foreseen and nodes.states("gpu001") == before
+        done = nodes.book("identity", *swap("replaced", part="board"), ok=True)
+        assert "serial SN-NEW bmc" in done and "board replaced: RMA 4711" in done and "day2_recycle" in done, done
+        assert nodes.states("gpu001") == ["quarantined"] and nodes.events("gpu001", "identity")[-1][0] == "replaced"
+        assert nodes.scheduler("gpu001") == "IDLE", "that is the next command's"

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of nodes, passports and holds when hardware is swapped, whichever database keeps the ledger."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.action.node_identity import ActionModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import identity, lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
+
+MAC, MAC2 = "52:54:00:00:00:01", "52:54:00:00:00:02"
+OLD = {"gpufleet_serial": "OLD0001", "gpufleet_boot_mac": MAC}
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ask(url: str, tmp_path: Path) -> Ask:
+    """The verb as a task of gpu001 that says what the inventory has for it now."""
+
+    def call(said: dict[str, str], *, check_mode: bool = False, **args: Any) -> dict[str, Any]:
+        args.setdefault("reason", "RMA 4711")
+        door = Door(
+            tmp_path, identity.node_identity, base=ActionModule, name="node_identity", own_spec=identity.SPEC,
+            args=args, check_mode=check_mode, diff=True, **{"gpufleet_ledger_url": url, **said},
+        )  # fmt: skip
+        return door.run()
+
+    return call
+
+
+def in_service(ledger: Ledger, name: str = "gpu001", serial: str = "OLD0001", mac: str = MAC) -> str:
+    """A node that was imaged, judged and admitted, with a passport of that deployment."""
+    node = ledger.identify(name, aliases=[("serial", serial), ("mac", mac)])
+    ledger.confirm(node, [("serial", serial)], "bmc")
+    ledger.append("r0", [(node, Event("state", "imaging", {"deploy_id": "d1"}))])
+    ledger.append("r0", [(node, Event("verdict", "image_verify", {"verdict": "pass"}))])
+    ledger.append("r0", [(node, Event("state", state)) for state in ("validating", "admitted")])
+    statement = {"predicate": {"deployment": {"id": "d1"}, "last_event": ledger.moment().event}}
+    envelope = {
+        "payloadType": "application/vnd.in-toto+json",
+        "payload": base64.b64encode(json.dumps(statement).encode()).decode(),
+    }
+    now = ledger.now()
+    ledger.save_passport("r0", node, issued=now, expires=now + 9999, digest="d", envelope=envelope)
+    return node
+
+
+def state(ledger: Ledger, node: str) -> str:
+    return str(ledger.latest([node], "state")[node]["name"])
+
+
+def known(ledger: Ledger, node: str) -> dict[str, str]:
+    return {row["kind"]: row["value"] for row in ledger.aliases(node)}
+
+
+def rows(ledger: Ledger) -> list[Any]:
+    return [ledger._rows(f"SELECT * FROM {table}") for table in ("aliases", "events", "nodes")]
+
+
+def test_u3_a_board_that_was_swapped_keeps_the_history_and_no_passport(ledger: Ledger, ask: Ask) -> None:
+    node = in_service(ledger)
+    assert lacks(ledger, node, looked=False) == ""
+    new = {"gpufleet_serial": "NEW0001", "gpufleet_boot_mac": MAC2}
+    bmc = {"identity": {"serial": "NEW0001", "uuid": ""}, "machine": {"agrees": ["serial"], "contradicts": []}}
+    before = rows(ledger)
+    foreseen = ask(new, check_mode=True, state="replaced", part="board", bmc=bmc)
+    assert foreseen["changed"] and rows(ledger) == before
+    done = ask(new, state="replaced", part="board", bmc=bmc)
+    assert done["changed"] and done["node_id"] == node, done
+    assert known(ledger, node) == {"serial": "NEW0001", "mac": MAC2} and state(ledger, node) == "quarantined"
+    assert list(foreseen["after"].values())[0][-1] == "state quarantined" == list(done["after"].values())[0][-1]
+    assert [one["confirmed_by"] for one in done["aliases"]] == ["", "bmc"]
+    assert lacks(ledger, node, looked=False)
+    found = evidence(ledger, node)
+    assert (found["imaged"]["kind"], found["deploy_id"], found["verdicts"]) == ("identity", "", [])
+    told = ledger.history(node, kinds=("identity",))[-1]["data"]
+    assert told["reason"] == "RMA 4711" and "OLD0001" in told["was"] and "NEW0001" in told["now"]
+    # Said once more, nothing happens; after the node has gone on, it is another swap.
+    again = rows(ledger)
+    assert not ask(new, state="replaced", part="board", bmc=bmc)["changed"] and rows(ledger) == again
+    ledger.append("r1", [(node, Event("state", "validating"))])
+    assert ask(new, state="replaced", part="board")["changed"] and state(ledger, node) == "quarantined"
+
+
+def test_u3_what_followed_the_old_board_counts_for_nothing_though_the_aliases_stay(ledger: Ledger, ask: Ask) -> None:
+    """Many boards take the serial of their chassis over."""
+    node = in_service(ledger)
+    assert ask(OLD, state="replaced", part="board")["changed"]
+    assert known(ledger, node) == {"serial": "OLD0001", "mac": MAC} and evidence(ledger, node)["deploy_id"] == ""
+    ledger.append("r1", [(node, Event("state", name)) for name in ("validating",)])
+    assert "passport" in lacks(ledger, node, looked=False)
+
+
+def test_u3_a_chassis_that_was_swapped_is_another_node(ledger: Ledger, ask: Ask) -> None:
+    """The network card was kept, and so is the hold, which keeps jobs off until day 0 is through."""
+    old = in_service(ledger)
+    ledger.append("r0", [(old, Event("hold", "taken", {"hold_token": "gpufleet:r0:work"}))])
+    ledger.record_attempt("r0", old, "reboot", "xid")
+    new = {**OLD, "gpufleet_serial": "NEW0001"}
+    for said in (OLD, {"gpufleet_serial": "", "gpufleet_boot_mac": MAC2}, {**new, "gpufleet_node_id": old}):
+        before = rows(ledger)
+        assert ask(said, state="replaced", part="chassis").get("failed") and rows(ledger) == before
+    done = ask(new, state="replaced", part="chassis")
+    its = done["node_id"]
+    assert done["retired_node"] == old != its and ledger.retired(old), done
+    assert (known(ledger, old), known(ledger, its)) == ({"serial": "OLD0001"}, {"serial": "NEW0001", "mac": MAC})
+    assert [one["name"] for one in ledger.history(old, kinds=("state",))][-2:] == ["quarantined", "retired"]
+    assert ledger.passport(its) is None and ledger.attempts(its) == []
+    assert ledger.latest([its], "hold")[its]["data"]["hold_token"] == "gpufleet:r0:work"
+    assert ledger.identify("gpu001", aliases=[("serial", "NEW0001"), ("mac", MAC)], create=False) == its
+    again = rows(ledger)
+    assert ask(new, state="replaced", part="chassis")["node_id"] == its and rows(ledger) == again
+
+
+@pytest.mark.parametrize("kind", ["mac", "gpu"])
+def test_u3_a_part_that_moved_leaves_neither_machine_its_passport(ledger: Ledger, ask: Ask, kind: str) -> None:
+    node, other = in_service(ledger), in_service(ledger, "gpu002", "OLD0002", MAC2)
+    value = {"mac": MAC2.upper(), "gpu": "GPU-1"}[kind]
+    said = {**OLD, "gpufleet_boot_mac": MAC2} if kind == "mac" else OLD
+    done = ask(said, state="moved", kind=kind, value=value)
+    assert done["changed"] and done["from_node"] == (other if kind == "mac" else ""), done
+    assert ledger.owner(kind, value) == node and "mac" not in known(ledger, other) or kind == "gpu"
+    for one in [node, other] if kind == "mac" else [node]:
+        assert state(ledger, one) == "quarantined"
+        ledger.append("r1", [(one, Event("state", "validating"))])
+        assert "passport" in lacks(ledger, one, looked=False)
+    assert not ask(said, state="moved", kind=kind, value=value)["changed"]
+
+
+def test_u3_a_node_that_another_run_works_on_is_left_to_it(ledger: Ledger, ask: Ask) -> None:
+    in_service(ledger)
+    other = in_service(ledger, "gpu002", "OLD0002", MAC2)
+    with ledger.transaction() as conn:
+        lease.take_in(conn, ledger, other, Holder("another", "elsewhere", 1, 1, "boot"), node="gpu002")
+    before = rows(ledger)
+    done = ask({**OLD, "gpufleet_boot_mac": MAC2}, state="moved", kind="mac", value=MAC2)
+    assert done["error"]["kind"] == "lease_held" and rows(ledger) == before
+
+
+def test_u3_an_alias_that_is_retired_is_nobodys(ledger: Ledger, ask: Ask) -> None:
+    node = in_service(ledger)
+    before = rows(ledger)
+    assert "confirmed by a peer" in ask(OLD, state="retired", kind="serial", value="old0001")["msg"]
+    assert rows(ledger) == before
+    assert ask(OLD, state="retired", kind="mac", value=MAC)["changed"] and known(ledger, node) == {"serial": "OLD0001"}
+    told = ledger.history(node, kinds=("identity",))[-1]
+    assert (told["name"], told["data"]["value"], told["data"]["reason"]) == ("retired", MAC, "RMA 4711")
+    assert state(ledger, node) == "admitted" and lacks(ledger, node, looked=False) == ""
+    assert not ask(OLD, state="retired", kind="mac", value=MAC)["changed"]
+
+
+def test_u3_what_cannot_have_happened_is_not_written(ledger: Ledger, ask: Ask) -> None:
+    in_service(ledger)
+    in_service(ledger, "gpu002", "OLD0002", MAC2)
+    new = {**OLD, "gpufleet_serial": "NEW0001"}
+    wrong = {"identity": {"serial": "OLD0001"}, "machine": {"contradicts": ["serial"]}}
+    before = rows(ledger)
+    for said, args, told in (
+        (new, {"state": "replaced", "part": "board", "bmc": wrong}, "the BMC tells another machine"),
+        ({**OLD, "gpufleet_serial": "OLD0002"}, {"state": "replaced", "part": "board"}, "belongs to another node"),
+        (OLD, {"state": "moved", "kind": "serial", "value": "OLD0002"}, "a serial goes with its chassis"),
+        (new, {"state": "replaced", "part": "board", "was": "NOBODY"}, "knows no node by 'NOBODY'"),
+        (new, {"state": "replaced", "part": "board", "reason": " "}, "for a reason"),
+        (new, {"state": "replaced"}, "part"),
+    ):
+        done = ask(said, **args)
+        assert told in done["msg"] and rows(ledger) == before, done
+
+
+def test_u3_present_shows_who_says_what(ledger: Ledger, ask: Ask) -> None:
+    node = in_service(ledger)
+    before = rows(ledger)
+    bmc = {"identity": {"serial": "NEW0001"}, "machine": {"contradicts": ["serial"]}}
+    shown = ask({**OLD, "gpufleet_boot_mac": MAC2}, bmc=bmc)
+    assert (shown["changed"], shown["node_id"], shown["name"]) == (False, node, "gpu001")
+    told = {one["kind"]: (one["value"], one["confirmed"], one["confirmed_by"]) for one in shown["aliases"]}
+    assert told == {"serial": ("OLD0001", True, "bmc"), "mac": (MAC, False, "")}
+    assert shown["inventory"] == {"serial": "OLD0001", "mac": MAC2} and shown["bmc"] == ["serial NEW0001"]
+    assert any(MAC2 in one for one in shown["differences"]) and rows(ledger) == before
