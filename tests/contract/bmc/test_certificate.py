@@ -154,7 +154,7 @@ def test_v2_a_node_whose_serial_only_the_ledger_knows_is_not_taken_for_another(
         assert play.ansible(act, **wrong, **FIRST).returncode == 2
         assert "not proven to be this node's" in play.output and "serial SN0001" in play.output
     is_now(other, SerialNumber="SN-OF-ANOTHER")
-    assert play.ansible(act, **wrong, **named).returncode == 2 and "retire the old node" in play.output
+    assert play.ansible(act, **wrong, **named).returncode == 2 and "identity=replaced" in play.output
     # Where no certificate is fixed at all, the ledger itself takes no second serial.
     assert play.ansible(act, **wrong, gpufleet_bmc_verify_tls=False).returncode == 2
     assert "knows this node by another serial" in play.output, play.output
@@ -178,7 +178,7 @@ def test_v2_a_chassis_that_was_replaced_has_its_own_record_once_the_old_one_is_r
     play.host.update(gpufleet_bmc_address=new.bmc.url, gpufleet_bmc_tls_fingerprint=shown(new))
     play.host.pop("gpufleet_serial")
     play.host.update({"gpufleet_serial": "SN-NEW"} if named else {})
-    assert play.ansible(look).returncode == 2 and "-e gpufleet_serial= " in play.output
+    assert play.ansible(look).returncode == 2 and "identity=replaced" in play.output
     retire = {"gpufleet.baremetal.ledger_event": {"state": "retired", "reason": "chassis replaced"}}
     assert play.ansible([retire], ("-e", "gpufleet_serial=")).returncode == 0, play.output
     assert play.ansible(look).returncode == 0, play.output

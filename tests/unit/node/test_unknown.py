@@ -51,7 +51,7 @@ def test_n2_a_host_that_contradicts_the_ledger_is_unknown_and_not_new(tmp_path: 
     assert {nodes[host]["next"] for host in CONTRADICTED} == {""}
     assert "by another serial" in nodes["another-serial"]["stopped"]
     assert "different nodes" in nodes["another-node"]["stopped"]
-    assert "retire the old node" in nodes["another-chassis"]["stopped"]
+    assert "identity=replaced" in nodes["another-chassis"]["stopped"]
     assert "gpufleet_serial cannot be read" in nodes["unreadable"]["stopped"]
     assert nodes["gpu001"]["state"] == "admitted" and nodes["gpu001"]["stopped"] == ""
 
