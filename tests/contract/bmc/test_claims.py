@@ -35,7 +35,9 @@ def of_node(play: Play, name: str) -> list[tuple[Any, ...]]:
         return [
             row
             for table in ("events", "leases", "passports")
-            for row in ledger.execute(f"SELECT {table}.* FROM {table} JOIN nodes USING (node_id) WHERE nodes.name = ?", (name,))
+            for row in ledger.execute(
+                f"SELECT {table}.* FROM {table} JOIN nodes USING (node_id) WHERE nodes.name = ?", (name,)
+            )
         ]
 
 
