@@ -117,4 +117,6 @@ def test_c3_each_run_that_waits_for_its_turn_holds_by_what_it_saw(name: str) -> 
     ]
     [block] = [one["block"] for one in play["tasks"] if "rescue" in one and "import_role" in str(one)]
     roles = [one for one in block if one.get("ansible.builtin.import_role", {}).get("name", "").endswith(".hold")]
-    assert [one["vars"]["hold_seen"].endswith("_node.event }}") for one in roles] == [True]
+    assert [one["vars"]["hold_status"].endswith("_node }}") for one in roles] == [True]
+    [task] = yaml.safe_load((PLAYBOOKS.parent / "roles/hold/tasks/main.yml").read_text(encoding="utf-8"))
+    assert task["gpufleet.baremetal.scheduler_node"]["seen_event"] == "{{ hold_status.event | default(omit) }}"
