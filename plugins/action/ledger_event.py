@@ -29,6 +29,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import
 
 #: What a transition may need to know: the newest event of each kind.
 _KINDS = ("state", "hold", "evidence")
+#: What the inventory says of where a node belongs, which an adoption is held against.
+_SITE = ("scheduler", "provisioner", "provisioner_id", "boot_mac")
 
 
 class ActionModule(VerbAction):
@@ -53,11 +55,20 @@ class ActionModule(VerbAction):
             node_id = self.node_id(create=not check_mode)
             if node_id:
                 known = self._known(node_id)
-                if (params.get("data") or {}).get(ADOPTED):
-                    known["proven"] = proven(self.ledger(), node_id, self.run_id)
+                if params.get("adoption") is not None or (params.get("data") or {}).get(ADOPTED):
+                    known.update(self._of_adoption(node_id))
                 if "admitted" in (params.get("state"), params.get("name")):
                     known["standing"] = self._failures(node_id)
+        if params.get("adoption") is not None:
+            known["site"] = {name: str(self.host_var(f"gpufleet_{name}") or "") for name in _SITE}
         return {**params, "known": known}
+
+    def _of_adoption(self, node_id: str) -> dict[str, Any]:
+        newest = self.ledger().latest([node_id], "state", ("admitted", "retired")).get(node_id)
+        return {
+            "proven": proven(self.ledger(), node_id, self.run_id),
+            "admitted_before": newest is not None and newest["name"] == "admitted",
+        }
 
     def _person(self) -> str:
         """Who runs this: the user of the automation controller, or the one who is logged in here."""

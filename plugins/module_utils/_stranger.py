@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 ADOPT = "adopt"
 COMMAND = "ansible-playbook gpufleet.baremetal.adopt -i INVENTORY --limit {host}"
 
-AT_WORK = (
+SOMEBODY_ELSES = (
     "this node is at work, or was when its scheduler last heard of it, or a person holds it there, and our ledger has"
     " neither admitted nor adopted it: it is somebody else's until a person adopts it"
 )
@@ -24,7 +24,7 @@ def not_adopted(
 ) -> NotAdopted:
     """:param seen: what was seen where. before: the write that is refused."""
     return NotAdopted(
-        AT_WORK,
+        SOMEBODY_ELSES,
         node=host,
         address=address,
         wanted="a node that our ledger knows, or one that nobody uses" + (f", before: {before}" if before else ""),

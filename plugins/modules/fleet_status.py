@@ -165,6 +165,10 @@ nodes:
       description: Is the node in service as it was adopted, and has passed no full set of gates since?
       type: bool
       sample: false
+    unrecorded:
+      description: Had its provisioner no record of it when it was adopted? C(next) names what enrols it there.
+      type: bool
+      sample: false
     passport_due:
       description:
         - Is the node in service, and has no passport that lasts longer than O(expire_within)? Never of one that works

@@ -55,6 +55,39 @@ options:
   data:
     description: More to remember. Secrets are masked by name.
     type: dict
+  adoption:
+    description:
+      - With O(state=admitted), the node is adopted; what the verbs told that looked at it, each as it was registered.
+      - It must be in service at its scheduler and held by nobody, under the name that the machine itself has. Its
+        provisioner must know the machine, or have no record of it under any name, and be carrying out no order there.
+        The machine must have been proven by its BMC in this run, and the ledger must never have admitted the node.
+        Whatever is not so fails the task, in check mode as well.
+      - What the looks found, or why no passport could be signed, becomes the reason of the event.
+    type: dict
+    suboptions:
+      scheduler:
+        description: The result of M(gpufleet.baremetal.scheduler_node) with V(state=present).
+        type: dict
+      provisioner:
+        description: The result of M(gpufleet.baremetal.provisioner_node) with V(state=enrolled), in check mode.
+        type: dict
+      machine:
+        description: The result of M(gpufleet.baremetal.image_verify) with V(mode=node) and its C(bmc_identity).
+        type: dict
+      name:
+        description: The result of a command whose output is the machine's own name. Not asked for where it was skipped.
+        type: dict
+      passport:
+        description: The result of M(gpufleet.baremetal.node_passport), where one was to be signed.
+        type: dict
+      looks:
+        description: The results of all gates that were run.
+        type: list
+        elements: dict
+      other_name:
+        description: The site has named the scheduler's node otherwise than the machine.
+        type: bool
+        default: false
   force_reason:
     description:
       - Move the node although the lifecycle says no. The reason is recorded in the event.
@@ -91,6 +124,16 @@ EXAMPLES = r"""
     name: dcgm_gate
     reason: the chiller of row 4 was off, ticket 4711
     lifted_by: a.person
+
+- name: Take a node that works into the ledger as it is
+  gpufleet.baremetal.ledger_event:
+    state: admitted
+    adoption:
+      scheduler: "{{ seen_at_scheduler }}"
+      provisioner: "{{ seen_at_provisioner }}"
+      machine: "{{ seen_on_node }}"
+      name: "{{ own_name }}"
+      looks: ["{{ seen_on_node }}", "{{ kernel_log }}", "{{ dcgm }}"]
 
 - name: Leave a note for whoever comes next
   gpufleet.baremetal.ledger_event:

@@ -154,7 +154,9 @@ options:
       - With O(state=verified), verify this file instead of what the ledger holds. Neither ledger nor node is asked.
     type: path
   fail:
-    description: Fail where the passport is not valid; with V(false), only say so in RV(valid).
+    description:
+      - Fail where the passport is not valid, or none can be issued; with V(false), only say so in RV(valid) and
+        RV(reasons).
     type: bool
     default: true
   max_clock_skew:

@@ -62,7 +62,20 @@ def test_j7_no_verb_touches_what_serves_for_others(node: str) -> None:
         assert f"gpufleet.baremetal.adopt -i INVENTORY --limit {node}" in result["msg"], result
 
 
+def record_of(node: str) -> dict[str, Any] | None:
+    found: list[dict[str, Any]] = lab.ironic("GET", "/nodes?fields=name,provision_state,uuid")["nodes"]
+    return next((one for one in found if one["name"] == node), None)
+
+
+def forgotten(node: str) -> None:
+    """Its provisioner has no record of it any more, as if the machine had been put up without it."""
+    lab.ironic("PUT", f"/nodes/{node}/maintenance", {"reason": "a test"})
+    lab.ironic("DELETE", f"/nodes/{node}")
+    assert record_of(node) is None
+
+
 def test_j7_a_fleet_is_adopted_without_a_touch(job: str) -> None:
+    forgotten("gpu001")
     before = touched()
     rehearsed = lab.play("adopt", "--check", "--diff")
     assert rehearsed.rc == 0 and touched() == before and not counts.events_of("state")["gpu001"], rehearsed.tail()
@@ -71,6 +84,7 @@ def test_j7_a_fleet_is_adopted_without_a_touch(job: str) -> None:
     assert all(states == ["admitted"] for states in counts.events_of("state").values())
     assert job in lab.slurm("squeue", "-h", "-o", "%i", "-t", "RUNNING").split()
     assert "adopted" in run.output and "day2_recycle_all=true" in run.output, run.tail()
+    assert "its provisioner has no record of it" in " ".join(run.output.split()) and record_of("gpu001") is None
     again = lab.play("adopt")
     assert again.rc == 0 and all(states == ["admitted"] for states in counts.events_of("state").values()), again.tail()
 
@@ -81,7 +95,9 @@ def test_j7_day_2_works_on_what_was_adopted(job: str) -> None:
     assert {node: counts.network_boots(node) for node in lab.NODES} == boots, "nothing was found"
     run = lab.play("day2_recycle", "--limit", "gpu001", "-e", '{"day2_recycle_all": true}')
     assert run.rc == 0, run.tail()
-    assert counts.network_boots("gpu001") == boots["gpu001"] + 1
+    enrolled = record_of("gpu001")
+    assert enrolled is not None and enrolled["provision_state"] == "active", "it was enrolled, and then imaged"
+    assert counts.network_boots("gpu001") > boots["gpu001"]
     assert counts.events_of("state")["gpu001"][-1] == "admitted"
     assert lab.node_state("gpu001") == {"state": "IDLE", "reason": ""}
     before = touched()

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, EvidenceMissing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.adoption import adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import (
     BEGINNINGS,
     STATES,
@@ -41,6 +42,15 @@ SPEC = spec(
     reason={"type": "str"},
     remedy={"type": "str", "choices": list(ATTEMPTS)},
     data={"type": "dict"},
+    adoption={
+        "type": "dict",
+        "options": {
+            **{key: {"type": "dict"} for key in ("scheduler", "provisioner", "machine", "name")},
+            "passport": {"type": "dict", "no_log": False},
+            "looks": {"type": "list", "elements": "dict"},
+            "other_name": {"type": "bool", "default": False},
+        },
+    },
     lifted_by={"type": "str"},
     known={"type": "dict"},
 )
@@ -129,6 +139,8 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
     last = known.get("state")
     current = last["name"] if last else "discovered"
     data = _data(params)
+    if params.get("adoption") is not None:
+        data, known = _adoption(params, target, data, ctx.node), {**known, "judged": True}
     answer: dict[str, Any] = {"kind": "state", "name": target, "state": target}
     if last and current == target and target not in BEGINNINGS and _same(last["data"], data):
         answer.update(event_id=last["id"], at=last["at"])
@@ -153,6 +165,14 @@ def _state(params: Mapping[str, Any], ctx: Context) -> Result:
         data["forced"] = params["force_reason"]
     event = Event("state", target, data)
     return Result({"state": current}, {"state": target}, True, answer, [event])
+
+
+def _adoption(params: Mapping[str, Any], target: str, data: dict[str, Any], node: str) -> dict[str, Any]:
+    """What is recorded of an adoption, which is judged here: in check mode too, before its gates are run."""
+    if target != "admitted":
+        raise ConfigError("adoption is a way into admitted", node=node, seen=target, do="leave adoption out")
+    told: dict[str, Any] = redact(adopted(params["adoption"], params["known"].get("site") or {}, node))
+    return {**told, **data}
 
 
 def _refusal(current: str, target: str, known: Mapping[str, Any], data: Mapping[str, Any]) -> type[EvidenceMissing]:

@@ -77,17 +77,23 @@ def _passport(known: Known, data: Mapping[str, Any], now: float) -> str:
     return ""
 
 
-#: With it, what is recorded as admitted was not brought up by us: it is taken into the ledger as it works.
-ADOPTED = "adopted"
+#: With it, what is recorded as admitted was not brought up by us: it is taken into the ledger as it works. Beside it
+#: stands whether its provisioner had a record of it then, and what that said of it, which changes when it is deployed.
+ADOPTED, RECORD, STAMP = "adopted", "provisioner_record", "provisioner_stamp"
 #: A look at the scheduler that is older says nothing of what a node does now.
 _LOOK_SECONDS = 900.0
 
 
 def _adopted(known: Known, data: Mapping[str, Any], now: float) -> str:
-    """It serves, or belongs to no scheduler, and its BMC has said in this run which machine it is."""
+    """It serves, or belongs to no scheduler, its BMC has said in this run which machine it is, and all that was seen of
+    it was judged. What was ours once needs no adoption, and day 2 asks it more."""
     seen = known.get("evidence")
+    if known.get("admitted_before"):
+        return "a node that this ledger has never admitted: day2_recycle goes on with one that it has"
     if not known.get("proven"):
         return "the machine proven by its BMC in this run (image_verify in mode node, with bmc_identity)"
+    if not known.get("judged"):
+        return "what was seen of it (the option adoption, as the playbook adopt gives it)"
     serves = seen is not None and seen["name"] in (IN_SERVICE, ABSENT) and now - seen["at"] <= _LOOK_SECONDS
     return "" if serves else "that its scheduler has it in service now (scheduler_node with state present)"
 
@@ -106,8 +112,11 @@ def _from(*states: str) -> frozenset[str]:
 
 _LIVING = frozenset(STATES) - {"retired"}
 
-#: Into service, for a node that works, and was not brought up by us.
-ADOPTION = Way(_from("discovered", "enrolled"), _adopted)
+#: Into service, for a node that works, and was not brought up by us; also one that we began with, and that its owner
+#: has taken back. Which failures stand against it stays as it is.
+ADOPTION = Way(
+    _from("discovered", "enrolled", "imaging", "validating", "draining", "drained", "quarantined"), _adopted
+)
 
 #: By target state. To stay in a state is always allowed.
 WAYS: Mapping[str, Way] = {

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import left, tries
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import (
     FOREIGN,
@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
     together,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, AT_WORK, COMMAND
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, COMMAND, SOMEBODY_ELSES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
 
 #: The variable that says for whom a run works, and a name that no shell and no parser of Ansible takes apart.
@@ -158,7 +158,7 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
     if one["left"]:
         return _TAKEN_UP
     if one["adopted"] and one["state"] == "admitted":
-        return _RECYCLE if one["reason"] else _TAKEN_UP  # what its gates found is found again
+        return _TAKEN_UP  # what was found of it before day 2 looked need not be found again
     return _RENEW + _days(expire_within) if one["passport_due"] else ""
 
 
@@ -207,7 +207,7 @@ def _placed(host: str, one: dict[str, Any], seen: Seen | None) -> None:
     """What its scheduler says beside the ledger, and what follows from the two."""
     one.update(together(one, seen))
     if seen is not None and seen.stranger:
-        one["stopped"] = f"{AT_WORK}. Seen: its scheduler has it as {seen.native}"
+        one["stopped"] = f"{SOMEBODY_ELSES}. Seen: its scheduler has it as {seen.native}"
         one["next"] = COMMAND.format(host=host)
     if one["recorded"] == one["state"]:
         return
@@ -243,6 +243,7 @@ def _one(
         "left": "",
         "admitted_before": admitted_before,
         "adopted": state == "admitted" and bool(data.get(ADOPTED)),
+        "unrecorded": state == "admitted" and data.get(RECORD) == "absent",
         "hold": token,
         "kept": why_of(token) if kind_of(token) == KEEP else "",
         "renewing": renewing(state, data),
@@ -321,7 +322,8 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
         if node["passport_due"]:
             passport += ", to be renewed"
         if node["adopted"]:
-            passport = f"adopted: {node['reason'] or 'the gates that need a drain are due'}; {passport}"
+            unknown = "; its provisioner has no record of it" if node["unrecorded"] else ""
+            passport = f"adopted: {node['reason'] or 'the gates that need a drain are due'}{unknown}; {passport}"
         shown = passport if node["state"] == "admitted" else node["reason"] or f"since {node['since'] or 'never seen'}"
         if node["tenant"]:
             shown = f"of the tenant {node['tenant']}, and left alone ({shown})"

@@ -250,6 +250,9 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
     statement = {} if reasons else _statement(params, machine, evidence, ground)
     # What is signed is what a later look lets pass, by the same rules.
     reasons = reasons or _judged(statement, machine, params, evidence)
+    if reasons and not params["fail"]:
+        told = {"passport": {}, "valid": False, "reasons": [*map(str, reasons)]}
+        return Result(before=before, after=before, changed=False, data=told)
     if reasons:
         wanted = f"a pass of {', '.join(params['policy']['required_gates'])} since the node was imaged"
         raise refusal("no passport is issued", reasons, ctx, wanted, "run what is named, then issue again")

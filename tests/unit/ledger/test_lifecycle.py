@@ -183,22 +183,34 @@ def test_without_the_controller_there_is_no_ledger() -> None:
 
 SERVES = {"name": "in_service", "at": NOW - 20}
 ADOPTION = {"adopted": True}
+PROOF = {"proven": True, "judged": True}
+TAKEN_BACK = ["imaging", "validating", "draining", "drained", "quarantined"]
 
 
 @pytest.mark.parametrize("seen", [SERVES, {"name": "not_in_scheduler", "at": NOW}])
-@pytest.mark.parametrize("current", ["discovered", "enrolled"])
-def test_j7_a_node_that_serves_is_adopted_on_proof_of_the_machine(current: str, seen: dict[str, Any]) -> None:
-    assert objection(current, "admitted", {"evidence": seen, "proven": True}, ADOPTION, NOW) == ("", "")
-    problem, wanted = objection(current, "admitted", {"evidence": seen, "proven": None}, ADOPTION, NOW)
-    assert problem and "proven by its BMC" in wanted
-    assert objection(current, "admitted", {"evidence": seen, "proven": True}, {}, NOW)[0]
+@pytest.mark.parametrize("current", ["discovered", "enrolled", *TAKEN_BACK])
+def test_j7_a_node_that_serves_is_adopted_on_all_the_proof(current: str, seen: dict[str, Any]) -> None:
+    """Also one with which we began, and that its owner put back into service."""
+    assert objection(current, "admitted", {"evidence": seen, **PROOF}, ADOPTION, NOW) == ("", "")
+    for lacking, words in (("proven", "proven by its BMC"), ("judged", "option adoption")):
+        problem, wanted = objection(current, "admitted", {"evidence": seen, **PROOF, lacking: None}, ADOPTION, NOW)
+        assert problem and words in wanted
+    assert objection(current, "admitted", {"evidence": seen, **PROOF}, {}, NOW)[0]
 
 
 @pytest.mark.parametrize("seen", [None, FREE | {"at": NOW}, {"name": "in_service", "at": NOW - 901}])
 def test_j7_who_is_not_seen_in_service_now_is_not_adopted(seen: Any) -> None:
-    assert "in service now" in objection("discovered", "admitted", {"evidence": seen, "proven": True}, ADOPTION, NOW)[1]
+    known = {"evidence": seen, **PROOF}
+    assert "in service now" in objection("discovered", "admitted", known, ADOPTION, NOW)[1]
 
 
-@pytest.mark.parametrize("current", ["imaging", "validating", "draining", "drained", "quarantined", "retired"])
-def test_j7_what_we_work_on_is_not_adopted(current: str) -> None:
-    assert "cannot be adopted" in objection(current, "admitted", {"evidence": SERVES, "proven": True}, ADOPTION, NOW)[0]
+@pytest.mark.parametrize("current", ["wiping", "retired"])
+def test_j7_what_is_wiped_or_retired_is_not_adopted(current: str) -> None:
+    assert "cannot be adopted" in objection(current, "admitted", {"evidence": SERVES, **PROOF}, ADOPTION, NOW)[0]
+
+
+@pytest.mark.parametrize("current", TAKEN_BACK)
+def test_j7_what_was_ours_is_not_adopted(current: str) -> None:
+    known = {"evidence": SERVES, **PROOF, "admitted_before": True}
+    problem, wanted = objection(current, "admitted", known, ADOPTION, NOW)
+    assert problem and "day2_recycle goes on" in wanted

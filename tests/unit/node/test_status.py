@@ -174,7 +174,11 @@ def test_j7_what_was_adopted_is_due_until_all_its_gates_were_run(ledger: Ledger)
     assert one["adopted"] and one["admitted_before"] and not one["passport_due"], one
     assert one["next"] == AGAIN.format("day2_recycle") + " -e day2_recycle_all=true"
     assert "adopted: the gates" in " ".join(report("Fleet", {"n1": one}))
-    one = told(ledger, ("state", "admitted", {"adopted": True, "reason": "Xid 79 on GPU 3"}))
-    assert one["next"] == AGAIN.format("day2_recycle") and "Xid 79" in " ".join(report("Fleet", {"n1": one})), one
+    found = {"adopted": True, "reason": "Xid 79 on GPU 3", "provisioner_record": "absent"}
+    assert not one["unrecorded"]
+    one = told(ledger, ("state", "admitted", found))
+    shown = " ".join(" ".join(report("Fleet", {"n1": one})).split())
+    assert one["next"] == ALL and "Xid 79" in shown, "what stood before day 2 looks it need not find again"
+    assert one["unrecorded"] and "its provisioner has no record of it" in shown, one
     one = told(ledger, ("state", "draining", {}), ("state", "admitted", {}))
     assert not one["adopted"] and not one["passport_due"] and one["next"] == "", one

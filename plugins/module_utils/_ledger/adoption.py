@@ -1,0 +1,194 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""May a node that works be taken into the ledger as it is? By the results of the verbs that looked at it. PRIVATE.
+
+What is not proven is a reason to leave it alone. What its gates found is none: it is adopted, and due with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD, STAMP
+
+#: Of the scheduler's port: it gives the node work. Of the provisioner's: an order is being carried out.
+_SERVES = frozenset({"idle", "mixed", "allocated"})
+_UNDER_WAY = frozenset({"inspecting", "deploying", "releasing", "cleaning"})
+#: As much of what was found as a state's reason holds.
+_REASON = 400
+
+Result = Mapping[str, Any]
+_NONE: Result = {}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What each verb told, as it was registered; what was not asked is empty, what was skipped as well.
+
+    site: of the inventory ``provisioner``, ``provisioner_id``, ``boot_mac`` and ``scheduler``.
+    """
+
+    scheduler: Result = field(default_factory=dict)
+    provisioner: Result = field(default_factory=dict)
+    machine: Result = field(default_factory=dict)
+    name: Result = field(default_factory=dict)
+    looks: tuple[Result, ...] = ()
+    passport: Result = field(default_factory=dict)
+    other_name: bool = False
+    site: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], site: Mapping[str, str]) -> Seen:
+        told = {key: _asked(given.get(key)) for key in ("scheduler", "provisioner", "machine", "name", "passport")}
+        looks = tuple(_asked(one) for one in given.get("looks") or ())
+        return cls(**told, looks=looks, other_name=bool(given.get("other_name")), site=site)
+
+    @property
+    def unrecorded(self) -> bool:
+        """Has its provisioner no record of it?"""
+        return bool(self.provisioner) and _told(self.provisioner, "before", "state") in ("", "absent")
+
+    @property
+    def own_name(self) -> str:
+        return str(self.name.get("stdout") or "").strip()
+
+
+def adopted(given: Mapping[str, Any], site: Mapping[str, str], node: str) -> dict[str, Any]:
+    """What is recorded of a node that may be adopted.
+
+    :raises EvidenceMissing: with the first of what is not proven.
+    """
+    seen = Seen.of(given, site)
+    for objection in _OBJECTIONS:
+        problem = objection(seen)
+        if problem:
+            raise EvidenceMissing(problem, node=node)
+    return _data(seen)
+
+
+def _data(seen: Seen) -> dict[str, Any]:
+    known = not seen.unrecorded
+    return {
+        ADOPTED: True,
+        "scheduler_node": str(seen.scheduler.get("scheduler_node") or ""),
+        "machine_name": seen.own_name,
+        "provisioner_id": str(seen.provisioner.get("provisioner_id") or "") if known else "",
+        "provision_state": str(seen.provisioner.get("provision_state") or "") if known else "",
+        STAMP: str(seen.provisioner.get("stamp") or "") if known else "",
+        RECORD: ("present" if known else "absent") if seen.provisioner else "",
+        "passport": _told(seen.passport, "passport", "digest"),
+        **_reason(found(seen)),
+    }
+
+
+def _reason(texts: list[str]) -> dict[str, str]:
+    text = "; ".join(texts)
+    return {"reason": text if len(text) <= _REASON else f"{text[: _REASON - 3]}..."} if text else {}
+
+
+def found(seen: Seen) -> list[str]:
+    """What the looks found, else why they ended, else why no passport was signed."""
+    ended = [one for one in seen.looks if one.get("verdict") not in (None, "pass")]
+    texts = [str(row.get("text")) for one in ended for row in one.get("findings") or ()]
+    told = texts or [str(one.get("msg") or "a gate did not pass") for one in ended]
+    return told or ([] if seen.passport.get("valid", True) else [*map(str, seen.passport.get("reasons") or ())])
+
+
+# -- what speaks against it, in words; empty where nothing does ------------------------------------------------------
+
+
+def _not_in_service(seen: Seen) -> str:
+    told = seen.scheduler
+    serves = told.get("owner") == "free" and told.get("state") in _SERVES and told.get("answers")
+    if serves or seen.site.get("scheduler") in (None, "", "none"):
+        return ""
+    holds = "; ".join(str(hold.get("text")) for hold in told.get("holds") or ())
+    state = " ".join(filter(None, [str(told.get("native") or told.get("state") or "nothing"), holds]))
+    return (
+        f"The scheduler has {told.get('scheduler_node') or 'the node'} as {state}: only a node in service is adopted."
+        " Bring it into service and run again; or, if nobody needs what it has, release it at its provisioner and bring"
+        " it up with day0_bringup -e hold_force_reason=WHY"
+    )
+
+
+def _claimed(seen: Seen) -> str:
+    """A record that the inventory names, and that is not there, may be another machine's under another name."""
+    if not seen.unrecorded:
+        return ""
+    provisioner, claimed = seen.site.get("provisioner"), seen.site.get("provisioner_id")
+    if claimed:
+        return (
+            f"{provisioner} does not know this machine by {claimed}, as the inventory has it. Correct"
+            " gpufleet_provisioner_id; where it has no record of this machine, leave that out, and the node is enrolled"
+            " with its next imaging"
+        )
+    if not seen.site.get("boot_mac"):
+        return (
+            f"{provisioner} does not know this machine by its name, and may by another one. Set gpufleet_boot_mac, by"
+            " which it is found, and by which it is enrolled with its next imaging if there is none"
+        )
+    return ""
+
+
+def _under_way(seen: Seen) -> str:
+    if _told(seen.provisioner, "before", "state") not in _UNDER_WAY:
+        return ""
+    native = _told(seen.provisioner, "before", "provision_state")
+    return (
+        f"{seen.site.get('provisioner')} has the machine as {native}: what it was ordered to do there is under way, and"
+        " may end the node's jobs. Wait until that has ended, or end it there, then run again"
+    )
+
+
+def _silent(seen: Seen) -> str:
+    unread = [one for one in (seen.machine, seen.name, *seen.looks) if one.get("unreachable")]
+    return f"The node cannot be reached over SSH: {unread[0].get('msg') or ''}" if unread else ""
+
+
+def _unconfirmed(seen: Seen) -> str:
+    cells = [one for one in seen.machine.get("checks") or () if one.get("id") == "machine"]
+    if any(one.get("verdict") == "pass" for one in cells):
+        return ""
+    texts = "; ".join(str(one.get("text")) for one in seen.machine.get("findings") or ())
+    return f"The machine that answers was not proven by its BMC ({texts or seen.machine.get('msg') or ''})"
+
+
+def _named_otherwise(seen: Seen) -> str:
+    theirs = str(seen.scheduler.get("scheduler_node") or "")
+    if seen.other_name or not seen.name or _short(seen.own_name) == _short(theirs):
+        return ""
+    return (
+        f"The machine calls itself {seen.own_name}, and the scheduler's node is {theirs}: whether they are one is not"
+        " proven. Correct gpufleet_scheduler_node or ansible_host; where the site has named them so, give"
+        " -e adopt_other_name=true, which is recorded"
+    )
+
+
+_OBJECTIONS: tuple[Callable[[Seen], str], ...] = (
+    _not_in_service,
+    _claimed,
+    _under_way,
+    _silent,
+    _unconfirmed,
+    _named_otherwise,
+)
+
+
+def _short(name: str) -> str:
+    return name.lower().partition(".")[0]
+
+
+def _asked(result: Any) -> Result:
+    return result if isinstance(result, Mapping) and not result.get("skipped") else _NONE
+
+
+def _told(result: Result, *path: str) -> str:
+    """What stands there in a result, as text; empty where nothing does."""
+    value: Any = result
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return str(value or "")

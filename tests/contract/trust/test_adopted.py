@@ -1,0 +1,155 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node in service is adopted by the shipped playbook, and what it tells to do next works when it is run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from contract.trust.conftest import Image, Machine
+from contract.trust.trust_site import VERDICT
+from maas_server.config import Config, User
+from maas_server.server import MaasServer
+from maas_server.statuses import DEPLOYED, DEPLOYING
+from maas_server.store import Machine as Recorded
+
+pytestmark = pytest.mark.slow
+
+MAC = "52:54:00:00:00:01"
+ALL = "gpufleet.baremetal.day2_recycle -i INVENTORY --limit gpu001 -e day2_recycle_all=true"
+
+
+class Working:
+    """gpu001 serves: this machine here stands for it, healthy, with the declared image. The ledger is empty."""
+
+    def __init__(self, nodes: Nodes, maas: MaasServer, image: Image) -> None:
+        self.nodes, self.maas = nodes, maas
+        for part in nodes.folder.glob("ledger.sqlite*"):
+            part.unlink()
+        machine, home = Machine(nodes.folder / "node"), nodes.folder / "gates"
+        (machine.folder / "dmi/product_serial").write_text("SN0001\n")
+        home.mkdir()
+        (home / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
+        log = made.machine(home, made.kmsg("quiet"))
+        profile = {"profile_path": [str(home)]}
+        gates = {**profile, "dmi_path": str(machine.folder / "dmi")}
+        nodes.options.update(
+            image_verify=machine.options(),
+            kernel_log_gate={**{key: log[key] for key in log if key not in ("profile", "since")}, **gates},
+            dcgm_gate={"dcgmi": made.dcgmi(home, made.text(made.dcgm4(["software"]))), **gates},
+            node_passport=profile,
+        )
+        self._key = nodes.folder / "key.pem"
+        argv = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(self._key)]
+        subprocess.run(argv, check=True, capture_output=True)
+        nodes.hosts["gpu001"].update(ansible_connection="local", gpufleet_boot_mac=MAC)
+        nodes.shared.update(
+            gpufleet_sku="test-sku",
+            gpufleet_image=image.declared(),
+            gpufleet_passport_key_path=str(self._key),
+            gpufleet_provisioner="maas",
+            gpufleet_provisioner_url=maas.url,
+            gpufleet_provisioner_api_key="a:b:c",
+        )
+
+    def recorded(self, name: str = "gpu001", status: int = DEPLOYED) -> Recorded:
+        """MAAS has the machine with this boot card under a name."""
+        one = Recorded(self.maas.store.new_id(), name, status=status, owner="fleet", macs=[MAC])
+        one.hardware = {"system_serial": "SN0001"}
+        with self.maas.store.changing() as machines:
+            machines[one.system_id] = one
+        return one
+
+    def told(self, *events: tuple[str, str, dict[str, Any]]) -> None:
+        with Ledger(self.nodes.url) as ledger:
+            node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+            ledger.append("r1", [(node, Event(*one)) for one in events])
+
+    def adopt(self, *, ok: bool = True) -> str:
+        return self.nodes.book("adopt", "-e", "adopt_other_name=true", ok=ok)
+
+    @property
+    def admitted(self) -> dict[str, Any]:
+        """What was recorded with the newest state, which is that it is admitted."""
+        name, data = self.nodes.events("gpu001", "state")[-1]
+        assert name == "admitted", name
+        return data
+
+
+@pytest.fixture
+def working(tmp_path: Path, image: Image) -> Iterator[Working]:
+    (tmp_path / "maas").mkdir()
+    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas"))
+    server.start()
+    with in_service(tmp_path) as nodes:
+        yield Working(nodes, server, image)
+    server.close()
+
+
+def test_j7_a_node_that_its_provisioner_never_heard_of_is_adopted_and_enrolled_with_its_next_imaging(
+    working: Working,
+) -> None:
+    told = working.adopt()
+    assert (working.admitted["provisioner_record"], working.admitted["provisioner_id"]) == ("absent", ""), told
+    assert working.admitted["passport"].startswith("sha256:") and "reason" not in working.admitted
+    assert "its provisioner has no record of it" in told and ALL in told, told
+    assert not working.maas.store.machines and working.nodes.scheduler("gpu001") == "IDLE", "nothing is written"
+    later = ("-e", "day2_recycle_all=true", "-e", "enroll_timeout=2")
+    told = working.nodes.book("day2_recycle", *later, ok=False)
+    [one] = working.maas.store.machines.values()
+    assert one.hostname == "gpu001" and "DRAIN gpufleet:" in working.nodes.scheduler("gpu001"), told
+    [ordered] = [event for event in working.nodes.events("gpu001", "intent") if event[0] == "provisioner_node"][:1]
+    assert ordered[1]["options"]["state"] == "ready" and "drained" in working.nodes.states("gpu001"), told
+
+
+@pytest.mark.parametrize("claim", ["a name", "an id"])
+def test_j7_a_record_of_this_machine_under_another_name_or_id_refuses_it(working: Working, claim: str) -> None:
+    if claim == "a name":
+        working.recorded("stray-one")
+    else:
+        working.nodes.hosts["gpu001"]["gpufleet_provisioner_id"] = "ab34cd"
+    told = working.adopt(ok=False)
+    assert working.nodes.states("gpu001") == [] and "correct" in told.lower(), told
+    assert ("its MAC belongs to a machine there" in told) if claim == "a name" else ("by ab34cd" in told), told
+
+
+def test_j7_what_was_taken_back_from_day_0_is_adopted_with_the_failure_that_stands(working: Working) -> None:
+    """Day 0 quarantined it, its owner resumed it, and level 1 says nothing of what level 3 found."""
+    working.recorded()
+    asked = {"asked": {"level": 3, "tests": ["memory", "software"]}, "gate": "dcgm_gate"}
+    quarantine = {"reason": "GPU 3: memory test failed", "remedy": "reset_gpu"}
+    working.told(
+        ("state", "imaging", {"deploy_id": "d0"}),
+        ("verdict", "dcgm_gate", {**VERDICT, "verdict": "fail", **asked}),
+        ("state", "quarantined", quarantine),
+    )
+    assert "gpufleet.baremetal.adopt -i INVENTORY --limit gpu001" in working.nodes.book("day2_recycle", ok=False)
+    told = working.adopt()
+    assert "dcgm_gate: fail" in working.admitted["reason"] and not working.admitted["passport"], told
+    assert ALL in told and "no passport" in told, told
+    later = ("-e", "day2_recycle_all=true", "-e", "deploy_timeout=2")
+    working.nodes.book("day2_recycle", *later, ok=False)
+    assert "DRAIN gpufleet:" in working.nodes.scheduler("gpu001"), "the command that was told takes it"
+
+
+def test_j7_what_was_taken_back_is_not_adopted_while_our_order_is_under_way(working: Working) -> None:
+    one = working.recorded(status=DEPLOYING)
+    working.told(("state", "imaging", {"deploy_id": "d0"}))
+    told = working.adopt(ok=False)
+    assert "is under way" in told and working.nodes.states("gpu001") == [], told
+    with working.maas.store.changing() as machines:
+        machines[one.system_id].status = DEPLOYED
+    told = working.adopt()
+    assert working.admitted["provisioner_id"] == one.system_id and not working.admitted["passport"], told
+    assert "no look has proven that d0 reached the node" in working.admitted["reason"], json.dumps(working.admitted)

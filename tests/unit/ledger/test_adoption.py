@@ -1,0 +1,132 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What speaks against adopting a node that works, and what is recorded of one that is adopted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, EvidenceMissing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.adoption import adopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ledger_event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+SITE = {"scheduler": "slurm", "provisioner": "ironic", "provisioner_id": "", "boot_mac": "52:54:00:00:00:01"}
+SERVES = {
+    "owner": "free", "state": "mixed", "answers": True, "native": "MIXED", "holds": [], "scheduler_node": "gpu001",
+}  # fmt: skip
+DEPLOYED = {
+    "before": {"state": "deployed", "provision_state": "active"}, "provisioner_id": "u1", "provision_state": "active",
+    "stamp": "2026-11-20T10:12:58",
+}  # fmt: skip
+ABSENT = {"before": {"state": "absent"}, "provisioner_id": "", "provision_state": "enroll"}
+PROVEN = {"verdict": "pass", "checks": [{"id": "machine", "verdict": "pass"}], "findings": []}
+PASS: dict[str, Any] = {"verdict": "pass", "findings": []}
+XID = {"verdict": "fail", "findings": [{"text": "Xid 79 on GPU 3"}, {"text": "GPU 3 is gone"}]}
+
+
+def seen(**changes: Any) -> dict[str, Any]:
+    whole = {"scheduler": SERVES, "provisioner": DEPLOYED, "machine": PROVEN, "name": {"stdout": "GPU001.hpc\n"}}
+    return {**whole, "looks": [PROVEN, PASS, PASS], "passport": {}, "other_name": False, **changes}
+
+
+def refused(site: dict[str, str] | None = None, **changes: Any) -> str:
+    with pytest.raises(EvidenceMissing) as caught:
+        adopted(seen(**changes), SITE if site is None else site, "gpu001")
+    return str(caught.value)
+
+
+def test_j7_what_is_proven_is_adopted_and_recorded() -> None:
+    passport = {"valid": True, "passport": {"digest": "sha256:1"}}
+    assert adopted(seen(passport=passport), SITE, "gpu001") == {
+        "adopted": True, "scheduler_node": "gpu001", "machine_name": "GPU001.hpc", "provisioner_id": "u1",
+        "provision_state": "active", "provisioner_record": "present",
+        "provisioner_stamp": "2026-11-20T10:12:58", "passport": "sha256:1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "draining"},
+        {"answers": False},
+        {"owner": "foreign", "holds": [{"text": "riser swap"}]},
+        {"state": "absent", "native": "", "answers": False},
+    ],
+)
+def test_j7_who_is_not_in_service_is_told_so_before_all_else(change: dict[str, Any]) -> None:
+    told = refused(scheduler={**SERVES, **change}, machine={"unreachable": True, "msg": "no route"})
+    assert "only a node in service is adopted" in told and "no route" not in told
+    for hold in change.get("holds", ()):
+        assert hold["text"] in told
+
+
+@pytest.mark.parametrize("scheduler", ["", "none"])
+def test_j7_a_node_of_no_scheduler_needs_neither_service_nor_name(scheduler: str) -> None:
+    nobody = seen(scheduler={"state": "absent"}, name={"skipped": True})
+    assert adopted(nobody, {**SITE, "scheduler": scheduler}, "gpu001")["machine_name"] == ""
+
+
+def test_j7_a_node_of_which_its_provisioner_has_no_record_is_adopted_and_recorded_so() -> None:
+    told = adopted(seen(provisioner=ABSENT), SITE, "gpu001")
+    assert (told["provisioner_record"], told["provisioner_id"], told["provision_state"]) == ("absent", "", "")
+    assert adopted(seen(provisioner={"skipped": True}), SITE, "gpu001")["provisioner_record"] == ""
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"), [({"provisioner_id": "u9"}, "by u9"), ({"boot_mac": ""}, "gpufleet_boot_mac")]
+)
+def test_j7_a_record_that_may_stand_under_another_name_is_not_said_to_be_missing(
+    claim: dict[str, str], words: str
+) -> None:
+    assert words in refused({**SITE, **claim}, provisioner=ABSENT)
+    assert adopted(seen(), {**SITE, **claim}, "gpu001"), "it has one"
+
+
+@pytest.mark.parametrize("state", [contract.INSPECTING, contract.DEPLOYING, contract.RELEASING, contract.CLEANING])
+def test_j7_nobody_is_adopted_while_its_provisioner_works_on_it(state: str) -> None:
+    """Also by an order of ours that a run left: the jobs of whoever serves there would end with it."""
+    assert "wait call-back" in refused(provisioner={"before": {"state": state, "provision_state": "wait call-back"}})
+
+
+@pytest.mark.parametrize("change", [{"machine": {}}, {"name": {}}, {"looks": [PROVEN, {}]}])
+def test_j7_who_cannot_be_reached_is_not_adopted(change: dict[str, Any]) -> None:
+    silent = {"unreachable": True, "msg": "Connection refused"}
+    filled = {key: [*value[:1], silent] if isinstance(value, list) else silent for key, value in change.items()}
+    assert "cannot be reached over SSH: Connection refused" in refused(**filled)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        {"msg": "the web server is away"},
+        {"checks": [{"id": "machine", "verdict": "inconclusive"}], "findings": [{"text": "the web server is away"}]},
+    ],
+)
+def test_j7_who_is_not_proven_by_its_bmc_is_not_adopted(machine: dict[str, Any]) -> None:
+    assert "not proven by its BMC (the web server is away)" in refused(machine=machine)
+
+
+def test_j7_who_serves_under_another_name_is_adopted_on_a_word() -> None:
+    other = {"stdout": "login1\n"}
+    told = refused(name=other)
+    assert "calls itself login1" in told and "adopt_other_name=true" in told
+    assert adopted(seen(name=other, other_name=True), SITE, "gpu001")["machine_name"] == "login1"
+
+
+def test_j7_what_was_found_is_the_reason_and_else_why_there_is_no_passport() -> None:
+    standing = {"valid": False, "reasons": ["gate dcgm_gate: fail (event 12)"]}
+    assert adopted(seen(looks=[PROVEN, XID]), SITE, "gpu001")["reason"] == "Xid 79 on GPU 3; GPU 3 is gone"
+    ended = {"verdict": "inconclusive", "findings": [], "msg": "no dcgmi"}
+    assert adopted(seen(looks=[PROVEN, ended]), SITE, "gpu001")["reason"] == "no dcgmi"
+    assert adopted(seen(passport=standing), SITE, "gpu001")["reason"] == "gate dcgm_gate: fail (event 12)"
+    long = {"verdict": "fail", "findings": [{"text": "x" * 999}]}
+    assert len(adopted(seen(looks=[long]), SITE, "gpu001")["reason"]) == 400
+
+
+def test_j7_adoption_is_a_way_into_service_alone() -> None:
+    with pytest.raises(ConfigError, match="way into admitted"):
+        ledger_event({"state": "drained", "adoption": seen(), "known": {"site": SITE}}, Context(node="gpu001"))
