@@ -35,7 +35,7 @@ class ActionModule(VerbAction):
         params["known_runs"] = writers(self.ledger(), {self._host: node_id})[self._host]
         known = noted(self.ledger(), [node_id])[node_id]
         params["known_deployed"] = bool(params.get("force_reason")) or known.stands
-        params["known_deploy_ids"] = known.ids
+        params["known_deploy_ids"], params["known_stamps"] = known.ids, known.stamps
         params["image_verified"] = self._verified(params, node_id)
         return params
 

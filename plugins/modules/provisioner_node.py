@@ -125,6 +125,12 @@ options:
       - A node whose provisioner tells one of them is ours, whatever became of the order.
     type: list
     elements: str
+  known_stamps:
+    description:
+      - The RV(stamp) of each time that the ledger has adopted this node. Filled in by the action on the controller.
+      - A deployed node that still has one of them is ours, also where an order of ours to release it did not reach it.
+    type: list
+    elements: str
   image_verified:
     description: Has this run verified the image? Filled in by the action on the controller.
     type: bool
@@ -265,6 +271,13 @@ deploy_proof:
       V(network_boot), the node is stateless and its boot from the network is one; V(none).
   returned: success
   type: str
+stamp:
+  description:
+    - What changes with the node's next deployment where the provisioner tells of that, as it was before the task. Empty
+      where it has no record of the node.
+  returned: success
+  type: str
+  sample: "2026-11-20T10:12:58+00:00"
 last_error:
   description: The provisioner's last error about the node.
   returned: success

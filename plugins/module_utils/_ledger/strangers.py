@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotAdopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, STAMP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 #: The verbs that send a provisioner its steps, the option that tells each where the node shall come to, and where that
@@ -40,6 +41,7 @@ _NOTES = (
 @dataclass
 class Noted:
     """What the ledger has of one node's deployments. ids: of those that day 0 and day 2 began, whatever became of them.
+    stamps: what its provisioner told of those that were adopted.
 
     An order that is given on the controller is told right before its request. One that goes to another machine is told
     before anybody knows whether it will arrive: it counts once its answer is told, or one that the order was given,
@@ -47,6 +49,7 @@ class Noted:
     """
 
     ids: list[str] = field(default_factory=list)
+    stamps: list[str] = field(default_factory=list)
     _notes: dict[int, str] = field(default_factory=dict)
     _ends: dict[int, str] = field(default_factory=dict)
     _sent: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -64,6 +67,7 @@ class Noted:
             self._answered((run, str(row["name"])), data.get("kind"), bool(data.get("begun")))
         elif row["name"] == "admitted":
             self._notes[row["id"]] = ""
+            self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
         else:  # it is recorded before anybody is asked to deploy, so it is no order
             self.ids += filter(None, [str(data.get("deploy_id") or "")])
 

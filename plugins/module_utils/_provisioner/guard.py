@@ -84,8 +84,11 @@ def not_ours(node: NodeState, wanted: Wanted) -> str:
 
 def at_work(node: NodeState, wanted: Wanted) -> bool:
     """Is it deployed, or just being, by whoever did it, and nobody has adopted it? What its provisioner tells with a
-    deployment of ours is that one, also where our run was killed before it knew."""
+    deployment of ours is that one, also where our run was killed before it knew. Nor is what was adopted anybody else's
+    while it stands as it did then, whatever we ordered since: that order has not reached it."""
     if wanted.deployed is not False or node.deploy_id in wanted.deploy_ids:
+        return False
+    if node.state == DEPLOYED and node.stamp and node.stamp in wanted.stamps:
         return False
     return node.state in (DEPLOYED, DEPLOYING)
 

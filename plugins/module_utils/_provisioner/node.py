@@ -258,6 +258,7 @@ def _result(
             "image": dict(after.image),
             "deploy_id": wanted.image.deploy_id if wanted.image else "",
             "deploy_proof": driver.deploy_proof,
+            "stamp": before.stamp if before is not None else "",
             "last_error": after.last_error,
             "deferred": list(changes.deferred),
         },

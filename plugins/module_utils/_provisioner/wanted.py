@@ -102,6 +102,8 @@ class Wanted:
     deployed: bool | None = None
     #: The deployments that our ledger has begun on it.
     deploy_ids: frozenset[str] = frozenset()
+    #: What its provisioner told of it when our ledger adopted it, which changes with the next deployment.
+    stamps: frozenset[str] = frozenset()
     #: Has this run verified the image? None where no ledger was there to tell.
     verified: bool | None = None
 
@@ -166,6 +168,7 @@ def _wanted(
         runs=known_runs(of_node),
         deployed=of_node.get("known_deployed"),
         deploy_ids=frozenset(map(str, of_node.get("known_deploy_ids") or ())),
+        stamps=frozenset(map(str, of_node.get("known_stamps") or ())),
         verified=of_node.get("image_verified"),
     )
 
