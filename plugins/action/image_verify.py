@@ -57,6 +57,8 @@ _FOR_NODE = (
     "dmi_path",
     "cmdline_path",
     "config_drive_path",
+    "mountinfo_path",
+    "sysfs_path",
     "user_data_path",
     "booted_after",
     "not_boot_id",

@@ -112,9 +112,20 @@ options:
     type: path
     default: /proc/cmdline
   config_drive_path:
-    description: Where the node shows its config drive. It is read as it lies there, and mounted nowhere.
+    description:
+      - Where the node shows its config drive. It is read as it lies there, and mounted nowhere.
+      - It counts only where it lies on the disk that the running system (V(/)) lies on, whatever is stacked in between.
+        Where that cannot be told, it does not count.
     type: path
     default: /dev/disk/by-label/config-2
+  mountinfo_path:
+    description: Where the node's kernel tells what is mounted.
+    type: path
+    default: /proc/self/mountinfo
+  sysfs_path:
+    description: Where the node's kernel shows its devices.
+    type: path
+    default: /sys
   user_data_path:
     description: Where C(cloud-init) keeps the user data of the running instance on the node.
     type: path

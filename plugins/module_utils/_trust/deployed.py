@@ -9,12 +9,14 @@ from this deployment is its id, which is random; the node is told no more of it 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._deployment import digest, ids_in
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.disks import elsewhere, number_of
 
 CHECK = "deployment"
 #: Where a deployment leaves its id, by what that is called: the option that says where it lies.
@@ -28,6 +30,8 @@ _LIMIT = 64 * 1024 * 1024
 _CARD = len("00:00:00:00:00:00")
 #: A boot from the network, by what shows it: the card (BOOTIF), or a boot entry that was written for this node.
 _NETWORK = "network boot"
+#: A drive proves that a disk was written. That the running system came from there is another question.
+_DRIVE, _NOT_ITS_OWN = "config drive", "config drive that does not count"
 _OVER, _BY_ENTRY = f"{_NETWORK} over", f"{_NETWORK} by the entry of"
 
 
@@ -68,14 +72,18 @@ def read(params: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     """What proves it; else the deployment that the node tells of, or nothing."""
     proves_it = right(asked)
     found = list(_told(params))
+    # Why a drive does not count tells more than an id of before.
+    found.sort(key=lambda one: not one.startswith(_NOT_ITS_OWN))
     return next((one for one in found if proves_it(one)), found[0] if found else "")
 
 
 def _told(params: Mapping[str, Any]) -> Iterator[str]:
     for place, option in PLACES.items():
-        content = _content(str(params[option]))
-        for one in dict.fromkeys(ids_in(content)):
-            yield f"{place}: {one}"
+        content, number = _content(str(params[option]))
+        ids = dict.fromkeys(ids_in(content))
+        why = elsewhere(number, params["mountinfo_path"], params["sysfs_path"]) if ids and place == _DRIVE else ""
+        for one in ids:
+            yield f"{_NOT_ITS_OWN} ({why}): {one}" if why else f"{place}: {one}"
         if option == "cmdline_path":
             yield from _network(content)
 
@@ -91,9 +99,10 @@ def _network(cmdline: bytes) -> Iterator[str]:
         yield f"{_BY_ENTRY}: {one}"
 
 
-def _content(path: str) -> bytes:
-    """A drive is read as it lies on the disk, and mounted nowhere; its label may stand in either case."""
+def _content(path: str) -> tuple[bytes, str]:
+    """And the device that it was read from. A drive is read as it lies on the disk, and mounted nowhere; its label may
+    stand in either case."""
     for place in (Path(path), Path(path).with_name(Path(path).name.upper())):
         with suppress(OSError), place.open("rb") as source:
-            return source.read(_LIMIT)
-    return b""
+            return source.read(_LIMIT), number_of(os.fstat(source.fileno()))
+    return b"", ""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract.trust.block_devices import BlockDevices
 from contract.trust.trust_site import NODE, Site, passport
 
 MANIFEST = {
@@ -215,6 +216,7 @@ class Machine:
         (folder / "boot_id").write_text("boot-2\n")
         (folder / "uptime").write_text("60.00 400.00\n")
         (folder / "manifest.json").write_text(json.dumps(MANIFEST))
+        self.disks = BlockDevices(folder)
         self.nvidia_smi()
         self.fabric_manager("Fabric Manager version is : 590.48.01")
 
@@ -241,6 +243,8 @@ class Machine:
             "dmi_path": str(self.folder / "dmi"),
             "cmdline_path": str(self.folder / "cmdline"),
             "config_drive_path": str(self.folder / "config-2"),
+            "mountinfo_path": str(self.disks.mountinfo),
+            "sysfs_path": str(self.disks.sysfs),
             "user_data_path": str(self.folder / "user-data.txt"),
         }
 

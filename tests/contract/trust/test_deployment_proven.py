@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined, image_verify
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from contract.trust.block_devices import BlockDevices
 from contract.trust.trust_site import NODE, Site, passport
 
 DEFAULTS = {name: option.get("default") for name, option in IMAGE_VERIFY.items()}
@@ -109,6 +111,100 @@ def test_c1_a_stateless_node_shows_that_it_was_booted_from_the_network(machine: 
     (machine.folder / "cmdline").write_text("root=/dev/vda1")
     (machine.folder / "user-data.txt").write_text(marked(EARLIER))
     assert judged(boot_mac=MAC, earlier=(EARLIER,))["verdict"] == "inconclusive", "a disk keeps that as well"
+
+
+def raid(disks: BlockDevices) -> None:
+    """Software RAID of Ironic's: the whole disks are its members, and drive and system its partitions."""
+    disks.device("sda"), disks.device("sdb")
+    disks.device("md127", on=("sda", "sdb"))
+    disks.root(disks.device("md127p2", of="md127"))
+    disks.drive("md127p4", of="md127")
+
+
+def volumes_on_raid(disks: BlockDevices) -> None:
+    """LVM over md over partitions, of which the drive lies beside one."""
+    for name in ("sda", "sdb"):
+        disks.device(name), disks.device(f"{name}3", of=name)
+    disks.device("md0", on=("sda3", "sdb3"))
+    disks.root(disks.device("dm-0", on=("md0",)))
+    disks.drive("sdb4", of="sdb")
+
+
+def multipath(disks: BlockDevices) -> None:
+    disks.device("sda"), disks.device("sdb")
+    disks.device("dm-0", on=("sda", "sdb"))
+    disks.root(disks.device("dm-1", on=("dm-0",)))
+    disks.drive("dm-2", on=("dm-0",))
+
+
+def btrfs(disks: BlockDevices) -> None:
+    disks.device("nvme0n1"), disks.device("nvme0n1p2", of="nvme0n1")
+    disks.root("0:31", "btrfs", "/dev/nvme0n1p2")
+    disks.drive("nvme0n1p4", of="nvme0n1")
+
+
+@pytest.mark.parametrize("stack", [raid, volumes_on_raid, multipath, btrfs])
+def test_c1_a_drive_counts_on_the_disk_of_the_running_system(
+    machine: Any, judged: Any, stack: Callable[[BlockDevices], None]
+) -> None:
+    (machine.folder / "config-2").write_text(marked(ID))
+    machine.disks.fresh()
+    stack(machine.disks)
+    assert judged()["verdict"] == "pass", judged()["msg"]
+
+
+def old_disk(disks: BlockDevices) -> None:
+    """The other disk was written, and the boot order starts this one."""
+    disks.device("nvme0n1"), disks.device("nvme1n1")
+    disks.root(disks.device("nvme0n1p2", of="nvme0n1"))
+    disks.drive("nvme1n1p4", of="nvme1n1")
+
+
+def half_a_raid(disks: BlockDevices) -> None:
+    """Of a drive on two disks, one is none of the system's."""
+    disks.device("sda"), disks.device("sdb")
+    disks.device("md0", on=("sda", "sdb"))
+    disks.root(disks.device("sda2", of="sda"))
+    disks.drive("md0p4", of="md0")
+
+
+def stateless(disks: BlockDevices) -> None:
+    disks.root("0:31", "overlay", "overlay")
+    disks.device("sda"), disks.drive("sda4", of="sda")
+
+
+def unreadable(disks: BlockDevices) -> None:
+    disks.mountinfo.unlink()
+
+
+def unshown(disks: BlockDevices) -> None:
+    disks.device("sda")
+    disks.root(disks.device("sda2", of="sda"))
+
+
+@pytest.mark.parametrize(
+    ("stack", "why"),
+    [
+        (old_disk, "it lies on nvme1n1, / on nvme0n1"),
+        (half_a_raid, "it lies on sda and sdb, / on sda"),
+        (stateless, "/: is mounted from overlay, which is no disk"),
+        (unreadable, "mountinfo: No such file or directory"),
+        (unshown, "No such file or directory"),
+    ],
+)
+def test_c1_a_drive_of_another_disk_says_nothing_of_the_running_system(
+    machine: Any, judged: Any, stack: Callable[[BlockDevices], None], why: str
+) -> None:
+    """Two disks have a system: the one that was written, and the one that the firmware starts."""
+    (machine.folder / "config-2").write_text(marked(ID))
+    (machine.folder / "cmdline").write_text(marked(EARLIER))
+    machine.disks.fresh()
+    stack(machine.disks)
+    result = judged()
+    assert result["verdict"] == "inconclusive" and result["kind"] == "unproven" and not quarantines(result)
+    assert f"{why}): {ID}" in result["msg"], result["msg"]
+    (machine.folder / "cmdline").write_text(marked(ID))
+    assert judged()["verdict"] == "pass", "what else proves it counts as ever"
 
 
 def imaging(site: Site) -> dict[str, Any]:
