@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks, looked_ago
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
@@ -41,6 +41,7 @@ class ActionModule(VerbAction):
         known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
         if params["state"] == "resumed" and self.node_id():
             known["lacks"] = lacks(self.ledger(), self.node_id(), looked=not self._task.check_mode)
+            known["looked_ago"] = None if params.get("force_reason") else looked_ago(self.ledger(), self.node_id())
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
         known["known_as"] = known_as(self.host_var, self._host)
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}

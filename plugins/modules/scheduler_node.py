@@ -110,6 +110,11 @@ options:
   lacks:
     description: What the node lacks by the ledger to be given work. Filled by the action.
     type: str
+  looked_ago:
+    description:
+      - For how many seconds the last look at the node has been over, by the ledger. Filled by the action.
+      - A node that by its scheduler was booted since then stays held, and fails with error kind V(evidence_missing).
+    type: float
   known_admitted:
     description: Whether the ledger has admitted this node and not retired it since. Filled by the action.
     type: bool

@@ -44,6 +44,12 @@ def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
     )
 
 
+def looked_ago(ledger: Ledger, node_id: str) -> float | None:
+    """For how many seconds the last look at the node has been over; None where nobody has looked."""
+    look = ledger.latest([node_id], KIND, [NAME]).get(node_id)
+    return max(ledger.now() - look["at"], 0.0) if look else None
+
+
 def _deployment_of(stored: Mapping[str, Any] | None) -> str:
     predicate = json.loads(dsse.payload_of(stored["envelope"])).get("predicate") if stored else {}
     return deployment_of(predicate or {})

@@ -13,12 +13,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     EvidenceMissing,
+    FleetError,
     NotAdopted,
     NotOurs,
     NotProven,
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.boots import LastLook
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     KEEP,
     QUARANTINE,
@@ -50,6 +52,7 @@ class _Node:
         require({"scheduler_node": self.name}, "scheduler_node", node=ctx.node)
         self.driver: Scheduler = open_scheduler(params, node=ctx.node)
         self.claim = Claim.of(params)
+        self.look = LastLook(params.get("looked_ago"))
 
     def read(self) -> NodeView:
         """:raises ConfigError: where that the scheduler does not know it proves nothing."""
@@ -222,9 +225,11 @@ def _resumed(node: _Node) -> Result:
     if not ready.held:
         # Somebody else lifted it while we waited for the agent.
         return node.result(before, _answering(node, ready), _released(node, node.claim.token), wrote=False)
+    node.look.check(before, ready)
     if node.ctx.may_write(node.driver.resume_request(ready)):
         node.driver.resume(ready)
     after = _answering(node, ready)
+    _of_the_same_boot(node, ready, after)
     return node.result(before, after, _released(node, node.claim.holds_of(before, OURS)[0].text), wrote=True)
 
 
@@ -326,6 +331,20 @@ def _answering(node: _Node, view: NodeView) -> NodeView:
             details={"reason": after.reason, "finding": after.finding, "holds": node.claim.told(after)},
         )
     return after
+
+
+def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
+    """It went down right after the write, and is given work now: not for long."""
+    try:
+        node.look.check(ready, after)
+    except EvidenceMissing as exc:
+        node.params = {**node.params, "why": "booted since the last look", "kind": WORK}
+        try:
+            _judged_anew(_held)(node)
+        except FleetError as failed:
+            exc.seen = f"{exc.seen}; it is IN SERVICE, and could not be held again: {failed}"
+            exc.do = f"take it out of service (playbook drain); {exc.do}"
+        raise exc
 
 
 def _released(node: _Node, token: str) -> list[Event]:

@@ -26,6 +26,7 @@ NODE = spec(
     scheduler_node={"type": "str"},
     name={"type": "str"},
     lacks={"type": "str"},
+    looked_ago={"type": "float"},
     state={"type": "str", "choices": list(names.STATES), "default": "present"},
     why={"type": "str", "default": "maintenance"},
     kind={"type": "str", "choices": list(names.HELD_AS), "default": names.HELD_AS[0]},

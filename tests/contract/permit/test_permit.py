@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,10 @@ def test_c6_a_node_is_given_work_on_a_look_since_its_passport(controller: Make) 
     site.later(700)
     assert "a last look at the node" in site.run("scheduler_node", state="resumed")["error"]["wanted"], "too old"
     site.later(300)
+    site.node(booted=time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 200)))
+    booted = site.run("scheduler_node", state="resumed")
+    assert "no gate has seen this boot" in booted["msg"] and site.node()["state"] == "IDLE+DRAIN", booted
+    site.node(booted="2026-11-20T10:12:58")
     assert site.run("scheduler_node", state="resumed")["state"] == "idle"
 
 

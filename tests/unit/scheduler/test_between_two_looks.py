@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import node as verb
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     Hold,
@@ -99,3 +101,71 @@ def test_t1_a_resume_is_sent_by_the_last_look_at_the_node() -> None:
     looks = [before, before, replace(before, version="v2", answers=True)]
     result = call(verb.scheduler_node, looks, state="resumed", scheduler_node="gpu001", why="reimage")
     assert result.changed and "resumed v2" in Evicting.said and "resumed v1" not in Evicting.said
+
+
+#: By the scheduler, the node is rebooting at the first look of the resume, and back at the second.
+def rebooting(before: str, now: str) -> list[NodeView]:
+    silent = replace(HELD, version="v1", answers=False, booted=before)
+    return [silent, silent, replace(HELD, version="v2", booted=now)]
+
+
+def ago(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - seconds))
+
+
+#: As the scheduler tells the boot at the resume and the one that is there then, with a last look 300 s ago.
+OTHER_BOOTS = [
+    (ago(4000), ago(20)),
+    (ago(20), ago(20)),  # the scheduler has heard of it already
+    ("", ago(20)),
+    ("boot-1", "boot-2"),
+    (ago(-9000), ago(-12000)),  # its clock says nothing of our look
+]
+SAME_BOOT = [
+    (ago(4000), ago(4000)),
+    (ago(4000), ago(3997)),  # reckoned anew from the uptime when the agent was started again
+    (ago(90000), ago(1000)),  # the agent had told only of the system before the imaging
+    ("", ago(1000)),
+    ("boot-1", "boot-1"),
+    (ago(-9000), ago(-9002)),
+    (ago(4000), ""),
+]
+
+
+@pytest.mark.parametrize("boots", OTHER_BOOTS)
+def test_c6_a_node_that_boots_after_the_last_look_stays_held(boots: tuple[str, str]) -> None:
+    with pytest.raises(EvidenceMissing, match="no gate has seen this boot") as refused:
+        call(verb.scheduler_node, rebooting(*boots), state="resumed", scheduler_node="gpu001", looked_ago=300.0)
+    assert not any(said.startswith("resumed") for said in Evicting.said)
+    assert "revalidate" in refused.value.do and not quarantines(refused.value.as_result())
+
+
+@pytest.mark.parametrize("boots", SAME_BOOT)
+def test_c6_an_agent_that_was_away_is_no_other_boot(boots: tuple[str, str]) -> None:
+    found = call(verb.scheduler_node, rebooting(*boots), state="resumed", scheduler_node="gpu001", looked_ago=300.0)
+    assert found.changed and "resumed v2" in Evicting.said
+
+
+class Rebooting(Evicting):
+    """It boots right after its hold was lifted."""
+
+    NAME = "rebooting"
+
+    def resume(self, view: NodeView) -> None:
+        self.looks[:] = [replace(IDLE, answers=False), replace(IDLE, booted=ago(0))]
+
+    def hold_request(self, view: NodeView, token: str, kind: str) -> str:
+        return f"hold {token}"
+
+    def hold(self, view: NodeView, token: str, kind: str) -> None:
+        self.said.append(f"held {token} {kind}")
+        self.looks[:] = [replace(HELD, holds=(Hold(token),))]
+
+
+def test_c6_a_node_that_boots_right_after_the_resume_is_held_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DRIVERS, Rebooting.NAME, Rebooting)
+    looks = [replace(HELD, booted=ago(4000))]
+    given = {"state": "resumed", "scheduler": "rebooting", "scheduler_node": "gpu001", "looked_ago": 300.0}
+    with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
+        call(verb.scheduler_node, looks, **given)
+    assert Evicting.said[-2:] == ["held gpufleet:r1:booted since the last look work", "drained"], Evicting.said
