@@ -153,3 +153,21 @@ def test_j7_what_was_taken_back_is_not_adopted_while_our_order_is_under_way(work
     told = working.adopt()
     assert working.admitted["provisioner_id"] == one.system_id and not working.admitted["passport"], told
     assert "no look has proven that d0 reached the node" in working.admitted["reason"], json.dumps(working.admitted)
+
+
+def test_j7_day_2_ends_no_jobs_of_what_serves_as_it_was_adopted(working: Working) -> None:
+    """None of its fleet runs the declared image: that is known since it was adopted, and its jobs end when a person
+    says so. What broke since is told, and the run fails."""
+    working.recorded()
+    working.nodes.options["image_verify"]["manifest_path"] = str(working.nodes.folder / "no-manifest-of-ours.json")
+    told = working.adopt()
+    assert "manifest" in working.admitted["reason"] and ALL in told, told
+    told = working.nodes.book("day2_recycle", ok=True)
+    assert working.nodes.scheduler("gpu001") == "IDLE" and not working.nodes.events("gpu001", "note"), told
+    lost = made.failing(made.dcgm4(["software"]), "software", 3, made.fault("GPU 3 is too hot", 40))
+    working.nodes.options["dcgm_gate"]["dcgmi"] = made.dcgmi(working.nodes.folder / "gates", made.text(lost))
+    told = working.nodes.book("day2_recycle", ok=False)
+    [(name, data)] = working.nodes.events("gpu001", "note")
+    assert (name, "GPU 3: clocks were cut" in data["reason"]) == ("stopped", True), data
+    assert working.nodes.scheduler("gpu001") == "IDLE" and working.nodes.states("gpu001") == ["admitted"]
+    assert f"Next: ansible-playbook {ALL}" in told, told
