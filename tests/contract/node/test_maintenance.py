@@ -81,3 +81,24 @@ def test_h2_who_does_not_say_what_or_why_is_told_and_nothing_is_done(tmp_path: P
     with in_service(tmp_path) as nodes:
         told = nodes.book("maintenance", *asked, ok=False)
         assert "Say -e maintenance=on" in told and nodes.scheduler("gpu001") == "IDLE" and written(nodes) == 0, told
+
+
+READMIT = (*OFF, "-e", "maintenance_readmit=true")
+
+
+def test_h2_what_could_not_be_readmitted_is_tried_again_and_its_gates_may_see_the_new_boot(tmp_path: Path) -> None:
+    """Its machine does not answer here: how far each playbook goes is what is asked."""
+    with in_service(tmp_path, 2) as nodes:
+        with Ledger(nodes.url) as ledger:  # which works as it did before us
+            node = ledger.identify("gpu009", aliases=[("serial", "SN0009")])
+            taken = [("enrolled", {}), ("admitted", {"adopted": True})]
+            ledger.append("r1", [(node, Event("state", state, data)) for state, data in taken])
+        nodes.hosts["gpu002"]["gpufleet_serial"] = nodes.bmcs["gpu002"].vendor["system"]["SerialNumber"] = "SN0009"
+        nodes.book("maintenance", *on(), ok=True)
+        for _time in range(2):
+            told = nodes.book("maintenance", *READMIT, ok=False)
+            assert "the kernel log" in told and "cannot be reached over SSH" in told, told
+            assert "maintenance is over" in nodes.scheduler("gpu001") and nodes.states("gpu001")[-1] == "drained"
+        told = nodes.book("revalidate", ok=False)
+        assert "baseline : Prove that the declared image runs" in told, told
+        assert told.count("this one was adopted as it worked. Run the playbook gpufleet.baremetal.reimage first") >= 1
