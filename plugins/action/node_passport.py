@@ -6,22 +6,18 @@
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import GPU_QUERY, gpu_uuids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, PASSPORT_RULES
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import policy_of
-
-#: Stands before each part of the node's answer.
-_MARK = "=gpufleet="
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_identity import read_identity
 
 
 class ActionModule(VerbAction):
@@ -62,29 +58,13 @@ class ActionModule(VerbAction):
         }
 
     def _read_identity(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The node's own word, over its own connection, in one round trip."""
+        """Not another machine's word, which a delegated task would bring."""
         if self._task.delegate_to:
             raise ConfigError(
                 "the node's identity cannot be read through a delegated task",
                 do="leave delegate_to out, or give identity",
             )
-        folder, boot = shlex.quote(params["dmi_path"]), shlex.quote(params["boot_id_path"])
-        query = " ".join(map(shlex.quote, [params["nvidia_smi"], *GPU_QUERY]))
-        files = [f"{folder}/product_serial", f"{folder}/product_uuid"]
-        # The GPUs come last, since the answer ends with what nvidia-smi ended with.
-        reads = [*(f"cat {file} 2>/dev/null; echo" for file in (*files, boot)), f"{query} 2>/dev/null"]
-        answer = self._low_level_execute_command("; ".join(f"echo {_MARK}; {read}" for read in reads))
-        # With a terminal in between, lines end otherwise, and what the login says comes first.
-        parts = str(answer.get("stdout", "")).replace("\r", "").split(f"{_MARK}\n")[1:]
-        whole = len(parts) == len(reads)
-        gpus = gpu_uuids(parts[-1]) if answer.get("rc") == 0 and whole else []
-        return {
-            "serial": parts[0].strip() if whole else "",
-            "system_uuid": parts[1].strip() if whole else "",
-            "boot_id": parts[2].strip() if whole else "",
-            "gpu_uuids": gpus,
-            "gpu_problem": "" if gpus else f"nvidia-smi ended with {answer.get('rc')}",
-        }
+        return read_identity(self._low_level_execute_command, params)
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         issued = any(event["kind"] == "passport" for event in result["events"])

@@ -11,10 +11,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks, looked_ago
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import looked_again
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks, looked_ago, renewable
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_identity import read_identity
 
 
 class ActionModule(VerbAction):
@@ -40,11 +44,25 @@ class ActionModule(VerbAction):
             self._as_it_was_seen(int(params["seen_event"]))
         known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
         if params["state"] == "resumed" and self.node_id():
+            if not (self._task.check_mode or self._task.delegate_to or params.get("force_reason")):
+                self._look_again()
             known["lacks"] = lacks(self.ledger(), self.node_id(), looked=not self._task.check_mode)
             known["looked_ago"] = None if params.get("force_reason") else looked_ago(self.ledger(), self.node_id())
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
         known["known_as"] = known_as(self.host_var, self._host)
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
+
+    def _look_again(self) -> None:
+        """A host that waited for its turn behind slow ones is not refused for that.
+
+        :raises FleetError: where the node is no longer what this run has seen.
+        """
+        look = renewable(self.ledger(), self.node_id(), self.run_id)
+        if look is not None:
+            with self._line.renewing(self.ledger().another):  # its nvidia-smi may hang for as long as a lease lasts
+                machine = normal_identity(read_identity(self._low_level_execute_command, look["asked"]))
+            event = looked_again(look, machine, Context(node=self._host))
+            self.ledger().append(self.run_id, [(self.node_id(), event)])
 
     def _as_it_was_seen(self, event: int) -> None:
         """A look at the fleet is old when its turn comes: what another run has brought about since is not to be undone.

@@ -44,6 +44,17 @@ def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
     )
 
 
+def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | None:
+    """The last look where nothing but its age stands against it: taken by this very run, whose other hosts were slow.
+
+    What an earlier run has seen is looked at anew as a whole, with the kernel log.
+    """
+    look = ledger.latest([node_id], KIND, [NAME]).get(node_id)
+    if not look or look["run_id"] != run_id or not look["data"].get("asked") or ledger.now() - look["at"] <= SECONDS:
+        return None
+    return None if lacks(ledger, node_id, looked=False) else look["data"]
+
+
 def looked_ago(ledger: Ledger, node_id: str) -> float | None:
     """For how many seconds the last look at the node has been over; None where nobody has looked."""
     look = ledger.latest([node_id], KIND, [NAME]).get(node_id)

@@ -270,8 +270,8 @@ def _may_serve(node: _Node) -> None:
             node=node.name,
             wanted=lacks,
             seen="the node held by us",
-            do="run its gates and issue a passport first (the playbook revalidate, then readmit), or give force_reason,"
-            " which is recorded",
+            do="run the playbook readmit, which looks at the node anew (without a valid passport revalidate before it),"
+            " or give force_reason, which is recorded",
         )
 
 

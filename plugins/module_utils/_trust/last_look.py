@@ -15,10 +15,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     TrustError,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 
 #: The event of a look at a node on which it may be given work, and the seconds for which it may.
 KIND, NAME, SECONDS = "look", "last", 600.0
+#: What of a machine is compared when a look is renewed, and where it was read on the node.
+_SEEN = ("serial", "system_uuid", "gpu_uuids")
+_PATHS = ("nvidia_smi", "dmi_path", "boot_id_path")
 
 
 class Rebooted(str):
@@ -37,9 +41,26 @@ def since_gates(summary: Mapping[str, Any], machine: Mapping[str, Any] | None, p
     return [Rebooted(f"boot: its gates looked at the boot {seen or 'unknown'}, the node now runs {now or 'unknown'}")]
 
 
-def last_look(summary: Mapping[str, Any]) -> Event:
-    """On record, for who gives the node its first job."""
-    return Event(KIND, NAME, {"passport": summary["digest"], "boot_id": summary["boot_id"]})
+def last_look(summary: Mapping[str, Any], machine: Mapping[str, Any] | None, params: Mapping[str, Any]) -> Event:
+    """On record, for who gives the node its first job; with what it takes to look once more."""
+    seen = {key: (machine or {}).get(key) for key in _SEEN}
+    asked = {path: params[path] for path in _PATHS}
+    return Event(
+        KIND, NAME, {"passport": summary["digest"], "boot_id": summary["boot_id"], "seen": seen, "asked": asked}
+    )
+
+
+def looked_again(look: Mapping[str, Any], machine: Mapping[str, Any], ctx: Context) -> Event:
+    """A look that grew old while its host waited for its turn, renewed at the node itself.
+
+    :param look: what that look has on record; machine: who answers now.
+    :raises FleetError: where the node is no longer what was seen.
+    """
+    reasons = [*differences(normal_identity(look["seen"]), machine), *since_gates(look, machine, {"same_boot": True})]
+    if reasons:
+        wanted, do = "the node as its last look saw it", "validate the node again (playbook revalidate)"
+        raise refusal("the node has changed since its last look", reasons, ctx, wanted, do)
+    return Event(KIND, NAME, dict(look))
 
 
 def refusal(what: str, reasons: Sequence[str], ctx: Context, wanted: str, do: str) -> FleetError:

@@ -112,7 +112,7 @@ def _verify(params: Mapping[str, Any], ctx: Context) -> Result:
         wanted = "a valid passport of this machine, not weaker than the policy"
         do = "validate the node again (playbook revalidate), which issues a new one"
         raise refusal("the passport is refused", reasons, ctx, wanted, do)
-    events = [] if reasons or not params["same_boot"] else [last_look(summary)]
+    events = [] if reasons or not params["same_boot"] else [last_look(summary, machine, params)]
     return Result(changed=False, data=data, events=events)
 
 

@@ -154,10 +154,10 @@ class Controller:
         if looked:
             self.look(host)
 
-    def look(self, host: str = "gpu001", passport: str = "sha256:1") -> None:
+    def look(self, host: str = "gpu001", passport: str = "sha256:1", run: str = "an earlier run", **more: Any) -> None:
         """The node runs the boot of this passport still."""
         with self._node_of(host) as (ledger, node):
-            ledger.append("an earlier run", [(node, Event("look", "last", {"passport": passport}))])
+            ledger.append(run, [(node, Event("look", "last", {"passport": passport, **more}))])
 
     def taken(self, host: str = "gpu001") -> None:
         """Another run has the node from now on."""
@@ -169,6 +169,11 @@ class Controller:
     def _node_of(self, host: str) -> Iterator[tuple[Ledger, str]]:
         with Ledger(f"sqlite:///{self.folder}/ledger.sqlite") as ledger:
             yield ledger, ledger.identify(host, aliases=[("serial", str(self.hosts[host]["gpufleet_serial"]))])
+
+    def writer(self, host: str = "gpu001") -> str:
+        """The run that last announced a write on the node."""
+        with self._node_of(host) as (ledger, node):
+            return str(ledger.history(node, kinds=["intent"])[-1]["run_id"])
 
     def data(self, kind: str, host: str = "gpu001") -> list[str]:
         """What the events of a kind say, as it is written."""
