@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
     ledger_event,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import FIRST_LOOK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -54,14 +55,22 @@ class ActionModule(VerbAction):
                 self._line.hold([self._host])
             node_id = self.node_id(create=not check_mode)
             if node_id:
+                adopts = params.get("adoption") is not None or bool((params.get("data") or {}).get(ADOPTED))
+                if adopts and not check_mode:
+                    self._looked_anew()
                 known = self._known(node_id)
-                if params.get("adoption") is not None or (params.get("data") or {}).get(ADOPTED):
-                    known.update(self._of_adoption(node_id))
+                known.update(self._of_adoption(node_id) if adopts else {})
                 if "admitted" in (params.get("state"), params.get("name")):
                     known["standing"] = self._failures(node_id)
         if params.get("adoption") is not None:
             known["site"] = {name: str(self.host_var(f"gpufleet_{name}") or "") for name in _SITE}
         return {**params, "known": known}
+
+    def _looked_anew(self) -> None:
+        """The look at the scheduler came before all of the batch was looked at over SSH: it may be an hour old."""
+        failed = self._prove_anew([self._host], FIRST_LOOK)
+        if self._host in failed:
+            raise failed[self._host]
 
     def _of_adoption(self, node_id: str) -> dict[str, Any]:
         newest = self.ledger().latest([node_id], "state", ("admitted", "retired")).get(node_id)

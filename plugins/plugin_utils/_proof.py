@@ -73,14 +73,14 @@ class Proofs:
     def renew(self, hosts: Sequence[str], *, unseen: bool = False) -> dict[str, FleetError]:
         """By host, why it could not be asked for; of the others the ledger now has the newest look.
 
-        :param unseen: also these hosts themselves of which there is no proof, or no look at all.
+        :param unseen: also those of which there is no proof, or no look at all.
         """
         with _one_asks(self._beat):
             if not self._due(hosts, EVIDENCE_SECONDS, unseen):
                 return {}  # another worker of this run has asked meanwhile
             ours = self._variable(_LEDGER, hosts[0])
             beside = [one for one in self._others() if one not in hosts and self._variable(_LEDGER, one) == ours]
-            due = {**self._due(hosts, 0.0, unseen), **self._due(beside, _SOON_SECONDS)}
+            due = {**self._due(hosts, 0.0, unseen), **self._due(beside, _SOON_SECONDS, unseen)}
             return self._asked(due)
 
     def _due(self, hosts: Sequence[str], age: float, unseen: bool = False) -> dict[str, dict[str, Any]]:

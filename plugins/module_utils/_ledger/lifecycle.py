@@ -80,8 +80,9 @@ def _passport(known: Known, data: Mapping[str, Any], now: float) -> str:
 #: With it, what is recorded as admitted was not brought up by us: it is taken into the ledger as it works. Beside it
 #: stands whether its provisioner had a record of it then, and what that said of it, which changes when it is deployed.
 ADOPTED, RECORD, STAMP = "adopted", "provisioner_record", "provisioner_stamp"
-#: A look at the scheduler that is older says nothing of what a node does now.
-_LOOK_SECONDS = 900.0
+#: A look at the scheduler that is older says nothing of what a node does now. ``ledger_event`` asks anew right before,
+#: for all whose turn comes next: nobody is refused for a batch that is slow.
+_LOOK_SECONDS = 120.0
 
 
 def _adopted(known: Known, data: Mapping[str, Any], now: float) -> str:

@@ -198,7 +198,7 @@ def test_j7_a_node_that_serves_is_adopted_on_all_the_proof(current: str, seen: d
     assert objection(current, "admitted", {"evidence": seen, **PROOF}, {}, NOW)[0]
 
 
-@pytest.mark.parametrize("seen", [None, FREE | {"at": NOW}, {"name": "in_service", "at": NOW - 901}])
+@pytest.mark.parametrize("seen", [None, FREE | {"at": NOW}, {"name": "in_service", "at": NOW - 121}])
 def test_j7_who_is_not_seen_in_service_now_is_not_adopted(seen: Any) -> None:
     known = {"evidence": seen, **PROOF}
     assert "in service now" in objection("discovered", "admitted", known, ADOPTION, NOW)[1]

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A batch is adopted by what its scheduler says when that is recorded, however long its looks over SSH took."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.action import ledger_event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from contract.permit.rig import Controller
+
+pytestmark = pytest.mark.slow
+
+Make = Callable[..., Controller]
+PROVEN = {"verdict": "pass", "checks": [{"id": "machine", "verdict": "pass"}], "findings": []}
+SHOW = ("scontrol", "--all", "-o", "show", "node")
+HOSTS = ("gpu001", "gpu002", "gpu003")
+
+
+def looked_at(site: Controller, host: str) -> dict[str, Any]:
+    """By all verbs of the playbook adopt; what they told."""
+    scheduler = site.run("scheduler_node", host, state="present")
+    with site._node_of(host) as (ledger, node):
+        ledger.append(this_run(os.getpid()).run_id, [(node, Event("verdict", "image_verify", PROVEN))])
+    return {"scheduler": scheduler, "machine": PROVEN, "name": {"stdout": host}, "looks": [PROVEN]}
+
+
+def adopt(site: Controller, host: str, proof: dict[str, Any]) -> dict[str, Any]:
+    return site.run("ledger_event", host, action=ledger_event.ActionModule, state="admitted", adoption=proof)
+
+
+def test_j7_a_batch_is_not_refused_for_having_been_slow_and_asked_for_once(controller: Make) -> None:
+    site = controller(*HOSTS, known=False)
+    proofs = {host: looked_at(site, host) for host in HOSTS}
+    site.later(3600)
+    looks = len(site.asked(*SHOW))
+    for host in HOSTS:
+        assert adopt(site, host, proofs[host]).get("changed"), host
+        assert site.events("state", host) == ["admitted"]
+    assert len(site.asked(*SHOW)) == looks + 1
+
+
+def test_j7_who_was_taken_out_of_service_since_the_look_is_not_adopted(controller: Make) -> None:
+    site = controller(known=False)
+    proof = looked_at(site, "gpu001")
+    site.later(100)
+    site.node(state="IDLE+DRAIN", reason="riser swap", by="carol")
+    told = adopt(site, "gpu001", proof)
+    assert told.get("failed") and "in service now" in told["msg"] and site.events("state") == [], told
+    site.away()
+    site.later(300)
+    told = adopt(site, "gpu001", proof)
+    assert told.get("failed") and "Unable to contact" in told["msg"] and site.events("state") == [], told
