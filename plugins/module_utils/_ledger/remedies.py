@@ -21,7 +21,7 @@ REIMAGE = "reimage"
 
 @dataclass(frozen=True)
 class Budget:
-    """So many recycles may be tried since the node was last in service, by whose word."""
+    """So many recycles may fail since the node was last in service, by whose word."""
 
     tries: int
     source: str
@@ -48,10 +48,15 @@ _UNHEARD_OF = Budget(0, "own rule: what this release does not know is a matter f
 
 
 def tries(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, int]:
-    """By node id, what was tried since it was last admitted, in one query; a node with nothing is left out."""
+    """By node id, how many recycles since it was last admitted ended in quarantine, in one query; a node with none is
+    left out. One that a service stopped, or a kill, says nothing of the node."""
     sql = (
         "SELECT node_id, count(*) AS tries FROM attempts WHERE node_id IN :nodes AND at > coalesce((SELECT max(at) FROM"
-        " events WHERE events.node_id = attempts.node_id AND kind = 'state' AND name = 'admitted'), 0) GROUP BY node_id"
+        " events WHERE events.node_id = attempts.node_id AND kind = 'state' AND name = 'admitted'), 0)"
+        " AND EXISTS (SELECT 1 FROM events WHERE events.node_id = attempts.node_id AND kind = 'state'"
+        " AND name = 'quarantined' AND events.at >= attempts.at AND events.at < coalesce((SELECT min(later.at) FROM"
+        " attempts later WHERE later.node_id = attempts.node_id AND later.id > attempts.id), events.at + 1))"
+        " GROUP BY node_id"
     )
     return {row["node_id"]: int(row["tries"]) for row in ledger._many(sql, "nodes", list(node_ids) or [""], {})}
 
@@ -68,5 +73,5 @@ def left(one: Mapping[str, Any], tried: int) -> dict[str, Any]:
         if not budget.tries:
             why = f"no run is the remedy {remedy}: apply it first"
         elif tried >= budget.tries:
-            why = f"{tried} of {budget.tries} recycles for the remedy {remedy} did not bring it back: look at it first"
+            why = f"{tried} recycles did not bring it back, and {remedy} is due: look at it first"
     return {"attempts": tried, "left": why}

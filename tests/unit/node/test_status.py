@@ -87,6 +87,11 @@ def test_h2_a_quarantine_is_taken_up_while_its_remedys_budget_lasts(ledger: Ledg
         assert (one["attempts"], bool(one["left"])) == (attempts, attempts == 2)
         assert one["next"] == (ALL if one["left"] else AGAIN.format("day2_recycle"))
         ledger.record_attempt("r1", node, "reimage", "Xid 79")
+    assert f"2 recycles did not bring it back, and {remedy or 'reimage'} is due" in one["left"]
+    told(ledger, ("state", "admitted", {}))
+    for _killed in range(3):
+        ledger.record_attempt("r1", node, "reimage", "a new image")
+        assert told(ledger, ("state", "imaging", {}))["attempts"] == 0, "what a service stopped, or a kill"
     told(ledger, ("state", "admitted", {}))
     again = told(ledger, quarantine)
     assert (again["attempts"], again["left"]) == (0, ""), "what brought it back has ended the count"
