@@ -124,7 +124,7 @@ nodes:
       type: str
       sample: power_cycle
     attempts:
-      description: How many recycles were tried since the node was last in service.
+      description: How many recycles ended in quarantine since the node was last in service.
       type: int
       sample: 1
     left:
@@ -163,6 +163,12 @@ nodes:
       type: str
     adopted:
       description: Is the node in service as it was adopted, and has passed no full set of gates since?
+      type: bool
+      sample: false
+    stranger:
+      description:
+        - Does it work for somebody else, as far as the ledger knows? No playbook but adopt goes on with it.
+        - Its scheduler says so, or the newest run has found it, and nothing has come of the node since.
       type: bool
       sample: false
     unrecorded:

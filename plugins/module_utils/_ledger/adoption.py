@@ -153,6 +153,8 @@ def _unconfirmed(seen: Seen) -> str:
     cells = [one for one in seen.machine.get("checks") or () if one.get("id") == "machine"]
     if any(one.get("verdict") == "pass" for one in cells):
         return ""
+    if seen.machine.get("kind") and not cells:
+        return str(seen.machine.get("msg"))  # an image server, a declaration: the node was not asked at all
     texts = "; ".join(str(one.get("text")) for one in seen.machine.get("findings") or ())
     return f"The machine that answers was not proven by its BMC ({texts or seen.machine.get('msg') or ''})"
 

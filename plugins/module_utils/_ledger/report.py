@@ -101,13 +101,13 @@ def status(
     stopped = ledger.latest(ids, "note", ["stopped"])
     looks = ledger.latest(ids, "verdict", ["image_verify"])
     passports, leases, tried = ledger.passport_times(ids), holders(ledger, ids), tries(ledger, ids)
-    now = ledger.now()
+    now, orders = ledger.now(), _orders(ledger, nodes, seen or {})
     found = {}
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
         one["lease"] = _live(leases.get(node_id), now, asker)
         one["busy"] = one["lease"] not in ("", run_id)
-        _placed(host, one, (seen or {}).get(host))
+        _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""))
         one.update(_passport(one["state"], passports.get(node_id), now + expire_within, now - issued_within))
         # Its passport says little, and no renewal adds to it: of a node that we never imaged no gate knows since when.
         one["passport_due"] &= not one["adopted"]
@@ -164,10 +164,13 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
 
 def _noted(
     host: str, otherwise: str, state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Why the newest run went no further, and the next command then."""
     why = _stopped(state, note, run_id)
-    return {"stopped": why, "next": _after_a_stop(host, otherwise, note["data"]) if why and note else otherwise}
+    if not why or note is None:
+        return {"stopped": why}
+    stranger = note["data"].get("playbook") == ADOPT
+    return {"stopped": why, "stranger": stranger, "next": _after_a_stop(host, otherwise, note["data"])}
 
 
 def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str) -> str:
@@ -203,10 +206,27 @@ def _live(lease: Mapping[str, Any] | None, now: float, asker: Holder | None) -> 
     return "" if asker is not None and holder.provably_dead_here(asker) else holder.run_id
 
 
-def _placed(host: str, one: dict[str, Any], seen: Seen | None) -> None:
-    """What its scheduler says beside the ledger, and what follows from the two."""
+def _orders(ledger: Ledger, nodes: Mapping[str, str], seen: Mapping[str, Seen]) -> dict[str, str]:
+    """By id of a node that we hold, why the newest run wanted it: the scheduler may have written over our words, and a
+    run that was killed after its order did not come to note them."""
+    held = [nodes[host] for host, one in seen.items() if one.owner == OURS and nodes.get(host)]
+    latest = ledger.latest(held, "intent", ["scheduler_node"]) if held else {}
+    return {node_id: str((event["data"].get("options") or {}).get("why") or "") for node_id, event in latest.items()}
+
+
+def _of_a_renewal(why: str) -> bool:
+    """The playbook begins with that word, whatever reason a person adds; a scheduler may append to it."""
+    return why == RENEWAL or why.startswith((f"{RENEWAL}:", f"{RENEWAL} "))
+
+
+def _placed(host: str, one: dict[str, Any], seen: Seen | None, order: str) -> None:
+    """What its scheduler says beside the ledger, and what follows from the two.
+
+    :param order: why the newest run that held it wanted it.
+    """
     one.update(together(one, seen))
     if seen is not None and seen.stranger:
+        one["stranger"] = True
         one["stopped"] = f"{SOMEBODY_ELSES}. Seen: its scheduler has it as {seen.native}"
         one["next"] = COMMAND.format(host=host)
     if one["recorded"] == one["state"]:
@@ -214,7 +234,7 @@ def _placed(host: str, one: dict[str, Any], seen: Seen | None) -> None:
     if one["state"] == UNSERVED and one["held_by"] != FOREIGN:
         one["next"] = _TAKEN_UP.format(host=host)
     if one["held_by"] == OURS:
-        one["renewing"] = one.pop("hold_why") == RENEWAL
+        one["renewing"] = _of_a_renewal(one.pop("hold_why") or why_of(one["hold"]) or order)
         one["next"] = (_RENEW if one["renewing"] else _RECYCLE).format(host=host)
 
 
@@ -243,6 +263,7 @@ def _one(
         "left": "",
         "admitted_before": admitted_before,
         "adopted": state == "admitted" and bool(data.get(ADOPTED)),
+        "stranger": False,
         "unrecorded": state == "admitted" and data.get(RECORD) == "absent",
         "hold": token,
         "kept": why_of(token) if kind_of(token) == KEEP else "",

@@ -63,11 +63,12 @@ def _kept(one: Mapping[str, Any], seen: Seen) -> str:
 
 def _unserved(one: Mapping[str, Any], seen: Seen) -> dict[str, str]:
     if seen.owner == OURS:
-        why = next((why_of(str(hold["text"])) or str(hold["text"]) for hold in seen.holds), "")
+        texts = [str(hold["text"]) for hold in seen.holds]
         told = "a run took it out of service, and ended before that was recorded"
         if one["busy"]:
             told = f"the run {one['lease']} takes it out of service"
-        return {"state": "draining", "reason": f"{told}: {why}", "hold_why": why}
+        ours = next(filter(None, map(why_of, texts)), "")
+        return {"state": "draining", "reason": f"{told}: {ours or ''.join(texts[:1])}", "hold_why": ours}
     if seen.owner == FOREIGN:
         return {"state": UNSERVED, "reason": f"held by somebody else: {'; '.join(map(_told, seen.holds))}", "next": ""}
     words = ", ".join(filter(None, (seen.native, seen.reason)))

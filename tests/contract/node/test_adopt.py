@@ -70,6 +70,13 @@ def test_j7_who_is_not_in_service_is_not_adopted(strangers: Nodes, change: dict[
     assert words in told and strangers.states("gpu001") == [] and untouched(strangers), told
 
 
+def test_j7_what_nobody_uses_is_not_adopted_and_day_0_goes_on_with_it(strangers: Nodes) -> None:
+    strangers.scheduler("gpu001", state="DOWN", reason="Not responding", by="slurm", booted="None")
+    told = strangers.book("adopt", ok=False)
+    assert "only a node in service is adopted" in told and untouched(strangers), told
+    assert f"next: ansible-playbook {ADOPT.replace('adopt', 'day0_bringup')}" in told and ADOPT not in told, told
+
+
 def test_j7_another_machine_behind_the_bmc_is_not_adopted(strangers: Nodes) -> None:
     strangers.hosts["gpu001"]["gpufleet_serial"] = "SN9999"
     told = strangers.book("adopt", ok=False)

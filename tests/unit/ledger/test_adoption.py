@@ -110,6 +110,12 @@ def test_j7_who_is_not_proven_by_its_bmc_is_not_adopted(machine: dict[str, Any])
     assert "not proven by its BMC (the web server is away)" in refused(machine=machine)
 
 
+def test_j7_an_image_that_cannot_be_read_is_not_said_of_the_machine() -> None:
+    machine = {"kind": "artifact", "msg": "the image hpc 1.4 itself: its server is away", "checks": [{"id": "digest"}]}
+    told = refused(machine=machine)
+    assert "its server is away" in told and "BMC" not in told
+
+
 def test_j7_who_serves_under_another_name_is_adopted_on_a_word() -> None:
     other = {"stdout": "login1\n"}
     told = refused(name=other)

@@ -45,9 +45,45 @@ def test_c2_what_a_run_held_and_never_recorded_is_the_next_runs_work(ledger: Led
     one = told(ledger, ours("GPU 3: Xid 79"))
     assert (one["state"], one["recorded"], one["renewing"]) == ("draining", "admitted", False)
     assert "GPU 3: Xid 79" in one["reason"] and ".day2_recycle " in one["next"] and "hold_why" not in one
-    renewal = told(ledger, ours(RENEWAL))
-    assert renewal["renewing"] and ".passports " in renewal["next"]
+    for why in (RENEWAL, f"{RENEWAL}: yearly, ticket 12", f"{RENEWAL} : Not responding"):
+        renewal = told(ledger, ours(why))
+        assert renewal["renewing"] and ".passports " in renewal["next"], why
     assert not any("1 admitted" in line for line in report("Fleet", {"n1": one}))
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_c2_a_renewals_hold_is_one_where_the_scheduler_wrote_over_it(ledger: Ledger, noted: bool) -> None:
+    """Killed right after the hold, or between it and the note of it."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    over = Seen(False, "ours", "DOWN", holds=[{"text": "Not responding", "author": "slurm", "kind": ""}])
+    for why, renewal in ((f"{RENEWAL}: ticket 12", True), ("GPU 3: Xid 79", False)):
+        told(ledger, SERVES)
+        events = [Event("hold", "released", {}), Event("intent", "scheduler_node", {"options": {"why": why}})]
+        events += [Event("hold", "taken", {"hold_token": f"gpufleet:r9:{why}"})] if noted else []
+        ledger.append("r9", [(node, event) for event in events])
+        one = status(ledger, {"n1": node}, seen={"n1": over})["n1"]
+        assert one["renewing"] is renewal and "Not responding" in one["reason"], one
+    [hold] = [one for one in _tasks("passports") if "hold_why" in one.get("vars", {})]
+    assert hold["vars"]["hold_why"].startswith(RENEWAL), "whatever passports_reason is"
+
+
+def _tasks(name: str) -> list[dict[str, Any]]:
+    plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8"))
+    return [task for play in plays for one in play["tasks"] for task in one.get("block", [])]
+
+
+def test_c2_who_works_for_somebody_else_is_told_as_a_stranger(ledger: Ledger) -> None:
+    """By the scheduler, or by a verb that was refused and noted it; a playbook asks that, and no command's text."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    stranger = replace(SERVES, stranger=True)
+    for seen, is_one in ((stranger, True), (SERVES, False), (None, False)):
+        assert status(ledger, {"n1": node}, seen={"n1": seen} if seen else {})["n1"]["stranger"] is is_one
+    for playbook, is_one in (("adopt", True), ("passports", False)):
+        ledger.append("r1", [(node, Event("note", "stopped", {"reason": "x", "playbook": playbook}))])
+        assert status(ledger, {"n1": node})["n1"]["stranger"] is is_one
+    ledger.append("r1", [(node, Event("note", "stopped", {"reason": "only a node in service is adopted"}))])
+    one = status(ledger, {"n1": node})["n1"]
+    assert not one["stranger"] and ".day0_bringup " in one["next"], one
 
 
 def test_c2_a_persons_hold_is_shown_as_theirs(ledger: Ledger) -> None:
