@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import FOR_TENANT, for_tenant
 
 #: Who owns a node.
@@ -19,10 +19,24 @@ Variable = Callable[[str, str], Any]
 def stranger(variable: Variable, host: str) -> str:
     """The tenant whose node this is and whom the run does not name; empty where nobody's leave is needed.
 
-    :raises ConfigError: where a variable cannot be read.
+    :raises ConfigError: where a variable cannot be read, or is no text.
     """
-    tenant = str(variable(TENANT, host) or "").strip()
-    return "" if not tenant or str(variable(FOR_TENANT, host) or "").strip() == tenant else tenant
+    tenant = _named(variable, TENANT, host)
+    return "" if not tenant or _named(variable, FOR_TENANT, host) == tenant else tenant
+
+
+def _named(variable: Variable, name: str, host: str) -> str:
+    """YAML reads some names as something else, and as false some of these: such a node would be nobody's."""
+    said = variable(name, host)
+    if said is not None and not isinstance(said, str):
+        raise ConfigError(
+            f"{name} is no text",
+            node=host,
+            wanted="the tenant's name, or an empty text for nobody",
+            seen=f"{said!r}",
+            do=f'quote it ({name}: "{said}"), on the command line as -e \'{{"{name}": "NAME"}}\'',
+        )
+    return (said or "").strip()
 
 
 def refuse(variable: Variable, host: str) -> None:

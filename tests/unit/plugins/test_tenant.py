@@ -45,6 +45,16 @@ def test_u10_a_run_that_names_the_tenant_writes(tmp_path: Path, more: dict[str, 
     assert Door(tmp_path, writes, **more).run().get("changed")
 
 
+@pytest.mark.parametrize("said", [False, 0, 0.0, True, 7, [], {}])
+@pytest.mark.parametrize("name", ["gpufleet_tenant", "gpufleet_for_tenant"])
+def test_u10_a_tenant_whose_name_yaml_reads_as_something_else_is_somebody(tmp_path: Path, name: str, said: Any) -> None:
+    """``gpufleet_tenant: no`` protected nothing."""
+    door = Door(tmp_path, writes, **{**BLUE, name: said})
+    refused = door.run()
+    assert refused["failed"] and refused["error"]["kind"] == "config", refused
+    assert f"{name} is no text" in refused["msg"] and "quote it" in refused["msg"] and not door.events()
+
+
 def test_u10_a_look_at_a_tenants_node_is_nobodys_harm(tmp_path: Path) -> None:
     assert not Door(tmp_path, lambda params, ctx: Result(), **BLUE).run().get("failed")
 
