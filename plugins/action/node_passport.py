@@ -29,6 +29,12 @@ class ActionModule(VerbAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if params.get("evidence"):
             raise ConfigError("evidence is not for a task to set", do="leave it out: it is read from the ledger")
+        if params["same_boot"] and (params.get("identity") or params.get("path")):
+            raise ConfigError(
+                "a last look is one of now",
+                wanted="the node itself, and the ledger's passport",
+                do="leave identity and path out",
+            )
         params["key_path"] = params.get("key_path") or self.host_var("gpufleet_passport_key_path")
         params["public_keys"] = _list(params.get("public_keys") or self.host_var("gpufleet_passport_public_keys"))
         params["policy"], problem = policy_of(params)
@@ -36,8 +42,6 @@ class ActionModule(VerbAction):
             # A document, looked at for itself; neither ledger nor node is asked. Who names an SKU has it held to that.
             params["evidence"] = {"profile_problem": problem if params.get("sku") else ""}
             return params
-        if params["same_boot"] and params.get("identity"):
-            raise ConfigError("a last look is one of now", wanted="no identity of before", do="leave identity out")
         if params["state"] != "exported":
             params["identity"] = params.get("identity") or self._read_identity(params)
         params["evidence"] = {**self._evidence(params["state"]), "profile_problem": problem}

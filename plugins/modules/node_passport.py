@@ -178,7 +178,8 @@ options:
   same_boot:
     description:
       - With O(state=verified), the last look before the node is given work. The node itself is asked, so leave
-        O(identity) out. It must still run the boot that its gates have seen, and have the GPUs of the passport.
+        O(identity) and O(path) out. It must still run the boot that its gates have seen, and have the GPUs of the
+        passport.
       - A look that finds all of it is recorded, and M(gpufleet.baremetal.scheduler_node) resumes no node without it. A
         node that was booted since is refused with C(error.kind) V(changed), for which it is not quarantined.
     type: bool

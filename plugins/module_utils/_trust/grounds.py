@@ -14,12 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment, looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import Rebooted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import BY_MANIFEST
 
 Event = Mapping[str, Any]
+_IMAGE_GATE = "image_verify"
+#: Looks at no boot, so they belong to each.
+_OF_NO_BOOT = ("image_artifact",)
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,34 @@ def grounds(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> Grounds:
         reasons += told
         aged += _old(name, looked_at(event), evidence["now"], policy) if event and not told else []
     others = [event for event in evidence["verdicts"] if event["name"] not in policy["required_gates"]]
-    chosen += [event for event in others if event["data"].get("verdict") != "fail"]
+    others = [event for event in others if event["data"].get("verdict") != "fail"]
+    image = next((event for event in chosen + others if event["name"] == _IMAGE_GATE), None)
+    earlier = _of_another_boot(chosen + others, evidence["history"], image)
+    # What nobody asks for, and was not seen in this boot, is left out.
+    chosen += [event for event in others if event not in earlier]
+    reasons += [_boots(event, image) for event in earlier if image and event in chosen]
     reasons += [_stands(event) for event in standing(evidence, policy)]
     return Grounds(sorted(chosen, key=lambda event: int(event["id"])), reasons, aged)
+
+
+def _of_another_boot(chosen: Sequence[Event], history: Sequence[Event], image: Event | None) -> list[Event]:
+    """Verdicts whose look may have been at a boot before the one that the passport names: image_verify alone tells
+    boots, and it has not told this one before that look began."""
+    boot = _boot(image) if image else ""
+    if not boot:
+        return []  # told with the machine's identity
+    seen = min(event["id"] for event in [*_verdicts(history, _IMAGE_GATE), image] if event and _boot(event) == boot)
+    named = (_IMAGE_GATE, *_OF_NO_BOOT)
+    return [event for event in chosen if event["name"] not in named and Moment.of(event["data"]).event < seen]
+
+
+def _boot(event: Event) -> str:
+    return str(normal_identity(event["data"].get("identity"))["boot_id"])
+
+
+def _boots(event: Event, image: Event) -> str:
+    look = f"the look of {event['name']} (event {event['id']})"
+    return Rebooted(f"boot: {look} began before {_IMAGE_GATE} saw the boot {_boot(image)}")
 
 
 def standing(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> list[Event]:

@@ -64,12 +64,13 @@ def looked_again(look: Mapping[str, Any], machine: Mapping[str, Any], ctx: Conte
 
 
 def refusal(what: str, reasons: Sequence[str], ctx: Context, wanted: str, do: str) -> FleetError:
-    """One that names every reason. Where all of them lie with what the site has set, or the node was merely booted, the
-    node is not called untrusted, for which it would be quarantined."""
+    """One that names every reason. Where each of them lies with what the site has set, or in that the node was merely
+    booted, the node is not called untrusted, for which it would be quarantined."""
     kind: type[FleetError] = TrustError
-    if all(isinstance(reason, policies.Setting) for reason in reasons):
+    excused = all(isinstance(reason, (policies.Setting, Rebooted)) for reason in reasons)
+    if excused and any(isinstance(reason, policies.Setting) for reason in reasons):
         kind, do = ConfigError, f"{policies.DO} ({do})"
-    elif all(isinstance(reason, Rebooted) for reason in reasons):
+    elif excused:
         kind, do = Changed, f"run it again, or {do}: its gates have to see this boot"
     return kind(
         f"{what}: {'; '.join(reasons)}",

@@ -267,7 +267,6 @@ def site(tmp_path: Path, image: Any, machine: Any) -> Iterator[Site]:
 
 @pytest.fixture
 def admitted(site: Site) -> Site:
-    site.gates("dcgm_gate", "kernel_log_gate")
-    _node, issued = site.play(NODE, passport("issued"))
+    _node, _gates, issued = site.play(NODE, site.looks("dcgm_gate", "kernel_log_gate"), passport("issued"))
     assert issued["result"].get("valid"), issued["result"]
     return site

@@ -150,10 +150,10 @@ def test_a_passphrase_is_told_to_nobody(site: Site) -> None:
     argv = ["openssl", "pkey", "-in", str(site.key), "-aes256", "-passout", f"pass:{secret}", "-out", str(locked)]
     subprocess.run(argv, check=True, capture_output=True)
     locked.chmod(0o600)
-    site.gates("dcgm_gate", "kernel_log_gate")
     options = {"key_path": str(locked), "key_passphrase": secret}
     wrong = passport("issued", **{**options, "key_passphrase": secret + "x"})
-    _node, issued, refused = site.play(NODE, passport("issued", **options), wrong)
+    gates = site.looks("dcgm_gate", "kernel_log_gate")
+    _node, _gates, issued, refused = site.play(NODE, gates, passport("issued", **options), wrong)
     assert issued["result"]["valid"] and "cannot be opened" in refused["result"]["msg"]
     assert secret not in site.said
     assert secret.encode() not in (site.folder / "ledger.sqlite").read_bytes()

@@ -30,4 +30,6 @@ def test_c6_the_last_look_is_at_the_node_as_it_is_now(admitted: Site, machine: A
     assert "GPUs: only the passport has" in lost["msg"] and quarantines(lost), lost
     remembered = admitted.result(passport("verified", **LOOK, identity={"serial": machine.serial}))
     assert "a last look is one of now" in remembered["msg"]
+    copied = admitted.result(passport("verified", **LOOK, path=str(admitted.folder / "copy.json")))
+    assert "a last look is one of now" in copied["msg"], "a copy is verified without a look at the node"
     assert len(admitted.events()) == told, "a look that finds something admits nothing"

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from passports import BMC, BOOT, KEY, MACHINE, evidence, issue, reasons, run, settings, stored, verdict
@@ -58,3 +60,47 @@ def test_c6_no_passport_of_a_boot_that_nobody_told(key: str) -> None:
     looked = verdict(12, "image_verify", identity={**MACHINE, "boot_id": ""})
     found = evidence(verdicts=[looked, *evidence()["verdicts"][1:]])
     assert "boot: the node did not tell" in reasons(state="issued", key_path=key, bmc_identity=BMC, evidence=found)
+
+
+def booted(number: int, **more: Any) -> dict[str, Any]:
+    """What image_verify tells after a reboot."""
+    return verdict(number, "image_verify", identity={**MACHINE, "boot_id": "another", "gpu_problem": ""}, **more)
+
+
+def test_c6_no_passport_names_a_boot_that_a_gate_has_not_seen(key: str) -> None:
+    """The last look compares with the boot that the passport names, which image_verify alone has told."""
+    given = {"key_path": key, "state": "issued", "bmc_identity": BMC}
+    first, log, dcgm = evidence()["verdicts"]
+    look = booted(15)
+    told = reasons(Changed, evidence=evidence(verdicts=[log, dcgm, look], history=[first, log, dcgm, look]), **given)
+    for gate in ("kernel_log_gate (event 13)", "dcgm_gate (event 14)"):
+        assert f"boot: the look of {gate} began before image_verify saw the boot another" in told
+    again = [verdict(16, "kernel_log_gate", profile=log["data"]["profile"]), dcgm, look]
+    told = reasons(Changed, evidence=evidence(verdicts=again, history=[first, log, dcgm, look, again[0]]), **given)
+    assert "dcgm_gate" in told and "kernel_log_gate" not in told
+    # A look that lasts for hours saw the boot in which it began.
+    begun = verdict(17, "dcgm_gate", profile=dcgm["data"]["profile"], after_event=14)
+    history = [first, log, dcgm, look, again[0], begun]
+    told = reasons(Changed, evidence=evidence(verdicts=[look, again[0], begun], history=history), **given)
+    assert "dcgm_gate (event 17)" in told
+    # To verify the image of this boot once more is no reboot.
+    seen = [log, dcgm, verdict(15, "image_verify")]
+    assert issue(key, evidence=evidence(verdicts=seen, history=[first, *seen]))["passport"]["boot_id"] == BOOT
+
+
+def test_c6_a_gate_that_nobody_asks_for_is_left_out_where_it_saw_another_boot(key: str) -> None:
+    first, log, dcgm = evidence()["verdicts"]
+    optional, artifact = verdict(11, "nccl_gate"), verdict(11, "image_artifact")
+    for more, kept in ((optional, False), (verdict(15, "nccl_gate"), True)):
+        seen = [artifact, first, log, dcgm, more]
+        gates = issue(key, evidence=evidence(verdicts=seen, history=seen))["passport"]["gates"]
+        assert ("nccl_gate" in gates) is kept and "image_artifact" in gates
+
+
+def test_c6_a_node_that_was_booted_is_not_called_faulty_for_a_setting(key: str) -> None:
+    """Which is told, and the node left as it is: both are no word against it."""
+    looks = {"evidence": {**evidence(stored=stored(issue(key))), "profile_problem": "no profile"}, "same_boot": True}
+    both = settings(identity={**MACHINE, "boot_id": "another"}, **looks)
+    assert "policy: no profile" in both and "boot: its gates looked at the boot" in both
+    fewer = {**MACHINE, "boot_id": "another", "gpu_uuids": MACHINE["gpu_uuids"][1:]}
+    assert "GPUs" in reasons(identity=fewer, **looks), "what is lost is the node's"
