@@ -8,6 +8,7 @@ Their ledger is a real one; Slurm's commands work over a file, and each host's B
 
 from __future__ import annotations
 
+import base64
 import json
 import multiprocessing
 import os
@@ -145,9 +146,12 @@ class Controller:
         with self._node_of(host) as (ledger, node):
             ledger.append("an earlier run", [(node, Event(kind, name, dict(data or {})))])
 
-    def passport(self, host: str = "gpu001", expires: float = 9e6, looked: bool = True) -> None:
+    def passport(self, host: str = "gpu001", expires: float = 9e6, looked: bool = True, of: str = "") -> None:
+        """of: the deployment that it names."""
+        predicate = {"deployment": {"id": of}} if of else {}
+        payload = base64.b64encode(json.dumps({"predicate": predicate}).encode()).decode()
         with self._node_of(host) as (ledger, node):
-            envelope = {"payload": "e30=", "payloadType": "application/vnd.in-toto+json", "signatures": []}
+            envelope = {"payload": payload, "payloadType": "application/vnd.in-toto+json", "signatures": []}
             now = ledger.now()
             about = {"issued": now, "expires": now + expires, "digest": "sha256:1", "envelope": envelope}
             ledger.save_passport("an earlier run", node, **about)

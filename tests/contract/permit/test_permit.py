@@ -269,6 +269,21 @@ def test_c6_a_node_is_given_work_on_a_look_since_its_passport(controller: Make) 
     assert site.run("scheduler_node", state="resumed")["state"] == "idle"
 
 
+def test_c6_a_node_is_given_work_on_a_passport_of_the_deployment_by_which_it_was_imaged(controller: Make) -> None:
+    """Whatever was issued since, on whichever proof."""
+    site = controller()
+    site.hold()
+    site.tells("gpu001", "state", "enrolled")
+    site.tells("gpu001", "state", "imaging", {"deploy_id": "this-one"})
+    site.tells("gpu001", "state", "validating")
+    for named in ("", "an-earlier-one"):
+        site.passport(of=named)
+        refused = site.run("scheduler_node", state="resumed")
+        assert "a passport of the deployment" in refused["error"]["wanted"] and site.node()["state"] == "IDLE+DRAIN"
+    site.passport(of="this-one")
+    assert site.run("scheduler_node", state="resumed")["state"] == "idle"
+
+
 def test_j9_a_reason_gives_it_back_and_is_recorded(controller: Make) -> None:
     site = controller()
     site.hold()

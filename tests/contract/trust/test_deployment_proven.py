@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -205,6 +206,29 @@ def test_c1_a_drive_of_another_disk_says_nothing_of_the_running_system(
     assert f"{why}): {ID}" in result["msg"], result["msg"]
     (machine.folder / "cmdline").write_text(marked(ID))
     assert judged()["verdict"] == "pass", "what else proves it counts as ever"
+
+
+def test_c1_a_boot_from_the_network_counts_where_it_is_known_to_be_one_since_the_order(
+    site: Site, image: Any, machine: Any
+) -> None:
+    """And only of what is booted from there each time."""
+    (machine.folder / "cmdline").write_text("quiet BOOTIF=01-52-54-00-77-00-01")
+    since = {"booted_after": str(time.time() - 300)}  # the machine runs for a minute
+    here = {"gpufleet_provisioner": "ironic", "gpufleet_boot_mac": MAC}
+
+    def look(variables: dict[str, str], form: str, **more: str) -> dict[str, Any]:
+        asked = {"mode": "node", "deploy_id": ID, "image": {**image.declared(), "format": form}, **more}
+        return {**NODE, "gpufleet.baremetal.image_verify": asked, "vars": variables}
+
+    looks = (
+        look(here, "ramdisk", **since),
+        look(here, "ramdisk"),
+        look(here, "ramdisk", booted_after="0"),
+        look(here, "whole-disk", **since),
+        look({**here, "gpufleet_provisioner": "maas"}, "ramdisk", **since),
+    )
+    told = [(one["result"]["verdict"], one["result"].get("kind")) for one in site.play(*looks)]
+    assert told == [("pass", None), *[("inconclusive", "unproven")] * 4]
 
 
 def imaging(site: Site) -> dict[str, Any]:

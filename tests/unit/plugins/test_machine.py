@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.action import image_verify
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, statement
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import Known
+from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 THIS, OTHER = str(uuid.UUID(int=7)), str(uuid.UUID(int=9))
@@ -207,3 +210,35 @@ def test_n5_what_the_bmc_could_not_tell_is_no_contradiction(
     found = _machine.refused(ledger, node, "gpu001")
     assert type(found) is kind and do in str(found)
     assert ("ansible_host" in str(found)) is (kind is WrongMachine)
+
+
+def of_day2(folder: Path, serial: str, system_uuid: str, **inventory: str) -> dict[str, Any]:
+    """The look before anything is taken from a node whose BMC tells nothing of itself."""
+    dmi = folder / "dmi"
+    dmi.mkdir()
+    (dmi / "product_serial").write_text(serial, encoding="utf-8")
+    (dmi / "product_uuid").write_text(system_uuid, encoding="utf-8")
+    module, base = image_verify.ActionModule, {"name": "image_verify", "own_spec": IMAGE_VERIFY}
+    args = {"mode": "machine", "dmi_path": str(dmi), "bmc_identity": {"serial": "", "uuid": ""}}
+    return Door(folder, module.verb, base=module, args=args, **base, **inventory).run()
+
+
+def test_v2_without_a_word_of_the_bmc_the_inventory_says_which_machine_it_is(tmp_path: Path) -> None:
+    told = of_day2(tmp_path, "GF0009", OTHER)
+    assert told["failed"] and told["error"]["kind"] == WrongMachine.kind, told
+    assert "another machine answers at this node's address" in told["msg"] and "GF0009" in told["msg"]
+
+
+def test_v2_without_a_word_of_the_bmc_the_ledger_says_whose_serial_it_is(tmp_path: Path) -> None:
+    """The UUID that a whole series of boards has agrees with the inventory."""
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as known:
+        known.identify("gpu002", aliases=[("serial", "GF0002")])
+        known.identify("gpu001", aliases=[("serial", "GF0001")])
+    told = of_day2(tmp_path, "GF0002", THIS, gpufleet_system_uuid=THIS)
+    assert told["failed"] and told["error"]["kind"] == WrongMachine.kind, told
+    assert "tells the serial of another node" in told["msg"] and "gpu002" in told["msg"]
+
+
+def test_v2_without_a_word_of_the_bmc_the_nodes_own_machine_is_gone_on_with(tmp_path: Path) -> None:
+    told = of_day2(tmp_path, "GF0001", THIS)
+    assert not told.get("failed") and told["identity"]["serial"] == "GF0001", told
