@@ -105,11 +105,13 @@ class Site:
         if lab.node_state(node) == {"state": "IDLE", "reason": ""}:
             when = ("starttime=now", "duration=120", "users=root", "flags=maint,ignore_jobs", f"nodes={node}")
             lab.slurm("scontrol", "create", "reservation", f"reservationname=alice-{node}", *when)
+            lab.wait_for(lambda: "MAINT" in lab.node_state(node)["state"], 30, "the reservation begins")
             self.reserved.add(node)
 
     def reservation_ends(self, node: str) -> None:
         if node in self.reserved:
             lab.slurm("scontrol", "delete", f"reservationname=alice-{node}")
+            lab.wait_for(lambda: "MAINT" not in lab.node_state(node)["state"], 30, "the reservation ends")
             self.reserved.discard(node)
 
     def breaks(self, node: str) -> None:
