@@ -55,13 +55,15 @@ def site(controller: Callable[..., Controller], tmp_path: Path, monkeypatch: pyt
     """Its machine hears a shutdown and does not obey."""
     There.folder = tmp_path
     monkeypatch.setattr(shipping, "LEAST_SECONDS", 3.0)
+    monkeypatch.setattr(term, "MOST_SECONDS", 6.0)
     found = controller()
     found.bmcs["gpu001"].machine.shuts_down = False
     return found
 
 
 def graceful(site: Controller, action: type[There] = There) -> dict[str, Any]:
-    return site.run("redfish_power", action=action, state="graceful", graceful_timeout=4.0, timeout=60.0)
+    """The machine is given longer than leave may last, which a busy machine makes longer."""
+    return site.run("redfish_power", action=action, state="graceful", graceful_timeout=10.0, timeout=60.0)
 
 
 def kinds(site: Controller) -> list[str]:
@@ -75,7 +77,7 @@ def test_j3_a_shutdown_from_there_goes_on_to_cut_the_power_under_new_leave(site:
     done = graceful(site)
     assert done["after"] == {"power": "off"} and done["changed"] and done["evidence"].startswith("event:"), done
     assert kinds(site) == ["GracefulShutdown", "ForceOff"] and len(done["asked"]) == 2, done
-    assert len(parts(There.folder)) == 3 and site.events("intent")[-1] == "redfish_power"
+    assert len(parts(There.folder)) >= 3 and site.events("intent")[-1] == "redfish_power"
 
 
 def test_j3_what_is_left_of_a_killed_run_cuts_no_power(site: Controller) -> None:
@@ -97,13 +99,13 @@ def test_j3_a_proof_that_is_taken_back_in_between_ends_it(site: Controller) -> N
     class Resumed(There):
         def _execute_module(self, *args: Any, **options: Any) -> dict[str, Any]:
             answer = super()._execute_module(*args, **options)
-            if kinds(site):
+            if answer["asked"]:  # what the BMC has, this process does not see
                 site.tells("gpu001", "evidence", "in_service")
             return answer
 
     site.hold()
     done = graceful(site, Resumed)
-    assert done["failed"] and done["error"]["kind"] == "evidence_missing" and done["changed"], done
+    assert done.get("failed") and done["error"]["kind"] == "evidence_missing" and done["changed"], done
     assert kinds(site) == ["GracefulShutdown"] and "in_service" in done["msg"]
 
 
