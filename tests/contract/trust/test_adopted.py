@@ -124,6 +124,20 @@ def test_j7_a_record_of_this_machine_under_another_name_or_id_refuses_it(working
     assert ("its MAC belongs to a machine there" in told) if claim == "a name" else ("by ab34cd" in told), told
 
 
+@pytest.mark.parametrize("doubt", ["its name", "its serial"])
+def test_j7_the_playbook_adopts_no_machine_of_another_name_or_another_than_its_bmc_tells(
+    working: Working, doubt: str
+) -> None:
+    if doubt == "its serial":
+        folder = Path(working.nodes.options["image_verify"]["dmi_path"])
+        (folder / "product_serial").write_text("SN4711\n")
+        (folder / "product_uuid").write_text("5ac00000-0000-4000-8000-000000004711\n")
+    more = ("-e", "adopt_other_name=true") if doubt == "its serial" else ()
+    told = working.nodes.book("adopt", *more, ok=False)
+    assert working.nodes.states("gpu001") == [], told
+    assert ("SN4711" if doubt == "its serial" else "adopt_other_name=true, which is recorded") in told, told
+
+
 def test_j7_what_was_taken_back_from_day_0_is_adopted_with_the_failure_that_stands(working: Working) -> None:
     """Day 0 quarantined it, its owner resumed it, and level 1 says nothing of what level 3 found."""
     working.recorded()
