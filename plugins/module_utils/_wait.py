@@ -67,7 +67,7 @@ def wait_until(
 
 
 @contextmanager
-def kept_alive(beat: Callable[[], None] | None, *, interval: float = 15.0) -> Iterator[None]:
+def kept_alive(beat: Callable[[], None] | None, *, interval: float | Callable[[], float] = 15.0) -> Iterator[None]:
     """Call ``beat`` every ``interval`` seconds in a thread while the body runs; its error is raised at the end.
 
     For a call that blocks for minutes and cannot beat by itself, such as a gate that runs on the node.

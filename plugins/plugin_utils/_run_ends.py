@@ -10,7 +10,9 @@ run does that takes no lease itself: a command of its user's, a pause, a long mo
 stands still with it. A run that is killed says nothing, and its leases expire.
 
 Workers are forked all the time, and what a thread holds in that moment is locked in the fork for ever. So nothing is
-forked while a beat asks the ledger, and each beat has a connection of its own.
+forked while a beat asks the ledger, and each beat has a connection of its own. Least of all while it has SQLite's file
+open: the fork would take that lock for its own, hold none, and the next process that closes the ledger would remove the
+journal that it writes to. For a file each fork therefore waits, and the beat never waits long.
 """
 
 from __future__ import annotations
@@ -25,13 +27,18 @@ import threading
 from ansible import constants as C
 from ansible import context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_url
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 
 #: So often the leases of a run are renewed, whatever it does.
 BEAT_SECONDS = 15.0
-#: A fork waits so long for a beat. One that lasts longer waits for the ledger, and holds nothing that a fork needs.
+#: A file that another process has locked is let go after so long, at each of a beat's few steps: forks wait for it.
+_PATIENCE_SECONDS = 0.5
+#: And is asked again so soon: among many writers a beat may come in vain, and none of a lease's time is lost by that.
+_AGAIN_SECONDS = 1.0
+#: A fork waits so long for a database server. A beat that lasts longer waits for that, and holds nothing it needs.
 _FORK_SECONDS = 2.0
 #: What tells the main process, and where it reads it; made once a process.
 _PIPE: list[int] = []
@@ -39,10 +46,14 @@ _PIPE: list[int] = []
 _MOST = 65536
 #: The ledgers that the workers of this process have told of.
 _URLS: list[str] = []
-#: Held while a beat asks a ledger.
+#: Held while a beat has a file open; the thread that forks may take it twice.
+_files = threading.RLock()
+#: Held while a beat asks a database server.
 _asks = threading.Lock()
-#: Whether the thread that forks has it.
+#: Whether the thread that forks has that.
 _forks = threading.local()
+#: Has the newest beat found a file that it could not ask?
+_missed = threading.Event()
 _beating = contextlib.ExitStack()
 
 
@@ -62,7 +73,7 @@ def watch() -> None:
 def keep(main: int) -> None:
     """From now on the leases of this process's run are renewed."""
     os.register_at_fork(before=_before_a_fork, after_in_parent=_after_a_fork, after_in_child=_in_a_fork)
-    _beating.enter_context(kept_alive(lambda: beat(main), interval=BEAT_SECONDS))
+    _beating.enter_context(kept_alive(lambda: beat(main), interval=_until_the_next))
 
 
 def used(url: str) -> None:
@@ -80,10 +91,26 @@ def used(url: str) -> None:
 def beat(main: int) -> None:
     """Renew what this run holds. A ledger that is away is asked again by the next one; a lease that has expired stays
     so: its node may have been somebody else's since."""
-    run = this_run(main)
+    run, missed = this_run(main), False
     for url in _told():
-        with _asks, contextlib.suppress(Exception), Ledger(url, create=False) as ledger:
+        on_server = (url or default_url()).startswith("postgresql")
+        with _asks if on_server else _files:
+            missed = not (_renewed(url, run) or on_server) or missed
+    (_missed.set if missed else _missed.clear)()
+
+
+def _renewed(url: str, run: Holder) -> bool:
+    """Was it asked? However that ends, it is closed when this returns."""
+    try:
+        with Ledger(url, create=False, patience=_PATIENCE_SECONDS) as ledger:
             lease.renew_all(ledger, run)
+    except Exception:
+        return False
+    return True
+
+
+def _until_the_next() -> float:
+    return min(BEAT_SECONDS, _AGAIN_SECONDS) if _missed.is_set() else BEAT_SECONDS
 
 
 def _told() -> list[str]:
@@ -95,18 +122,25 @@ def _told() -> list[str]:
 
 
 def _before_a_fork() -> None:
+    _forks.waits = have = False
+    while not have:
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):  # raised from here, it would let the fork pass
+            have = _files.acquire()
     _forks.waits = _asks.acquire(timeout=_FORK_SECONDS)
 
 
 def _after_a_fork() -> None:
     if _forks.waits:
         _asks.release()
+    with contextlib.suppress(RuntimeError):  # as often as it was taken
+        while True:
+            _files.release()
 
 
 def _in_a_fork() -> None:
-    """No beat runs here, whoever has the lock over there."""
-    global _asks  # pylint: disable=global-statement
-    _asks = threading.Lock()
+    """No beat runs here, whoever has the locks over there."""
+    global _asks, _files  # pylint: disable=global-statement
+    _asks, _files = threading.Lock(), threading.RLock()
 
 
 def _end(main: int) -> None:

@@ -85,15 +85,19 @@ def _sqlite_engine() -> Any:
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, args: Any, options: Any) -> Any:
-        names, settings = _opening.arguments
-        return dialect.connect(*names, **{**settings, "timeout": _LOCKED_SECONDS, "isolation_level": None})
+        names, settings, patience = _opening.arguments
+        return dialect.connect(*names, **{**settings, "timeout": patience, "isolation_level": None})
 
     @sa.event.listens_for(engine, "connect")
     def tune(connection: Any, record: Any) -> None:
         # WAL: readers never wait for the writer. NORMAL: a commit survives a crash of any process; a crash of
         # the machine may lose the last events, and never the file.
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()  # SQLAlchemy leaves it open until it is collected
+            raise
 
     return engine
 
@@ -124,8 +128,11 @@ def _lacks_table(problem: Any) -> bool:
 class Connection:
     """An open ledger, without a word of what is in it."""
 
-    def __init__(self, url: str = "", *, create: bool = True, place: str = "") -> None:
+    def __init__(
+        self, url: str = "", *, create: bool = True, place: str = "", patience: float = _LOCKED_SECONDS
+    ) -> None:
         """:param create: False where nothing may be written: a ledger that is not there is an empty one in memory.
+        :param patience: seconds that each step waits for another process that has SQLite's file locked.
         :param place: the :attr:`place` of the ledger that is meant: none is made where it is not there.
         :raises Unreachable: where it is not that ledger.
         """
@@ -146,14 +153,16 @@ class Connection:
             raise ConfigError(
                 f"the ledger cannot be kept in {self.dialect}", address=self.shown_url, wanted="sqlite or postgresql"
             )
-        self._writing = False
+        self._writing, self._patience = False, patience
+        self._conn: Any = None
         #: Device and inode of SQLite's file, as it was opened.
         self._place: tuple[int, int] | None = None
         #: What SQLite's file calls itself; another file may come by the same inode.
         self._number = 0
         if place and self.dialect == "sqlite" and files.is_file(parsed):
             files.still_at(files.file_of(place), files.place(str(parsed.database)), self.shown_url)
-        with self._errors():
+        with self._errors(), contextlib.ExitStack() as broken:
+            broken.callback(self.close)
             if create:
                 self._open(parsed, create=True)
             else:
@@ -161,9 +170,9 @@ class Connection:
             self._migrate()
             if self._place is not None:
                 self._numbered(create)
-        if place and self.place != place:
-            self.close()
-            raise files.moved(place, self.place, self.shown_url)
+            if place and self.place != place:
+                raise files.moved(place, self.place, self.shown_url)
+            broken.pop_all()
 
     @property
     def place(self) -> str:
@@ -207,7 +216,7 @@ class Connection:
         self._conn = wait_until(
             self._connected,
             lambda connection: connection is not None,
-            timeout=_LOCKED_SECONDS,
+            timeout=self._patience,
             interval=0.05,
             wanted="the ledger open",
             seen=lambda connection: "locked by another process",
@@ -259,7 +268,7 @@ class Connection:
             # SQLite gives its companions the rights of the file itself.
             make_private(url.database, f"{url.database}-wal", f"{url.database}-shm")
         engine = _sqlite_engine()
-        _opening.arguments = engine.dialect.create_connect_args(url)
+        _opening.arguments = (*engine.dialect.create_connect_args(url), self._patience)
         return engine
 
     @contextmanager
@@ -380,7 +389,8 @@ class Connection:
         return float(conn.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar())
 
     def close(self) -> None:
-        self._conn.close()  # the engine keeps none
+        if self._conn is not None:
+            self._conn.close()  # the engine keeps none
 
     def __enter__(self: Self) -> Self:
         return self

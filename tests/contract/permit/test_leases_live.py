@@ -11,8 +11,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
+from contract.permit.rig import FORK
 
 HERE = Path(__file__).resolve().parent
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
@@ -156,8 +159,97 @@ def test_j5_a_lease_that_has_expired_is_not_brought_back(tmp_path: Path) -> None
         assert held[nodes[0]]["expires"] < held[nodes[0]]["renewed"] < held[nodes[1]]["expires"] - 30
 
 
+#: Another process, which has the file locked until it is told.
+LOCKS = """
+import sqlite3, sys
+ledger = sqlite3.connect(sys.argv[1], isolation_level=None)
+ledger.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.readline()
+ledger.execute("COMMIT")
+ledger.close()
+"""
+
+
+def opened(file: Path) -> list[str]:
+    """What this process has open of that ledger."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return [name for name in found if name.startswith(str(file))]
+
+
+def another(file: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", LOCKS, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline()
+    return process
+
+
+def beats_beside_another(file: Path, node: str, tells: Any) -> None:
+    """The main process of a run: it forks a worker while its beat meets a locked file."""
+    warnings.simplefilter("ignore")  # Python's own, of a fork beside threads
+    run = this_run(os.getpid())
+    with Ledger(f"sqlite:///{file}") as ledger, ledger.transaction() as conn:
+        lease.take_in(conn, ledger, node, run)
+        conn.exec_driver_sql("UPDATE leases SET expires = renewed + 30")
+    locker = another(file)
+    run_ends.watch()
+    run_ends._URLS.append(f"sqlite:///{file}")
+    run_ends.keep(os.getpid())
+    wait_until(lambda: opened(file), bool, timeout=20.0, interval=0.001, wanted="a beat")
+    goes, go = FORK.Pipe(duplex=False)
+    worker = FORK.Process(target=works_beside_another, args=(file, node, goes, run.run_id, tells), daemon=True)
+    worker.start()
+    locker.communicate(b"\n", timeout=30)
+    wait_until(lambda: held_for(file), lambda seconds: seconds > 31, timeout=10.0, interval=0.05, wanted="another beat")
+    wait_until(lambda: opened(file), lambda found: not found, timeout=20.0, interval=0.01, wanted="its end")
+    go.send("")
+    worker.join(60)
+    os._exit(0)
+
+
+def held_for(file: Path) -> float:
+    with closing(sqlite3.connect(file)) as ledger:
+        return float(ledger.execute("SELECT expires - renewed FROM leases").fetchone()[0])
+
+
+def works_beside_another(file: Path, node: str, goes: Any, run_id: str, tells: Any) -> None:
+    """A worker: between its two writes another process is the last one that closes the file, by what it can see."""
+    inherited = opened(file)
+    goes.recv()
+    with Ledger(f"sqlite:///{file}") as ledger:
+        for name in ("before", "after"):
+            ledger.append(run_id, [(node, Event("note", name, {}))])
+            another(file).communicate(b"\n", timeout=30)
+    tells.send(inherited)
+    os._exit(0)
+
+
+def test_j5_what_a_worker_writes_is_kept_that_was_forked_while_the_file_was_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take the lock of the beat for its own and hold none; the next one that closes the file removes its
+    journal, and what it commits from then on nobody else ever sees: not its leases, and not its intents."""
+    monkeypatch.setattr(run_ends, "_FORK_SECONDS", 0.01)
+    file = tmp_path / "ledger.sqlite"
+    with Ledger(f"sqlite:///{file}") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "S-gpu001")])
+    told, tells = FORK.Pipe(duplex=False)
+    main = FORK.Process(target=beats_beside_another, args=(file, node, tells))
+    main.start()
+    try:
+        assert told.poll(90), "the worker is through"
+    finally:
+        main.kill()
+        main.join(30)
+    with Ledger(f"sqlite:///{file}") as ledger:
+        assert [event["name"] for event in ledger.history(node, kinds=["note"])] == ["before", "after"]
+    assert told.recv() == [], "no connection was open when it was forked"
+
+
 def test_j5_nothing_is_forked_while_a_beat_asks_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it holds then would be locked in the fork for ever; and a ledger that is silent stops no run."""
+    """What it holds then would be locked in the fork for ever; and a server that is silent stops no run."""
     monkeypatch.setattr(run_ends, "_FORK_SECONDS", 0.01)
     got: list[bool] = []
     run_ends._before_a_fork()
