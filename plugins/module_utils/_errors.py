@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import tail
@@ -199,6 +200,19 @@ class Fenced(FleetError):
 
 class TrustError(FleetError):
     kind = "trust"
+
+
+#: An order that ended with one of these was not taken: nothing was sent, or its peer said no. Any other kind leaves
+#: open whether it was, also those of other places.
+_NOT_TAKEN = (
+    *(ConfigError, MissingLibrary, AuthFailed, Refused, Changed, Unsupported, WrongMachine),
+    *(NotOurs, NotAdopted, LeaseHeld, LeaseLost, EvidenceMissing, EvidenceOld, PermitDue, Fenced, TrustError),
+)
+_MAY_BE_TAKEN = (FleetError, Unreachable, BadAnswer, NotProven, DeadlineExceeded)
+NOT_TAKEN: Mapping[str, bool] = {
+    **{one.kind: True for one in _NOT_TAKEN},
+    **{one.kind: False for one in _MAY_BE_TAKEN},
+}
 
 
 def unexpected(exc: BaseException, *, node: str = "", address: str = "") -> FleetError:

@@ -83,4 +83,5 @@ class Peer:
         """
         down = status in GATEWAY or (status >= 500 and method == "GET")
         kind = Unreachable if down else Refused
-        return kind(f"{self.name} refused {method} {path}", address=address, seen=seen, details={"status": status})
+        details = {"status": status, **({"begun": f"{method} {path}"} if status >= 500 and not down else {})}
+        return kind(f"{self.name} refused {method} {path}", address=address, seen=seen, details=details)

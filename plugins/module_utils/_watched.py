@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotOurs, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 _WHY, _KIND = "refused", "refused_kind"
 
@@ -30,3 +31,10 @@ def refused(node: Mapping[str, Any]) -> tuple[str, str]:
     """
     why = str(node.get(_WHY) or "")
     return why, str(node.get(_KIND) or NotOurs.kind) if why else ""
+
+
+def not_taken(verb: str, host: str, exc: FleetError) -> list[Event]:
+    """Where the peer said no to an order that was announced for this host: its ledger is told beside the verdict."""
+    begun = {"begun": exc.details["begun"]} if exc.details.get("begun") else {}
+    told = {"error": str(exc), "kind": exc.kind, **begun}
+    return [Event("outcome", verb, told, host)] if isinstance(exc, Refused) else []

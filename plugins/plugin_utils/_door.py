@@ -51,7 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _tenant as tenant
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._failures import events_of, notes_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._failures import events_of, notes_of, outcome
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
@@ -327,10 +327,9 @@ class VerbAction(Shipping):
             return
         # A module is shipped after its intent is written, whatever it then finds to do; each intent has its outcome.
         if self._intended and result.get("failed"):
-            kind = (result.get("error") or {}).get("kind", "error")
-            failed = {"asked": [self._intended], "error": str(result.get("msg", "")), "kind": kind}
+            failed = outcome([self._intended], str(result.get("msg", "")), result.get("error") or {})
             failed.update({"begun": self._begun_there} if self._begun_there else {})
-            events += [Event("outcome", self.NAME, failed), *notes_of(kind, failed["error"])]
+            events += [Event("outcome", self.NAME, failed), *notes_of(failed["kind"], failed["error"])]
         elif result.get("asked") or self._intended:
             kept = ("changed", "before", "after", "asked", "evidence", "msg")
             events.append(Event("outcome", self.NAME, {key: result[key] for key in kept if key in result}))

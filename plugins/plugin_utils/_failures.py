@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotAdopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT
@@ -14,8 +15,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 
 def events_of(verb: str, asked: Sequence[str], exc: FleetError) -> list[Event]:
     """The outcome of what was asked before, and of whose node it is, which the ledger alone could not tell."""
-    told = [Event("outcome", verb, {"asked": list(asked), "error": str(exc), "kind": exc.kind})] if asked else []
+    told = [Event("outcome", verb, outcome(asked, str(exc), exc.as_result()["error"]))] if asked else []
     return [*told, *notes_of(exc.kind, str(exc))]
+
+
+def outcome(asked: Sequence[str], message: str, error: Mapping[str, Any]) -> dict[str, Any]:
+    """begun: what the verb's peer had taken by then, or may have."""
+    begun = {"begun": error["begun"]} if error.get("begun") else {}
+    return {"asked": list(asked), "error": message, "kind": error.get("kind", "error"), **begun}
 
 
 def notes_of(kind: str, message: str) -> list[Event]:

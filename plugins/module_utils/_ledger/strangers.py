@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotAdopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NOT_TAKEN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, STAMP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 #: is an image of ours, and none of ours any more.
 _SENDS: Mapping[str, str] = {"provisioner_node": "state", "provisioner_wait": "until"}
 _DEPLOYED, _RELEASED = "deployed", "released"
+_RETIRED = "retired"
 
 _SINCE_RETIRED = (
     " AND id > coalesce((SELECT max(gone.id) FROM events gone WHERE gone.node_id = events.node_id"
@@ -50,9 +51,10 @@ class Noted:
 
     ids: list[str] = field(default_factory=list)
     stamps: list[str] = field(default_factory=list)
-    _notes: dict[int, str] = field(default_factory=dict)
-    _ends: dict[int, str] = field(default_factory=dict)
-    _sent: dict[tuple[str, str], int] = field(default_factory=dict)
+    _notes: set[int] = field(default_factory=set)
+    _ends: set[int] = field(default_factory=set)
+    _newest: str = ""
+    _intents: dict[tuple[str, str], tuple[int, bool]] = field(default_factory=dict)
 
     @property
     def stands(self) -> bool:
@@ -60,34 +62,42 @@ class Noted:
         return max(self._notes, default=0) > max(self._ends, default=0)
 
     def add(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        run, kind = str(row["run_id"]), row["kind"]
-        if kind == "intent":
-            self._ordered(row, data, run)
-        elif kind == "outcome":
-            self._answered((run, str(row["name"])), data.get("kind"), bool(data.get("begun")))
+        if row["kind"] == "intent":
+            self._ordered(row, data)
+        elif row["kind"] == "outcome":
+            self._answered((str(row["run_id"]), str(row["name"])), data)
         elif row["name"] == "admitted":
-            self._notes[row["id"]] = ""
+            self._notes.add(row["id"])
             self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
         else:  # it is recorded before anybody is asked to deploy, so it is no order
-            self.ids += filter(None, [str(data.get("deploy_id") or "")])
+            self._newest = str(data.get("deploy_id") or "")
+            self._begins()
 
-    def _ordered(self, row: Mapping[str, Any], data: Mapping[str, Any], run: str) -> None:
+    def _begins(self) -> None:
+        self.ids += [self._newest] if self._newest and self._newest not in self.ids else []
+
+    def _ordered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         goal = (data.get("options") or {}).get(_SENDS[row["name"]])
+        sent = str(data.get("write") or "").startswith(f"{row['name']} on ")
         if goal == _RELEASED:
-            self._ends[row["id"]] = run
-        elif goal == _DEPLOYED and str(data.get("write") or "").startswith(f"{row['name']} on "):
-            self._sent[run, row["name"]] = row["id"]
+            self._ends.add(row["id"])
         elif goal == _DEPLOYED:
-            self._notes[row["id"]] = run
+            self._notes |= set() if sent else {row["id"]}
+            self._begins()
+        self._intents[str(row["run_id"]), str(row["name"])] = row["id"], goal == _DEPLOYED
 
-    def _answered(self, key: tuple[str, str], kind: Any, begun: bool) -> None:
-        sent = self._sent.pop(key, 0)
-        if sent and (begun or not kind):
-            self._notes[sent] = key[0]
-        if kind == NotAdopted.kind:
-            for orders in (self._notes, self._ends):
-                for number in [number for number, run in orders.items() if run == key[0]]:
-                    del orders[number]
+    def _answered(self, key: tuple[str, str], data: Mapping[str, Any]) -> None:
+        """An order that was refused neither made the node ours nor ended that it is. What it was to deploy may still be
+        noted at the provisioner, and the next deployment, whoever's it is, would bear that note."""
+        number, deploys = self._intents.pop(key, (0, False))
+        kind = data.get("kind")
+        if deploys and (data.get("begun") or not kind):
+            self._notes.add(number)
+        if NOT_TAKEN.get(str(kind)) and not data.get("begun"):
+            self._notes.discard(number)
+            self._ends.discard(number)
+            if deploys and self._newest in self.ids:
+                self.ids.remove(self._newest)
 
 
 def ours(ledger: Ledger, node_ids: Collection[str]) -> set[str]:
@@ -105,6 +115,12 @@ def noted(ledger: Ledger, node_ids: Collection[str]) -> dict[str, Noted]:
     for row in ledger._many(f"{_NOTES} ORDER BY id", "nodes", asked, {}) if asked else ():
         found[str(row["node_id"])].add(row, json.loads(row["data"]))
     return found
+
+
+def since_retired(ledger: Ledger, node_ids: Collection[str], state: str) -> dict[str, dict[str, Any]]:
+    """By node, the newest event of this state; a node that was retired since has none."""
+    newest = ledger.latest(list(node_ids), "state", (state, _RETIRED))
+    return {node_id: event for node_id, event in newest.items() if event["name"] == state}
 
 
 def _ids(ledger: Ledger, query: str, node_ids: Collection[str]) -> set[str]:

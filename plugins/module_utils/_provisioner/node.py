@@ -47,6 +47,7 @@ def node(params: Mapping[str, Any], ctx: Context) -> Result:
             return _STATES[params["state"]](driver, wanted, params, ctx)
         except FleetError as exc:
             exc.located(node=wanted.host)
+            exc.details.update({"begun": ctx.begun} if ctx.begun else {})  # what went wrong since takes nothing back
             raise
 
 

@@ -49,8 +49,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.re
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import not_taken, refused
 
 #: A provisioner may need this long to show that it has taken a step.
 _GRACE = 20.0
@@ -79,12 +79,16 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
         except DeadlineExceeded:
             if not part or part.get("last"):
                 batch.time_is_up(float(part.get("timeout") or params["timeout"]))
+        except FleetError as exc:  # it ends the wait, and takes nothing back
+            exc.details.update({"begun": batch.steps[ctx.node]} if batch.steps.get(ctx.node) else {})
+            raise
         batch.give_up(ctx.lifeline.confirm())
     sent = {host: steps for host, steps in batch.steps.items() if steps}
     line = {"due": ctx.lifeline.due(), "late": ctx.lifeline.late(), "clock": clock()}
     told = {"slice": {**batch.carried(), **line}} if part else {}
     return Result(
         changed=bool(sent),
+        events=batch.refused,
         data={"verdicts": batch.verdicts, "polls": batch.polls, "summary": batch.line(), "steps": sent, **told},
     )
 
@@ -137,6 +141,7 @@ class _Sent:
 class _Batch:
     def __init__(self, driver: Driver, params: Mapping[str, Any], ctx: Context) -> None:
         self.verdicts: dict[str, dict[str, Any]] = {}
+        self.refused: list[Event] = []
         self.polls = 0
         self._driver = driver
         self._goal = str(params["until"])
@@ -335,6 +340,7 @@ class _Batch:
             host = wanted.host
             if host in failed:
                 self._went_wrong(host, failed[host])
+                self.refused += not_taken("provisioner_wait", host, failed[host])
                 continue
             self._sent[host].append(_Sent(node.native, step, node.stamp, time.monotonic()))
             self.steps[host].append(step)

@@ -1,25 +1,38 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An adopted node that is given back: the order is ours to go on with, and what somebody deploys then is theirs."""
+"""Orders that were not taken, or may not have been: the node is whose it was, and what somebody deploys then is theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_wait
-from contract.permit.test_strangers import UNUSED, Make, machine, provisioned, refused
+from contract.permit.test_strangers import (
+    IMAGE,
+    UNUSED,
+    Make,
+    deployed_meanwhile,
+    machine,
+    provisioned,
+    refused,
+)
+from maas_server import operations
+from maas_server.answers import conflict
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
-from maas_server.statuses import DEPLOYED
+from maas_server.statuses import DEPLOYED, READY
 
 
 @pytest.fixture
 def maas(tmp_path: Path) -> Iterator[MaasServer]:
     (tmp_path / "maas").mkdir()
-    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas"))
+    users, images = (User("fleet", "a:b:c"),), {"gpu-golden-1": {}}
+    server = MaasServer(Config(users=users, images=images, state_dir=tmp_path / "maas"))
     server.start()
     yield server
     server.close()
@@ -46,4 +59,53 @@ def test_j7_the_release_of_what_was_adopted_is_gone_on_with_until_somebody_else_
     refused(provisioned(site, state="released"), "gpu001: Deployed")
     with maas.store.changing():
         del one.results["installation"]
+    assert provisioned(site, state="released")["changed"]
+
+
+@contextmanager
+def refusing(verb: str) -> Iterator[None]:
+    """MAAS says no to this order, whatever it told of the machine before."""
+
+    def refuses(*_of_request: Any) -> None:
+        raise conflict("the machine is taken")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(operations.POST, verb, (refuses, False))
+        yield
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_j7_what_maas_refused_to_deploy_for_us_is_whoever_deploys_it_then(
+    controller: Make, maas: MaasServer, waits: bool
+) -> None:
+    """Our note of the deployment that was to be may stay with the machine."""
+    site = controller(known=False)
+    machine(maas, site, READY, owner="")
+    site.node(**UNUSED)
+    site.hold()
+    site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
+    order = {"deploy_id": "d0", "force_reason": "not verified"}
+    with refusing("deploy"):
+        if waits:
+            verb, wait = "provisioner_wait", provisioner_wait.ActionModule
+            nodes = [{"host": "gpu001", "image": IMAGE, "deploy_id": "d0"}]
+            told = site.run(verb, action=wait, until="deployed", timeout=20.0, nodes=nodes, force_reason="not verified")
+            kind = told["verdicts"]["gpu001"]["kind"]
+        else:
+            verb, told = "provisioner_node", provisioned(site, state="deployed", image=IMAGE, **order)
+            kind = told["error"]["kind"]
+    assert kind == "refused" and site.events("intent")[-1] == verb, told
+    deployed_meanwhile(maas, **{"gpufleet-deploy-id": "d0"})
+    refused(provisioned(site, state="released"), "gpu001: Deployed")
+
+
+def test_j7_what_maas_refused_to_release_is_ours_as_before(controller: Make, maas: MaasServer) -> None:
+    site = controller(known=False)
+    machine(maas, site, DEPLOYED)
+    site.tells("gpu001", "state", "admitted")
+    site.node(**UNUSED)
+    site.hold()
+    with refusing("release"):
+        told = provisioned(site, state="released")
+    assert told["error"]["kind"] == "refused" and site.events("intent")[-1] == "provisioner_node", told
     assert provisioned(site, state="released")["changed"]

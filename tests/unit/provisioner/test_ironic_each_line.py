@@ -169,9 +169,10 @@ def current(noted: Any, beside: Sequence[str] = (), **image: Any) -> bool:
     return driver().facts(node, want)["image_current"]
 
 
-def test_j7_the_deployment_is_told_by_what_ends_with_it() -> None:
+@pytest.mark.parametrize("kind", [RAMDISK, {}])
+def test_j7_the_deployment_is_told_by_what_ends_with_it(kind: dict[str, str]) -> None:
     """The note in extra outlives it."""
-    image = wanted(image={**RAMDISK, "deploy_id": "d1"}).image
+    image = wanted(image={**kind, "deploy_id": "d1"}).image
     assert image is not None
     node = {
         **NODE,
@@ -211,6 +212,8 @@ def test_c1_any_deployment_will_do_whichever_the_command_line_tells() -> None:
     told = record.instance_info(Image.of({**IMAGE, **RAMDISK, "deploy_id": "d1"}), own, "n1")  # type: ignore[arg-type]
     assert told["ramdisk_kernel_arguments"] == "quiet gpufleet.deploy=d1"
     assert record.without_mark(told) == record.instance_info(Image.of({**IMAGE, **RAMDISK}), own, "n1")  # type: ignore[arg-type]
+    written = record.instance_info(Image.of({**IMAGE, "deploy_id": "d1"}), {}, "n1")  # type: ignore[arg-type]
+    assert record.without_mark(written) == record.instance_info(Image.of(IMAGE), {}, "n1") != written  # type: ignore[arg-type]
 
 
 def test_c1_an_id_that_a_command_line_would_not_leave_as_it_is_goes_nowhere() -> None:

@@ -17,6 +17,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 MASK = "********"
 #: Keys of extra that are ours.
 EXTRA_SERIAL, EXTRA_IMAGE = "gpufleet_serial", "gpufleet_image"
+#: And one of instance_info, which ends with the deployment: a disk that is written has no command line to be told by.
+_INSTANCE_DEPLOY = "gpufleet_deploy"
 
 #: Booted or installed in place of kernel and ramdisk, or of image_source. Sources: get_instance_image_info in
 #: ``ironic/common/pxe_utils.py`` and get_image_instance_info in ``ironic/drivers/modules/deploy_utils.py`` of Ironic
@@ -165,6 +167,7 @@ def instance_info(image: Image, extras: Mapping[str, Any], node: str) -> dict[st
         "image_os_hash_algo": "sha256",
         "image_os_hash_value": image.sha256,
         **own,
+        **({_INSTANCE_DEPLOY: image.deploy_id} if image.deploy_id else {}),
     }
 
 
@@ -184,13 +187,15 @@ def _with_mark(own: Mapping[str, Any], image: Image) -> dict[str, Any]:
 def without_mark(info: Mapping[str, Any]) -> dict[str, Any]:
     """The same of any deployment."""
     rest = deployment.without(str(info.get(_ARGUMENTS) or ""))
-    return {**{key: value for key, value in info.items() if key != _ARGUMENTS}, **({_ARGUMENTS: rest} if rest else {})}
+    others = {key: value for key, value in info.items() if key not in (_ARGUMENTS, _INSTANCE_DEPLOY)}
+    return {**others, **({_ARGUMENTS: rest} if rest else {})}
 
 
 def deploy_id(raw: Mapping[str, Any]) -> str:
     """By the mark that an order puts there, which Ironic drops with the instance when that ends."""
-    said = str((raw.get("instance_info") or {}).get(_ARGUMENTS) or "")
-    return next(iter(deployment.ids_in(said.encode())), "")
+    info = raw.get("instance_info") or {}
+    said = str(info.get(_ARGUMENTS) or "")
+    return str(info.get(_INSTANCE_DEPLOY) or "") or next(iter(deployment.ids_in(said.encode())), "")
 
 
 def has_drive(image: Image) -> bool:

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a ledger's history says of whose a node is: orders count that may have been taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _errors as errors
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, noted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+
+BEGUN, SERVES = Event("state", "imaging", {"deploy_id": "d1"}), Event("state", "admitted", {})
+
+
+def order(state: str) -> Event:
+    return Event("intent", "provisioner_node", {"options": {"state": state}, "write": "PUT x"})
+
+
+def answer(kind: str = "", **more: Any) -> Event:
+    return Event("outcome", "provisioner_node", {"kind": kind, **more} if kind else {"changed": True})
+
+
+def of(ledger: Ledger, *events: Event, run: str = "r1") -> Noted:
+    node = ledger.identify("gpu1", aliases=[("serial", "S9")])
+    ledger.append(run, [(node, event) for event in events])
+    return noted(ledger, [node])[node]
+
+
+def kinds(one: type[errors.FleetError]) -> Iterator[str]:
+    yield one.kind
+    for below in one.__subclasses__():
+        yield from kinds(below) if below.__module__ == errors.__name__ else ()
+
+
+def test_j7_of_every_kind_of_error_it_is_said_whether_an_order_may_have_been_taken() -> None:
+    assert set(kinds(errors.FleetError)) == set(errors.NOT_TAKEN)
+
+
+@pytest.mark.parametrize("kind", sorted(errors.NOT_TAKEN) + ["lost_answer", "killed"])
+def test_j7_an_order_to_deploy_makes_a_node_ours_unless_it_was_not_taken(ledger: Ledger, kind: str) -> None:
+    said = [] if kind == "killed" else [answer(kind)]
+    found = of(ledger, BEGUN, order("deployed"), *said)
+    taken = not errors.NOT_TAKEN.get(kind)
+    assert found.stands is taken and found.ids == (["d1"] if taken else []), found
+    again = of(ledger, order("deployed"), run="r2")
+    assert again.stands and again.ids == ["d1"], "it is ordered again as the same deployment"
+
+
+@pytest.mark.parametrize("kind", ["refused", "auth", "config", "fenced"])
+def test_j7_a_release_that_was_not_taken_ends_nothing(ledger: Ledger, kind: str) -> None:
+    found = of(ledger, BEGUN, order("deployed"), answer(), SERVES, order("released"), answer(kind))
+    assert found.stands and found.ids == ["d1"]
+    assert not of(ledger, order("released"), answer("unreachable")).stands, "it may have been"
+
+
+def test_j7_what_was_refused_takes_back_that_order_alone(ledger: Ledger) -> None:
+    """As a release that was taken, a deployment that was not, and a maintenance."""
+    assert not of(ledger, SERVES, order("released"), answer(), order("deployed"), answer("refused")).stands
+    assert of(ledger, order("deployed"), answer(), order("maintenance"), answer("refused")).stands
+
+
+def test_j7_what_went_wrong_after_the_order_was_taken_takes_nothing_back(ledger: Ledger) -> None:
+    assert of(ledger, BEGUN, order("deployed"), answer("refused", begun="deploy")).stands
