@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import FIRST_LOOK
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -73,10 +74,9 @@ class ActionModule(VerbAction):
             raise failed[self._host]
 
     def _of_adoption(self, node_id: str) -> dict[str, Any]:
-        newest = self.ledger().latest([node_id], "state", ("admitted", "retired")).get(node_id)
         return {
             "proven": proven(self.ledger(), node_id, self.run_id),
-            "admitted_before": newest is not None and newest["name"] == "admitted",
+            "admitted_before": node_id in since_retired(self.ledger(), [node_id], "admitted"),
         }
 
     def _person(self) -> str:

@@ -134,13 +134,13 @@ nodes:
       type: str
       sample: "no run is the remedy rma: apply it first"
     admitted_before:
-      description: Whether the node has ever been admitted.
+      description: Whether the node was admitted or adopted, and not retired since.
       type: bool
     stopped:
       description: Why the newest run went no further with the node, where it says nothing of the node itself.
       type: str
     deploy_id:
-      description: Id of the newest deployment that began; empty where there was none.
+      description: Id of the newest deployment that began; empty where there was none since the node was retired.
       type: str
     deploy_resume:
       description:

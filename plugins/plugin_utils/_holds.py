@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours, since_retired
 
 _VERB = "scheduler_node"
 #: A wait sends a node on, too, and may have to hold it for a moment.
@@ -25,7 +25,7 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """
     newest = ledger.latest(list(ids.values()), "hold")
     runs = ledger.runs(list(ids.values()), _VERB)
-    admitted = ledger.latest(list(ids.values()), "state", ("admitted", "retired"))
+    admitted = since_retired(ledger, list(ids.values()), "admitted")
     known = ours(ledger, list(ids.values()))
     found = {}
     for host, node_id in ids.items():
@@ -35,7 +35,7 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "known_token": str(taken.get("hold_token", "")),
             "known_author": str(taken.get("hold_author", "")),
             "known_runs": sorted(runs.get(node_id, ())),
-            "known_admitted": admitted.get(node_id, {}).get("name") == "admitted",
+            "known_admitted": node_id in admitted,
             "known_here": node_id in known,
         }
     return found

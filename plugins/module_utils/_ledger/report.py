@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
     together,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, COMMAND, SOMEBODY_ELSES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
 
@@ -95,8 +96,7 @@ def status(
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states = ledger.latest(ids, "state")
-    admitted = ledger.latest(ids, "state", ["admitted"])
-    imaging = ledger.latest(ids, "state", ["imaging"])
+    admitted, imaging = since_retired(ledger, ids, "admitted"), since_retired(ledger, ids, "imaging")
     holds = ledger.latest(ids, "hold")
     stopped = ledger.latest(ids, "note", ["stopped"])
     looks = ledger.latest(ids, "verdict", ["image_verify"])

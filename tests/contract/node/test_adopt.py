@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 
 pytestmark = pytest.mark.slow
@@ -75,6 +77,17 @@ def test_j7_what_nobody_uses_is_not_adopted_and_day_0_goes_on_with_it(strangers:
     told = strangers.book("adopt", ok=False)
     assert "only a node in service is adopted" in told and untouched(strangers), told
     assert f"next: ansible-playbook {ADOPT.replace('adopt', 'day0_bringup')}" in told and ADOPT not in told, told
+
+
+@pytest.mark.parametrize("book", [("adopt",), ("maintenance", *MAINTENANCE)])
+def test_j7_who_was_retired_is_told_how_it_comes_back(strangers: Nodes, book: tuple[str, ...]) -> None:
+    with Ledger(strangers.url) as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", str(strangers.hosts["gpu001"]["gpufleet_serial"]))])
+        for state in ("admitted", "drained", "retired"):
+            ledger.append("r1", [(node, Event("state", state, {"reason": "ticket 4711"}))])
+    told = strangers.book(*book, ok=False)
+    assert "retired (ticket 4711)" in told and "ledger_event -a" in told and "state=discovered" in told, told
+    assert untouched(strangers)
 
 
 def test_j7_another_machine_behind_the_bmc_is_not_adopted(strangers: Nodes) -> None:

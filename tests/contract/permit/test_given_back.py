@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders that were not taken, or may not have been: the node is whose it was, and what somebody deploys then is theirs."""
+"""Orders that were not taken, or may not have been: the node is whose it was, and what is deployed then is theirs."""
 
 from __future__ import annotations
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _errors as errors
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, noted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, noted, ours
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 
 BEGUN, SERVES = Event("state", "imaging", {"deploy_id": "d1"}), Event("state", "admitted", {})
 
@@ -66,3 +68,24 @@ def test_j7_what_was_refused_takes_back_that_order_alone(ledger: Ledger) -> None
 
 def test_j7_what_went_wrong_after_the_order_was_taken_takes_nothing_back(ledger: Ledger) -> None:
     assert of(ledger, BEGUN, order("deployed"), answer("refused", begun="deploy")).stands
+
+
+BACK = ["imaging", "validating", "admitted", "drained", "retired", "discovered"]
+
+
+def test_j7_a_machine_that_was_retired_and_comes_back_is_a_new_one(ledger: Ledger) -> None:
+    def told(*states: str) -> tuple[bool, bool, dict[str, Any]]:
+        for state in states:
+            ledger.append("r1", [(node, Event("state", state, {"deploy_id": state}))])
+        known = holds(ledger, {"gpu1": node})["gpu1"]
+        return known["known_admitted"], node in ours(ledger, [node]), status(ledger, {"gpu1": node})["gpu1"]
+
+    node = ledger.identify("gpu1", aliases=[("serial", "S9")])
+    admitted, here, one = told(*BACK[:4])
+    assert admitted and here and one["admitted_before"] and one["deploy_id"] == "imaging" and one["imaging_at"]
+    admitted, here, one = told(*BACK[4:])
+    assert not admitted and not here and not one["admitted_before"], one
+    assert (one["deploy_id"], one["imaging_at"]) == ("", 0.0) and ".day0_bringup " in one["next"], one
+    assert ".day0_bringup " in told("imaging")[2]["next"], "until it is admitted"
+    admitted, here, one = told("validating", "admitted")
+    assert admitted and here and one["admitted_before"]
