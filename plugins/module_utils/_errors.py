@@ -182,10 +182,13 @@ class EvidenceMissing(NotOurs):
 
 
 class EvidenceOld(EvidenceMissing):
-    """:ivar nodes: the names of all nodes of the write whose proof is to be renewed; kind_of_event: which one."""
+    """:ivar nodes: the names of all nodes of the write whose proof is to be renewed; kind_of_event: which one;
+    from_age: what is as old as this is too old.
+    """
 
     nodes: tuple[str, ...] = ()
     kind_of_event: str = "evidence"
+    from_age: float = 0.0
 
 
 class PermitDue(EvidenceMissing):

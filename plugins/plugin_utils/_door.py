@@ -37,7 +37,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import FIRST_LOOK, MAINTENANCE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import (
+    EVIDENCE_SECONDS,
+    FIRST_LOOK,
+    MAINTENANCE,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
     known_secrets,
     redact,
@@ -300,7 +304,7 @@ class VerbAction(Shipping):
         at = batch.index(self._host) + 1 if self._host in batch else len(batch)
         return batch[at : at + BESIDE]
 
-    def _prove_anew(self, hosts: Sequence[str], kind: str) -> dict[str, FleetError]:
+    def _prove_anew(self, hosts: Sequence[str], kind: str, from_age: float = EVIDENCE_SECONDS) -> dict[str, FleetError]:
         asks: dict[str, Any] = {
             "identify": lambda host: self.node_id(host, create=False),
             "variable": self.host_var,
@@ -310,7 +314,7 @@ class VerbAction(Shipping):
         if kind == MAINTENANCE:
             return renewed(self.ledger(), hosts, **asks)
         proofs = Proofs(self.ledger, others=self.beside, beat=self._line.beat, **asks)
-        return proofs.renew(hosts, unseen=kind == FIRST_LOOK)
+        return proofs.renew(hosts, unseen=kind == FIRST_LOOK, from_age=from_age)
 
     def _power_owner(self) -> str:
         """The provisioner that switches this node's power itself, if there is one."""

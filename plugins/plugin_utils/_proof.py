@@ -70,13 +70,16 @@ class Proofs:
         self._run_id = run_id
         self._beat = beat
 
-    def renew(self, hosts: Sequence[str], *, unseen: bool = False) -> dict[str, FleetError]:
+    def renew(
+        self, hosts: Sequence[str], *, unseen: bool = False, from_age: float = EVIDENCE_SECONDS
+    ) -> dict[str, FleetError]:
         """By host, why it could not be asked for; of the others the ledger now has the newest look.
 
+        :param from_age: a proof that is younger needs no renewal.
         :param unseen: also those of which there is no proof, or no look at all.
         """
         with _one_asks(self._beat):
-            if not self._due(hosts, EVIDENCE_SECONDS, unseen):
+            if not self._due(hosts, from_age, unseen):
                 return {}  # another worker of this run has asked meanwhile
             ours = self._variable(_LEDGER, hosts[0])
             beside = [one for one in self._others() if one not in hosts and self._variable(_LEDGER, one) == ours]

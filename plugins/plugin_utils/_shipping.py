@@ -111,7 +111,7 @@ class Shipping(ActionBase):
                 if not parts.takes(result):
                     break
                 since, destructive = time.monotonic(), parts.hits or self.destructive(params)
-                evidence = self._leave(written, destructive=destructive)
+                evidence = self._leave(written, destructive=destructive, lasts=parts.term.seconds)
             except FleetError as exc:  # an intent is recorded, and has its outcome
                 result = {"failed": True, **exc.located(node=self._host).as_result()}
                 break
@@ -129,12 +129,12 @@ class Shipping(ActionBase):
             gone = Unreachable("the machine that it was delegated to is away", node=self._host, seen=cut(exc, 300))
             return {"failed": True, **gone.as_result()}
 
-    def _leave(self, written: tuple[str, ...], *, destructive: bool) -> str | None:
+    def _leave(self, written: tuple[str, ...], *, destructive: bool, lasts: float = 0.0) -> str | None:
         """What lets the module write there; recorded before it leaves."""
         if not written:
             return None
         intended = f"{self.NAME} on {self._where()}"
-        evidence = self._line.before_write(intended, destructive=destructive, nodes=written)
+        evidence = self._line.before_write(intended, destructive=destructive, nodes=written, lasts=lasts)
         self._intended = intended
         return evidence
 

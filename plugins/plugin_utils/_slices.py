@@ -119,7 +119,9 @@ class SlicedAction(BatchAction):
         for _once_more in range(2):
             if took > _AT_ONCE_SECONDS:
                 began = time.monotonic()
-                evidence = self._line.before_write(what, destructive=destructive, nodes=tuple(hosts))
+                evidence = self._line.before_write(
+                    what, destructive=destructive, nodes=tuple(hosts), lasts=run.term.seconds
+                )
                 took = time.monotonic() - began
         self._intended = what
         run.evidence = evidence or run.evidence

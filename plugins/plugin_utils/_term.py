@@ -27,6 +27,11 @@ class Term:
         self._began: float | None = None
 
     @property
+    def seconds(self) -> float:
+        """How long the next one lasts: at its end, what it rests on is not older than what permits a write here."""
+        return self._seconds
+
+    @property
     def known(self) -> bool:
         """Has the machine told its clock?"""
         return bool(self._clock)

@@ -48,10 +48,10 @@ _RENEWALS = 3
 #: So long a ledger that is away is asked for, when a wait is over and its leases must be confirmed.
 _CONFIRM_SECONDS = 30.0
 
-Prove = Callable[[Sequence[str], str], Mapping[str, FleetError]]
+Prove = Callable[[Sequence[str], str, float], Mapping[str, FleetError]]
 
 
-def _nobody_asks(names: Sequence[str], kind: str) -> dict[str, FleetError]:
+def _nobody_asks(names: Sequence[str], kind: str, from_age: float) -> dict[str, FleetError]:
     return {name: ConfigError(f"nobody here asks for {kind}") for name in names}
 
 
@@ -119,28 +119,31 @@ class LedgerLifeline(Lifeline):
         for name in nodes or (self._default,):
             self._refuse(name)
 
-    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+    def before_write(
+        self, what: str, *, destructive: bool, nodes: tuple[str, ...] = (), lasts: float = 0.0
+    ) -> str | None:
+        """:param lasts: so many seconds after this the write may still come; what permits it must be young enough."""
         self.parent_lives()
         self.refuse_others(nodes)
         names = nodes or (self._default,)
         for renewals_left in reversed(range(_RENEWALS + 1)):
             try:
-                return self._allowed(names, what, destructive=destructive)
+                return self._allowed(names, what, destructive=destructive, lasts=lasts)
             except EvidenceOld as exc:
                 if not renewals_left:
                     raise
                 self._prove_anew(exc)
         raise AssertionError("the last turn returns or raises")
 
-    def _allowed(self, names: Sequence[str], what: str, *, destructive: bool) -> str | None:
+    def _allowed(self, names: Sequence[str], what: str, *, destructive: bool, lasts: float) -> str | None:
         self._still_ours(names)
         if all(name in self._leases for name in names) and time.monotonic() - self._checked > _FRESH_SECONDS:
             self._renew(self._open())
             self._still_ours(names)
         if all(name in self._intended for name in names):
-            self._permitted(names, what, destructive=destructive)
+            self._permitted(names, what, destructive=destructive, lasts=lasts)
         else:
-            self._announced(names, what, destructive=destructive)
+            self._announced(names, what, destructive=destructive, lasts=lasts)
         self._still_ours(names)  # a ledger may have kept us waiting
         return self._permits.told(names[0])
 
@@ -149,7 +152,7 @@ class LedgerLifeline(Lifeline):
 
         :raises EvidenceMissing: where that is not possible. :raises Unreachable: where it may be later.
         """
-        failed = self._prove(old.nodes, old.kind_of_event)
+        failed = self._prove(old.nodes, old.kind_of_event, old.from_age)
         for name in (name for name in old.nodes if name in failed):
             if isinstance(failed[name], Unreachable):
                 raise failed[name].located(node=name)
@@ -157,14 +160,14 @@ class LedgerLifeline(Lifeline):
             old.seen = f"{old.seen}, and cannot be renewed: {failed[name]}"
             raise old from failed[name]
 
-    def _permitted(self, names: Sequence[str], what: str, *, destructive: bool) -> None:
+    def _permitted(self, names: Sequence[str], what: str, *, destructive: bool, lasts: float) -> None:
         """A further write to nodes whose intent is recorded; a permit that stands costs no transaction."""
-        permit = self._permits.demand(self._ids(names), what, destructive=destructive)
+        permit = self._permits.demand(self._ids(names), what, destructive=destructive, lasts=lasts)
         if permit.notes:
             self._open().append(self._holder.run_id, permit.notes, secrets=self._secrets)
         self._permits.keep(permit)
 
-    def _announced(self, names: Sequence[str], what: str, *, destructive: bool) -> None:
+    def _announced(self, names: Sequence[str], what: str, *, destructive: bool, lasts: float) -> None:
         """Leases, permit and intents of a write together: what is refused for one of its nodes is recorded of none."""
         ledger = self._open()
         new = {name: self._identify(name) for name in names if name not in self._leases}
@@ -172,7 +175,7 @@ class LedgerLifeline(Lifeline):
         began = time.monotonic()
         with ledger.transaction() as conn:
             taken = self._taken(conn, ledger, new)
-            permit = self._permits.demand(ids, what, destructive=destructive)
+            permit = self._permits.demand(ids, what, destructive=destructive, lasts=lasts)
             # Some of their leases may have been taken before a wait, without a write in sight.
             intent = Event("intent", self._verb, {**self._intent, "write": what})
             told = [*permit.notes, *((ids[name], intent) for name in names if name not in self._intended)]

@@ -60,6 +60,8 @@ _DO: Mapping[bool, str] = {
 class Permit:
     """What was found for one write. It holds once its notes are written: :meth:`Permits.keep`."""
 
+    #: The oldest that evidence may be for it.
+    oldest: float = EVIDENCE_SECONDS
     proven: dict[str, int] = field(default_factory=dict)
     forced: set[str] = field(default_factory=set)
     unmaintained: set[str] = field(default_factory=set)
@@ -100,15 +102,18 @@ class Permits:
         #: Who goes past a provisioner without its maintenance, by force.
         self._unmaintained_by_force: set[str] = set()
 
-    def demand(self, ids: Mapping[str, str], what: str, *, destructive: bool) -> Permit:
+    def demand(self, ids: Mapping[str, str], what: str, *, destructive: bool, lasts: float = 0.0) -> Permit:
         """Reads alone, also inside a transaction of the caller's.
 
         :param ids: the ledger's id of each node of the write, by its name.
+        :param lasts: seconds from now that the write may still come.
         :raises NotOurs: naming the first node that has no permit; then nothing of this write is to be recorded.
         """
-        permit = Permit()
+        permit = Permit(EVIDENCE_SECONDS - lasts)
         if self._asks is not None and not self._force_reason:
-            self._demand_ours({name: ids[name] for name in ids if name not in self._ours and self._asks(name)}, what)
+            self._demand_ours(
+                {name: ids[name] for name in ids if name not in self._ours and self._asks(name)}, what, permit
+            )
         asked = {name: node_id for name, node_id in ids.items() if name not in self._unmaintained_by_force}
         if self._managed_by and asked:
             self._demand_maintenance(asked, what, permit)
@@ -127,7 +132,7 @@ class Permits:
             return f"forced:{self._force_reason}"
         return f"event:{self._proven[name]}" if name in self._proven else None
 
-    def _demand_ours(self, ids: Mapping[str, str], what: str) -> None:
+    def _demand_ours(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """What is at work, and known to the ledger from no work of ours, is somebody else's. Who was admitted is
         asked for no look.
 
@@ -140,14 +145,14 @@ class Permits:
         now, old = self._open().now() if strangers else 0.0, {}
         for name, node_id in strangers.items():
             event = latest.get(node_id)
-            problem = "nobody has looked at it there" if event is None else _too_old(event, now)
+            problem = "nobody has looked at it there" if event is None else _too_old(event, now, permit.oldest)
             if event is None or problem:
                 old[name] = problem
             elif _at_work(event):
                 raise not_adopted(name, _says(event), before=what)
         for name, problem in old.items():
             error = _evidence_missing(EvidenceOld, name, what, problem)
-            error.nodes, error.kind_of_event = tuple(old), FIRST_LOOK
+            error.nodes, error.kind_of_event, error.from_age = tuple(old), FIRST_LOOK, permit.oldest
             raise error
 
     def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
@@ -160,7 +165,7 @@ class Permits:
         for name, node_id in ids.items():
             event = latest.get(node_id)
             problem = self._void(event)
-            too_old = "" if problem or event is None else _too_old(event, now)
+            too_old = "" if problem or event is None else _too_old(event, now, permit.oldest)
             if event is not None and not problem and not too_old:
                 permit.proven[name] = event["id"]
             elif self._force_reason:
@@ -172,7 +177,7 @@ class Permits:
                 old[name] = too_old
         for name, problem in old.items():
             error = _evidence_missing(EvidenceOld, name, what, problem)
-            error.nodes = tuple(old)
+            error.nodes, error.from_age = tuple(old), permit.oldest
             raise error
 
     def _void(self, event: Mapping[str, Any] | None) -> str:
@@ -195,7 +200,7 @@ class Permits:
         for name, node_id in ids.items():
             event = latest.get(node_id)
             problem = self._unmaintained(event)
-            too_old = "" if problem or event is None else _too_old(event, now)
+            too_old = "" if problem or event is None else _too_old(event, now, permit.oldest)
             if not problem and not too_old:
                 continue
             if self._force_reason:
@@ -207,7 +212,7 @@ class Permits:
                 old[name] = too_old
         for name, problem in old.items():
             error = self._not_in_maintenance(EvidenceOld, name, what, problem)
-            error.nodes, error.kind_of_event = tuple(old), MAINTENANCE
+            error.nodes, error.kind_of_event, error.from_age = tuple(old), MAINTENANCE, permit.oldest
             raise error
 
     def _unmaintained(self, event: Mapping[str, Any] | None) -> str:
@@ -236,7 +241,7 @@ def seen_at(event: Mapping[str, Any]) -> Moment:
     return Moment(min(told.event or event["id"], event["id"]), min(told.at or event["at"], event["at"]))
 
 
-def _too_old(event: Mapping[str, Any], now: float) -> str:
+def _too_old(event: Mapping[str, Any], now: float, oldest: float) -> str:
     """In words; empty where it is fresh enough by itself.
 
     :param now: by the clock that dated it, the ledger's own.
@@ -244,8 +249,9 @@ def _too_old(event: Mapping[str, Any], now: float) -> str:
     age = now - seen_at(event).at
     if age < -CLOCK_SECONDS:
         return f"event {event['id']} ({event['name']}) is {-age:.0f} s ahead of the ledger's clock: that was set back"
-    if age > EVIDENCE_SECONDS:
-        return f"event {event['id']} ({event['name']}) is {age:.0f} s old"
+    if age > oldest:
+        young = f", and the write may come {EVIDENCE_SECONDS - oldest:.0f} s later" if oldest < EVIDENCE_SECONDS else ""
+        return f"event {event['id']} ({event['name']}) is {age:.0f} s old{young}"
     return ""
 
 

@@ -184,9 +184,9 @@ def test_j2_all_that_is_too_old_is_renewed_in_one_go_and_the_write_goes_on(
     """Before anything is recorded, and outside of any transaction: here the ledger is written to by others."""
     asked: list[tuple[str, ...]] = []
 
-    def prove(names: Sequence[str], kind: str) -> dict[str, FleetError]:
+    def prove(names: Sequence[str], kind: str, from_age: float) -> dict[str, FleetError]:
         asked.append(tuple(names))
-        assert kind == "evidence"
+        assert (kind, from_age) == ("evidence", 60.0)
         assert ledger.history(nodes["n1"], kinds=["intent"]) == []
         for name in names:
             seen(ledger, nodes, name)
@@ -209,7 +209,8 @@ def test_j2_a_proof_that_is_not_renewed_permits_nothing(
     asked: list[int] = []
     seen(ledger, nodes, "n1")
     shift(600)
-    mine = line(prove=lambda names, kind: asked.append(1) or ({} if error is None else dict.fromkeys(names, error)))
+    answer = {} if error is None else dict.fromkeys(("n1",), error)
+    mine = line(prove=lambda *_given: asked.append(1) or answer)
     with pytest.raises(Unreachable if isinstance(error, Unreachable) else EvidenceMissing) as caught:
         mine.before_write("wipe", destructive=True, nodes=("n1",))
     assert caught.value.node == "n1" and (error is None or error.what in str(caught.value))

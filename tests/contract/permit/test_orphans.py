@@ -72,6 +72,18 @@ def kinds(site: Controller) -> list[str]:
     ]
 
 
+def test_j3_a_proof_that_is_too_old_before_a_leave_ends_is_renewed_before_it_begins(
+    site: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has given the node back meanwhile."""
+    monkeypatch.setattr(shipping, "LEAST_SECONDS", 20.0)
+    site.hold()
+    site.later(45)
+    site.node(state="IDLE", reason="", by="")
+    done = site.run("redfish_power", action=There, state="force_off", timeout=60.0)
+    assert done["failed"] and done["error"]["kind"] == "evidence_missing" and not site.switched(), done
+
+
 def test_j3_a_shutdown_from_there_goes_on_to_cut_the_power_under_new_leave(site: Controller) -> None:
     site.hold()
     done = graceful(site)

@@ -117,6 +117,22 @@ def test_j3_only_what_is_drained_is_wiped_from_there_and_all_of_it_on_one_questi
     assert site.events("intent", "gpu001")[-1] == "provisioner_wait" and "gpu002" not in site.events("intent", "gpu002")
 
 
+def test_j3_a_proof_that_is_too_old_before_a_slice_ends_is_renewed_before_it_begins(
+    fleet: Callable[..., Controller],
+) -> None:
+    """Somebody has given one of them back meanwhile, and its leave would have outlived what it rests on."""
+    site = fleet("gpu001", "gpu002", count=1)
+    for host in site.hosts:
+        site.hold(host)
+    site.later(45)
+    site.node("gpu001", state="IDLE", reason="", by="")
+    done = wait(site)["verdicts"]
+    assert {host: (one["ok"], one["kind"]) for host, one in done.items()} == {
+        "gpu001": (False, "evidence_missing"), "gpu002": (True, ""),
+    }, done  # fmt: skip
+    assert wiped("gpu001", "gpu002") == [0, 1]
+
+
 def test_j3_a_proof_that_is_taken_back_between_two_slices_ends_the_wipes(
     fleet: Callable[..., Controller], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ PASSES = "gpu0600"
 class Refusing:
     """Names one host at a time, as a ledger does, and lets one pass."""
 
-    def before_write(self, what: str, *, destructive: bool, nodes: Sequence[str]) -> str:
+    def before_write(self, what: str, *, destructive: bool, nodes: Sequence[str], lasts: float) -> str:
         for node in nodes:
             if node != PASSES:
                 raise EvidenceMissing("no proof", node=node)
