@@ -47,6 +47,8 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("reimage",),
     ("revalidate",),
     ("readmit",),
+    # To adopt in earnest is a person's word that these nodes are ours.
+    ("adopt", "--check"),
     ("passports",),
     ("passports", *extra(passports_renew=True, passports_all=True, passports_all_hours=0)),
     ("maintenance", *extra(maintenance="on", maintenance_why="ticket 4711")),
@@ -124,7 +126,7 @@ class Site:
         lab.fault(node, "none")
 
     def no_network_boot(self, node: str) -> None:
-        self.broken.add(node)
+        """It starts what it has on its disk. Nobody can tell whose fault that is, so it is held, and no more."""
         lab.fault(node, "ignore_netboot")
 
     # -- what must hold ----------------------------------------------------------------------------------------

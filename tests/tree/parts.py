@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,15 @@ def incomplete_roles(root: Path) -> list[str]:
             options_of_entry = (content or {}).get("options") or {}
             silent = [name for name, option in options_of_entry.items() if not option.get("description")]
             complaints += [f"{role.name}: option {name} has no description" for name in silent]
+            complaints += _not_in_its_readme(role, options_of_entry)
     return complaints
+
+
+def _not_in_its_readme(role: Path, names: Iterable[str]) -> list[str]:
+    """A README names each option, or says where they stand."""
+    readme = text(role / "README.md") if (role / "README.md").is_file() else ""
+    lost = [] if "meta/argument_specs.yml" in readme else [name for name in names if name not in readme]
+    return [f"{role.name}: option {name} is not in its README.md" for name in lost]
 
 
 def plays_of_other_strategies(root: Path) -> list[str]:

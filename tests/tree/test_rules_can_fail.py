@@ -32,6 +32,10 @@ ROLE = {
     "roles/gate/tasks/main.yml": "---\n",
     "roles/gate/meta/argument_specs.yml": "---\nargument_specs: {main: {short_description: x, description: [x]}}\n",
 }
+README, SPEC = "roles/gate/README.md", "roles/gate/meta/argument_specs.yml"
+_SPEC_OF_ONE = (
+    "---\nargument_specs: {main: {short_description: x, description: [x], options: {gate_one: {description: [x]}}}}\n"
+)
 PROVED = """---
 - name: A
   tasks:
@@ -197,6 +201,12 @@ CASES = (
         {**ROLE, "roles/gate/meta/argument_specs.yml": "---\nargument_specs: {main: {short_description: x}}\n"},
         "no description",
         ROLE,
+    ),
+    (
+        parts.incomplete_roles,
+        {**ROLE, SPEC: _SPEC_OF_ONE},
+        "not in its README",
+        {**ROLE, SPEC: _SPEC_OF_ONE, README: "gate_one"},
     ),
     (
         parts.plays_of_other_strategies,
