@@ -90,6 +90,8 @@ def test_check_mode_of_every_verb_sends_no_write() -> None:
         ("ledger_event", {"name": "a note"}),
         ("ledger_event", {"state": "quarantined", "reason": "a test"}),
         ("node_wait", {}),
+        ("node_identity", {}),
+        ("node_identity", {"state": "replaced", "part": "board", "reason": "a test"}),
         ("fleet_status", {}),
     ]
     results = lab.verbs("gpu001", calls, *CHECK)
