@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Union
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Unreachable
@@ -103,10 +103,18 @@ def test_t1_a_resume_is_sent_by_the_last_look_at_the_node() -> None:
     assert result.changed and "resumed v2" in Evicting.said and "resumed v1" not in Evicting.said
 
 
-#: By the scheduler, the node is rebooting at the first look of the resume, and back at the second.
-def rebooting(before: str, now: str) -> list[NodeView]:
-    silent = replace(HELD, version="v1", answers=False, booted=before)
-    return [silent, silent, replace(HELD, version="v2", booted=now)]
+#: A boot as the scheduler tells it, or how many seconds it is ago when the test runs.
+Told = Union[int, str]
+
+
+def rebooting(before: Told, now: Told) -> list[NodeView]:
+    """By the scheduler, the node is rebooting at the first look of the resume, and back at the second."""
+    silent = replace(HELD, version="v1", answers=False, booted=in_words(before))
+    return [silent, silent, replace(HELD, version="v2", booted=in_words(now))]
+
+
+def in_words(boot: Told) -> str:
+    return boot if isinstance(boot, str) else ago(boot)
 
 
 def ago(seconds: float) -> str:
@@ -114,26 +122,26 @@ def ago(seconds: float) -> str:
 
 
 #: As the scheduler tells the boot at the resume and the one that is there then, with a last look 300 s ago.
-OTHER_BOOTS = [
-    (ago(4000), ago(20)),
-    (ago(20), ago(20)),  # the scheduler has heard of it already
-    ("", ago(20)),
+OTHER_BOOTS: list[tuple[Told, Told]] = [
+    (4000, 20),
+    (20, 20),  # the scheduler has heard of it already
+    ("", 20),
     ("boot-1", "boot-2"),
-    (ago(-9000), ago(-12000)),  # its clock says nothing of our look
+    (-9000, -12000),  # its clock says nothing of our look
 ]
-SAME_BOOT = [
-    (ago(4000), ago(4000)),
-    (ago(4000), ago(3997)),  # reckoned anew from the uptime when the agent was started again
-    (ago(90000), ago(1000)),  # the agent had told only of the system before the imaging
-    ("", ago(1000)),
+SAME_BOOT: list[tuple[Told, Told]] = [
+    (4000, 4000),
+    (4000, 3997),  # reckoned anew from the uptime when the agent was started again
+    (90000, 1000),  # the agent had told only of the system before the imaging
+    ("", 1000),
     ("boot-1", "boot-1"),
-    (ago(-9000), ago(-9002)),
-    (ago(4000), ""),
+    (-9000, -9002),
+    (4000, ""),
 ]
 
 
 @pytest.mark.parametrize("boots", OTHER_BOOTS)
-def test_c6_a_node_that_boots_after_the_last_look_stays_held(boots: tuple[str, str]) -> None:
+def test_c6_a_node_that_boots_after_the_last_look_stays_held(boots: tuple[Told, Told]) -> None:
     with pytest.raises(EvidenceMissing, match="no gate has seen this boot") as refused:
         call(verb.scheduler_node, rebooting(*boots), state="resumed", scheduler_node="gpu001", looked_ago=300.0)
     assert not any(said.startswith("resumed") for said in Evicting.said)
@@ -141,7 +149,7 @@ def test_c6_a_node_that_boots_after_the_last_look_stays_held(boots: tuple[str, s
 
 
 @pytest.mark.parametrize("boots", SAME_BOOT)
-def test_c6_an_agent_that_was_away_is_no_other_boot(boots: tuple[str, str]) -> None:
+def test_c6_an_agent_that_was_away_is_no_other_boot(boots: tuple[Told, Told]) -> None:
     found = call(verb.scheduler_node, rebooting(*boots), state="resumed", scheduler_node="gpu001", looked_ago=300.0)
     assert found.changed and "resumed v2" in Evicting.said
 
