@@ -27,10 +27,10 @@ def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
     found = evidence(ledger, node_id)
     state = ledger.latest([node_id], "state").get(node_id)
     known = {"passport": found["stored"], "imaging": found["imaged"], "quarantined": found["quarantined"]}
-    bar = bar_to_service(state["name"] if state else "discovered", known, ledger.now())
-    if not bar and found["imaged"] and _deployment_of(found["stored"]) != found["deploy_id"]:
+    missing = bar_to_service(state["name"] if state else "discovered", known, ledger.now())
+    if not missing and found["imaged"] and _deployment_of(found["stored"]) != found["deploy_id"]:
         return "a passport of the deployment that the node was imaged by (node_passport with state issued)"
-    return bar or (_unseen(ledger, node_id, found["stored"]) if looked else "")
+    return missing or (_unseen(ledger, node_id, found["stored"]) if looked else "")
 
 
 def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
