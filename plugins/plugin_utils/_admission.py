@@ -35,7 +35,7 @@ def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
 
 def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
     """A GPU may be lost, and a node booted, while its passport is issued: what counts is how it is at the resume."""
-    look = ledger.latest([node_id], KIND, [NAME]).get(node_id)
+    look = _last_look(ledger, node_id)
     if look and look["data"].get("passport") == passport["digest"] and 0 <= ledger.now() - look["at"] <= SECONDS:
         return ""
     return (
@@ -49,7 +49,7 @@ def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | 
 
     What an earlier run has seen is looked at anew as a whole, with the kernel log.
     """
-    look = ledger.latest([node_id], KIND, [NAME]).get(node_id)
+    look = _last_look(ledger, node_id)
     if not look or look["run_id"] != run_id or not look["data"].get("asked") or ledger.now() - look["at"] <= SECONDS:
         return None
     return None if lacks(ledger, node_id, looked=False) else look["data"]
@@ -57,8 +57,12 @@ def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | 
 
 def looked_ago(ledger: Ledger, node_id: str) -> float | None:
     """For how many seconds the last look at the node has been over; None where nobody has looked."""
-    look = ledger.latest([node_id], KIND, [NAME]).get(node_id)
+    look = _last_look(ledger, node_id)
     return max(ledger.now() - look["at"], 0.0) if look else None
+
+
+def _last_look(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
+    return ledger.latest([node_id], KIND, [NAME]).get(node_id)
 
 
 def _deployment_of(stored: Mapping[str, Any] | None) -> str:

@@ -16,6 +16,7 @@ from contract.permit.test_strangers import (
     IMAGE,
     UNUSED,
     Make,
+    about_to_be_deployed,
     deployed_meanwhile,
     machine,
     provisioned,
@@ -25,7 +26,7 @@ from maas_server import operations
 from maas_server.answers import conflict
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
-from maas_server.statuses import DEPLOYED, READY
+from maas_server.statuses import DEPLOYED
 
 
 @pytest.fixture
@@ -79,10 +80,7 @@ def test_j7_what_maas_refused_to_deploy_for_us_is_whoever_deploys_it_then(
     controller: Make, maas: MaasServer, waits: bool
 ) -> None:
     """Our note of the deployment that was to be may stay with the machine."""
-    site = controller(known=False)
-    machine(maas, site, READY, owner="")
-    site.node(**UNUSED)
-    site.hold()
+    site = about_to_be_deployed(controller, maas)
     site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
     order = {"deploy_id": "d0", "force_reason": "not verified"}
     with refusing("deploy"):

@@ -310,6 +310,15 @@ def test_j7_an_order_of_ours_is_a_note_unless_it_was_refused(
     assert bool(again.get("failed")) is refused_before, again
 
 
+def about_to_be_deployed(controller: Make, maas: MaasServer) -> Controller:
+    """A machine that nobody uses, held by us, and an order of ours comes next."""
+    site = controller(known=False)
+    machine(maas, site, READY, owner="")
+    site.node(**UNUSED)
+    site.hold()
+    return site
+
+
 def deployed_meanwhile(maas: MaasServer, **notes: str) -> None:
     """By a colleague with the same key, or by an order of ours whose answer nobody heard."""
     with maas.store.changing() as machines:
@@ -346,10 +355,7 @@ class Obeyed(Elsewhere):
 def test_j7_an_order_that_went_elsewhere_is_a_note_once_its_answer_is_told(
     controller: Make, maas: MaasServer, there: Any, noted: bool
 ) -> None:
-    site = controller(known=False)
-    machine(maas, site, READY, owner="")
-    site.node(**UNUSED)
-    site.hold()
+    site = about_to_be_deployed(controller, maas)
     site.run("provisioner_node", action=there, state="deployed", image=IMAGE)
     assert site.events("intent")[-1] == "provisioner_node"
     deployed_meanwhile(maas)
@@ -362,10 +368,7 @@ def test_j7_what_day_0_was_about_to_deploy_is_ours_where_its_provisioner_tells_t
     controller: Make, maas: MaasServer, ours: bool
 ) -> None:
     """The run ended between its note that it begins, or an order whose answer was lost, and the next."""
-    site = controller(known=False)
-    machine(maas, site, READY, owner="")
-    site.node(**UNUSED)
-    site.hold()
+    site = about_to_be_deployed(controller, maas)
     site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
     deployed_meanwhile(maas, **{"gpufleet-deploy-id": "d0" if ours else "d1"})
     again = provisioned(site, state="released")
