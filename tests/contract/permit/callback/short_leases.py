@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Leases of a run that live for two seconds, so that a test sees them expire."""
+"""Leases of a run that live for five seconds, so that a test sees them expire."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ class CallbackModule(CallbackBase):
         from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
         from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
 
-        lease.LEASE_SECONDS, run_ends.BEAT_SECONDS = 2.0, 0.2
+        lease.LEASE_SECONDS, run_ends.BEAT_SECONDS = 5.0, 0.5
