@@ -12,9 +12,9 @@ fuzz-2.19 fuzz-2.21: fuzz-%: setup-%
 	GPUFLEET_FUZZ=$(TIMES) $(PYTEST) -q -n $(JOBS) $(FUZZERS)
 
 # Any playbook in any order on a rack of which half is somebody else's; the rack must be up: make rack-up
-RUNS ?= 60
+STEPS ?= 60
 SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 .PHONY: strange
-strange: setup-link strange-$(MAIN) ## Run playbooks in any order on a rack that is not ours alone (RUNS=60, SEED=)
+strange: setup-link strange-$(MAIN) ## Run playbooks in any order on a rack that is not ours alone (STEPS=60, SEED=)
 strange-2.19 strange-2.21: strange-%: setup-%
-	GPUFLEET_STRANGE_STEPS=$(RUNS) GPUFLEET_STRANGE_SEED=$(SEED) $(PYTEST) -v -s tests/e2e/test_strange_site.py
+	GPUFLEET_STRANGE_STEPS=$(STEPS) GPUFLEET_STRANGE_SEED=$(SEED) $(PYTEST) -v -s tests/e2e/test_strange_site.py

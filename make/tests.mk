@@ -19,12 +19,12 @@ CONTRACT_JOBS ?= 5
 FIRST := setup-system setup-$(MAIN)
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
 RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule $(OTHERS:%=plain-units-%) sanity-$(MAIN) artifact importer
-STEPS := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
+BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
 	$(PAIRS:%=units-%) ansible-units-$(MAIN) $(OTHERS:%=sanity-%)
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
-	@MAAS=true LINTERS=once exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(STEPS)
+	@MAAS=true LINTERS=once exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(BESIDE)
 
 test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint, unit and contract tests (2 minutes)
 	@mkdir -p build/junit

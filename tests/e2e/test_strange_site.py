@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every playbook, in any order, on a site that is not ours alone: none of theirs is touched, none admitted unseen.
 
-``make strange`` (RUNS, SEED) takes as many steps as one likes, others each time; ``make test`` the same few.
+``make strange`` (STEPS, SEED) takes as many steps as one likes, others each time; ``make test`` the same few.
 """
 
 from __future__ import annotations
