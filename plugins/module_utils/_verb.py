@@ -163,6 +163,8 @@ class Context:
         self.asked: list[str] = []
         #: What a person should know beside the result.
         self.warnings: list[str] = []
+        #: What the ledger gets to know also where the verb fails.
+        self.told: list[Event] = []
         self.evidence: str | None = None
 
     def may_write(self, what: str, *, destructive: bool = False, nodes: tuple[str, ...] = ()) -> bool:

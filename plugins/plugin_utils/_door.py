@@ -167,7 +167,7 @@ class VerbAction(Shipping):
         except FleetError as exc:
             for line in ctx.warnings:
                 display.warning(shown(f"{self._host}: {line}", self._secrets))
-            self._told_if_there(events_of(self.NAME, ctx.asked, exc.located(node=self._host)))
+            self._told_if_there([*ctx.told, *events_of(self.NAME, ctx.asked, exc.located(node=self._host))])
             raise
 
     def _say(self, line: str) -> None:

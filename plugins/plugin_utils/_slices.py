@@ -23,10 +23,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Fenced,
     FleetError,
     NotOurs,
+    Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import summary, verdict
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import not_taken
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._term import LEAST_SECONDS, Term
 
@@ -48,17 +52,21 @@ class SlicedAction(BatchAction):
 
     def _in_slices(self, params: dict[str, Any]) -> dict[str, Any]:
         self.written(params)  # those that are not ours are told apart, and written to by nobody
-        run = _Slices(params)
-        wait_until(
-            lambda: self._slice(run),
-            bool,
-            timeout=float("inf"),
-            interval=lambda: run.pause,
-            wanted="",
-            beat=self._line.beat,
-        )
-        if self._intended:
-            self._line.confirm()
+        run = _Slices(params, self.NAME)
+        try:
+            wait_until(
+                lambda: self._slice(run),
+                bool,
+                timeout=float("inf"),
+                interval=lambda: run.pause,
+                wanted="",
+                beat=self._line.beat,
+            )
+            if self._intended:
+                self._line.confirm()
+        except (FleetError, AnsibleConnectionFailure):
+            self._told_if_there(run.events)
+            raise
         return run.result()
 
     def _slice(self, run: _Slices) -> bool:
@@ -139,8 +147,8 @@ class SlicedAction(BatchAction):
 class _Slices:
     """What is carried from one slice to the next: the machine over there remembers nothing."""
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
-        self._params = params
+    def __init__(self, params: Mapping[str, Any], verb: str) -> None:
+        self._params, self._verb = params, verb
         self._began = time.monotonic()
         self.term = Term(SLICE_SECONDS)
         self.interval = float(params["interval"])
@@ -152,6 +160,8 @@ class _Slices:
         self._steps: dict[str, list[str]] = {}
         self._asked: list[str] = []
         self._polls = 0
+        #: What the ledger gets to know of all slices.
+        self.events: list[Event] = []
         self._sent: Mapping[str, Any] = {}
         self._answer: dict[str, Any] = {}
 
@@ -188,6 +198,7 @@ class _Slices:
         self.term.hears(part.get("clock"))
         self._sent = part.get("sent") or {}
         self._note(verdicts, answer)
+        self._hear(part)
         due = part.get("due") or {}
         self.due = {host: bool(due[host]) for host in self.open if host in due}
         try:
@@ -205,6 +216,13 @@ class _Slices:
             self._steps.setdefault(str(host), []).extend(steps)
         self._asked += answer.get("asked") or []
         self._polls += int(answer.get("polls") or 0)
+
+    def _hear(self, part: Mapping[str, Any]) -> None:
+        """Of this call's hosts; what else is told there is a stranger's word."""
+        for host in map(str, part.get("refused") or []):
+            if host in self._verdicts:
+                reason = str(self._verdicts[host].get("reason"))
+                self.events += not_taken(self._verb, host, Refused(cut(reason, 1000)))
 
     def goes_on_after(self, problem: str) -> bool:
         """An outage may pass, where a slice has come back before and there is time. What it has sent, the next look
@@ -224,8 +242,9 @@ class _Slices:
             self.due.pop(host, None)
 
     def result(self) -> dict[str, Any]:
+        events = [event.as_dict() for event in self.events]
         if self._answer.get("failed"):
-            return self._answer
+            return {**self._answer, "events": events}
         told = {
             "changed": bool(self._steps),
             "verdicts": self._verdicts,
@@ -236,4 +255,4 @@ class _Slices:
         }
         kept = {key: value for key, value in self._answer.items() if key != "slice"}
         evidence = {"evidence": self.evidence} if self.evidence else {}
-        return {"before": {}, "after": {}, "events": [], **kept, **told, **evidence}
+        return {"before": {}, "after": {}, **kept, **told, **evidence, "events": events}

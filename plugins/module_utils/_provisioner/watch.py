@@ -49,7 +49,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.re
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import not_taken, refused
 
 #: A provisioner may need this long to show that it has taken a step.
@@ -88,7 +88,7 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
     told = {"slice": {**batch.carried(), **line}} if part else {}
     return Result(
         changed=bool(sent),
-        events=batch.refused,
+        events=[] if part else ctx.told,  # of a slice the controller makes them
         data={"verdicts": batch.verdicts, "polls": batch.polls, "summary": batch.line(), "steps": sent, **told},
     )
 
@@ -141,7 +141,7 @@ class _Sent:
 class _Batch:
     def __init__(self, driver: Driver, params: Mapping[str, Any], ctx: Context) -> None:
         self.verdicts: dict[str, dict[str, Any]] = {}
-        self.refused: list[Event] = []
+        self.refused: list[str] = []
         self.polls = 0
         self._driver = driver
         self._goal = str(params["until"])
@@ -183,10 +183,10 @@ class _Batch:
             self._sent[host] = [_Sent(native, step, stamp, self._began + at) for native, step, stamp, at in sent]
 
     def carried(self) -> dict[str, Any]:
-        """What the next slice needs to know, of nodes that are still without a verdict."""
+        """What the next slice needs to know of nodes without a verdict, and who was refused in this one."""
         sent = {host: self._sent[host] for host in self._open if self._sent.get(host)}
         told = {host: [[one.native, one.step, one.stamp, one.at - self._began] for one in sent[host]] for host in sent}
-        return {"sent": told}
+        return {"sent": told, "refused": self.refused}
 
     # -- one poll ----------------------------------------------------------------------------------------------
 
@@ -340,7 +340,9 @@ class _Batch:
             host = wanted.host
             if host in failed:
                 self._went_wrong(host, failed[host])
-                self.refused += not_taken("provisioner_wait", host, failed[host])
+                said_no = not_taken("provisioner_wait", host, failed[host])
+                self._ctx.told += said_no
+                self.refused += [event.node for event in said_no]
                 continue
             self._sent[host].append(_Sent(node.native, step, node.stamp, time.monotonic()))
             self.steps[host].append(step)

@@ -32,12 +32,13 @@ Make = Callable[..., Controller]
 class Elsewhere(provisioner_wait.ActionModule):
     """Its module is a process of its own, as on a jump host; what each was given stays to be looked at.
 
-    ``meanwhile``: called before the slice of that number is sent.
+    ``meanwhile``: called before the slice of that number is sent. ``broken``: does the module fail now?
     """
 
     SPEC: ClassVar[Any] = {**provisioner_wait.ActionModule.SPEC, "provisioner": {"type": "str"}}
     folder: Path
     meanwhile: ClassVar[dict[int, Callable[[], None]]] = {}
+    broken: ClassVar[Callable[[], bool]]
 
     def _goes_elsewhere(self) -> bool:
         return True
@@ -47,6 +48,8 @@ class Elsewhere(provisioner_wait.ActionModule):
         args = {key: value for key, value in options["module_args"].items() if value is not None}
         given.write_text(json.dumps(args), encoding="utf-8")
         self.meanwhile.get(int(given.stem[6:]), lambda: None)()
+        if type(self).broken():
+            return {"failed": True, "msg": "no Python there", "error": {"kind": "config"}}
         return shipped(self.folder, args)
 
 
@@ -69,7 +72,7 @@ def fleet(controller: Make, tmp_path: Path) -> Callable[..., Controller]:
 
     def make(*hosts: str, count: int = 2) -> Controller:
         site = controller(*hosts)
-        Elsewhere.folder, Elsewhere.meanwhile = tmp_path / "there", {}
+        Elsewhere.folder, Elsewhere.meanwhile, Elsewhere.broken = tmp_path / "there", {}, bool
         Elsewhere.folder.mkdir()
         (Elsewhere.folder / "wipes").write_text(str(count), encoding="ascii")
         for own in site.hosts.values():
@@ -176,6 +179,25 @@ def test_j3_a_jump_host_that_is_away_for_a_moment_ends_no_wait(fleet: Callable[.
 
     Elsewhere.meanwhile = {1: away}
     assert wait(site)["verdicts"]["gpu001"]["ok"] and wiped("gpu001") == [1]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_j7_what_was_refused_in_one_slice_is_told_whatever_the_others_say(
+    fleet: Callable[..., Controller], monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """The other host is wiped twice, once a slice; or the way there ends."""
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 2.0)
+    site = fleet("gpu001", "gpu002", count=100 if fails else 2)
+    for host in site.hosts:
+        site.hold(host)
+    (Elsewhere.folder / "refuses-gpu001").touch()
+    Elsewhere.broken = lambda: fails and wiped("gpu002") != [0]
+    done = wait(site, interval=60)
+    assert bool(done.get("failed")) is fails, done
+    assert fails or {host: one["kind"] for host, one in done["verdicts"].items()} == {"gpu001": "refused", "gpu002": ""}
+    assert wiped("gpu001") == [0] and wiped("gpu002") != [0]
+    [told] = [json.loads(one) for one in site.data("outcome") if '"refused"' in one]
+    assert told["kind"] == "refused" and "by nobody" in told["error"]
 
 
 def test_j3_what_is_left_of_a_killed_run_writes_nothing_past_its_slice(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
@@ -25,7 +26,8 @@ FOLDER = "WIPER_FOLDER"
 
 
 class Wiper(Memory):
-    """Each wipe is a line in the node's file: process and uptime. ``wipes``: after so many a node is ready."""
+    """Each wipe is a line in the node's file: process and uptime. ``wipes``: after so many a node is ready; one with a
+    file ``refuses-HOST`` is not wiped."""
 
     name = NAME
     serial = False
@@ -43,6 +45,8 @@ class Wiper(Memory):
 
     def start(self, step: str, node: c.NodeState, wanted: Wanted) -> None:
         if self.ctx.may_write(f"wipe {wanted.host}", destructive=True, nodes=(wanted.host,)):
+            if (self.folder / f"refuses-{wanted.host}").exists():
+                raise Refused("this one is wiped by nobody")
             with (self.folder / wanted.host).open("a", encoding="ascii") as file:
                 file.write(f"{os.getpid()} {clock()['uptime']}\n")
 

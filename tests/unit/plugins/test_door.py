@@ -83,6 +83,16 @@ def test_t1_a_write_that_failed_has_an_outcome_as_well(tmp_path: Path) -> None:
     assert '"kind": "refused"' in door.events()[-1][2]
 
 
+def test_j7_what_a_verb_has_to_tell_is_told_where_it_fails(tmp_path: Path) -> None:
+    def tells(params: Any, ctx: Context) -> Result:
+        ctx.told.append(Event("outcome", "redfish_power", {"kind": "refused"}))
+        raise Refused("no power")
+
+    door = Door(tmp_path, tells)
+    door.run()
+    assert [event[:2] for event in door.events()] == [("outcome", "redfish_power")]
+
+
 def test_t4_a_ledger_that_is_away_hides_no_error_of_a_verb(tmp_path: Path) -> None:
     def refuses_alone(params: Any, ctx: Context) -> Result:
         ctx.may_write("POST /power")

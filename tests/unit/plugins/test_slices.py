@@ -37,7 +37,7 @@ class Sliced(slices.SlicedAction):
 def test_j3_however_many_are_refused_the_others_have_their_leave() -> None:
     names = [f"gpu{number:04}" for number in range(601)]
     params = {"interval": 1, "timeout": 100, "until": "deployed", "nodes": [{"host": name} for name in names]}
-    run = slices._Slices(params)
+    run = slices._Slices(params, "provisioner_wait")
     passed, since = Sliced()._permitted(run, names, float("inf"), destructive=True)
     assert passed == [PASSES] and since < float("inf")
     assert list(run.open) == [PASSES], "the others are closed, each with its reason"

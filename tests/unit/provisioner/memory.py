@@ -102,13 +102,15 @@ def at(native: str, **more: Any) -> c.NodeState:
     return c.NodeState(id="x", name="x", native=native, state=STATES[native], **more)
 
 
-def wait(*, check_mode: bool = False, timeout: float = 0.3, lifeline: Any = None, **params: Any) -> Result:
+def wait(
+    *, check_mode: bool = False, timeout: float = 0.3, lifeline: Any = None, ctx: Any = None, **params: Any
+) -> Result:
     nodes = [{"host": host, "known_runs": ["r1"], "serial": "S1"} for host in Memory.seen]
     given = {
         "provisioner": "memory", "until": "deployed", "timeout": timeout, "interval": 0.01, "nodes": nodes,
         "run_id": "r2", **params,
     }  # fmt: skip
-    return verb.watch(given, Context(check_mode=check_mode, lifeline=lifeline))
+    return verb.watch(given, ctx or Context(check_mode=check_mode, lifeline=lifeline))
 
 
 def verdict(*views: Any, **more: Any) -> dict[str, Any]:

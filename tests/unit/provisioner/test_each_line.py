@@ -95,6 +95,15 @@ def test_t1_what_concerns_one_node_is_its_own() -> None:
     assert "no disk" in found["n1"]["reason"] and not found["n1"]["ok"] and found["n2"]["ok"]
 
 
+def test_j7_the_ledger_gets_to_know_who_was_refused_where_the_wait_fails() -> None:
+    Memory.seen = {"n1": [at("new")], "n2": [at("going"), AuthFailed("no such key")]}
+    Memory.refusals = {"n1": [Refused("no disk")]}
+    ctx = Context()
+    with pytest.raises(AuthFailed):
+        wait(ctx=ctx)
+    assert [(event.node, event.data["kind"]) for event in ctx.told] == [("n1", "refused")]
+
+
 def test_t1_an_outage_that_passes_is_waited_out_and_one_that_lasts_is_told() -> None:
     assert verdict(Unreachable("down"), at("active"), timeout=20)["ok"]
     Memory.refusals = {"n1": [Unreachable("down")]}
