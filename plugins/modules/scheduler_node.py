@@ -42,9 +42,9 @@ options:
         it; where O(why) differs, the reason is replaced. A hold of the kind C(quarantine) stays as it is.
       - V(resumed) lifts a hold of ours, once the node's agent answers its scheduler, then waits until the node is in
         service, and makes sure that it stays there. By the ledger the node needs a passport that has not expired and
-        is newer than its last imaging and its last quarantine, and a state from which C(admitted) is allowed; or
-        O(force_reason). A last look of this run that is older than 600 s is renewed over the host's own connection,
-        where the task is not delegated.
+        is newer than its last imaging and its last quarantine, a state from which C(admitted) is allowed, and no
+        failure that stands against it; or O(force_reason). A last look of this run that is older than 600 s is renewed
+        over the host's own connection, where the task is not delegated and the kernel log was read in the last hour.
       - V(present) only looks.
     type: str
     choices: [held, resumed, present]

@@ -11,10 +11,17 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import bar_to_service
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import KIND, NAME, SECONDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import deployment_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+
+#: A renewed look asks the node for its boot and its GPUs alone: what broke without either is in its kernel log. So the
+#: look before it at that log bounds for how long renewals count, in seconds.
+_LOG, _LOG_SECONDS = "kernel_log_gate", 3600.0
 
 
 def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
@@ -27,6 +34,8 @@ def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
     found = evidence(ledger, node_id)
     state = ledger.latest([node_id], "state").get(node_id)
     known = {"passport": found["stored"], "imaging": found["imaged"], "quarantined": found["quarantined"]}
+    # Another run may have found something since the last look: in service the node would take jobs before it is told.
+    known["standing"] = standing(found, policies.of_passport(found["stored"]))
     missing = bar_to_service(state["name"] if state else "discovered", known, ledger.now())
     if not missing and found["imaged"] and _deployment_of(found["stored"]) != found["deploy_id"]:
         return "a passport of the deployment that the node was imaged by (node_passport with state issued)"
@@ -47,10 +56,14 @@ def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
 def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The last look where nothing but its age stands against it: taken by this very run, whose other hosts were slow.
 
-    What an earlier run has seen is looked at anew as a whole, with the kernel log.
+    What an earlier run has seen is looked at anew as a whole, with the kernel log; so is what nobody has read that log
+    of for an hour.
     """
     look = _last_look(ledger, node_id)
     if not look or look["run_id"] != run_id or not look["data"].get("asked") or ledger.now() - look["at"] <= SECONDS:
+        return None
+    log = ledger.latest([node_id], "verdict", [_LOG]).get(node_id)
+    if log is None or log["data"].get("verdict") != "pass" or ledger.now() - looked_at(log) > _LOG_SECONDS:
         return None
     return None if lacks(ledger, node_id, looked=False) else look["data"]
 

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks, renewable
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
@@ -139,3 +140,30 @@ def test_x1_a_pass_that_comes_in_meanwhile_keeps_nobody_out(url: str, validated:
     node = identified(validated)
     newest = validated.latest([node], "state")[node]
     assert (newest["name"], newest["data"]["from"]) == ("admitted", "validating")
+
+
+def test_x1_a_failure_since_the_last_look_keeps_a_node_from_being_resumed(validated: Ledger) -> None:
+    """Once it is resumed jobs may begin before anybody asks for failures."""
+    node = identified(validated)
+    validated.append("join", [(node, Event("look", "last", {"passport": "sha256:x"}))])
+    assert lacks(validated, node) == ""
+    said = {"verdict": "fail", "asked": {"level": 3}, "remedy": "rma", **validated.moment().as_data()}
+    validated.append("theirs", [(node, Event("verdict", "dcgm_gate", said))])
+    assert "dcgm_gate" in lacks(validated, node) and "dcgm_gate" in lacks(validated, node, looked=False)
+    validated.append("theirs", [(node, Event("verdict", "dcgm_gate", {**said, "verdict": "pass"}))])
+    assert lacks(validated, node) == ""
+
+
+@pytest.mark.parametrize(
+    "verdict,ago,counts", [("pass", 3000.0, True), ("pass", 4000.0, False), ("error", 60.0, False), ("", 0.0, False)]
+)
+def test_x1_a_last_look_is_renewed_as_long_as_its_kernel_log_is_of_the_last_hour(
+    validated: Ledger, monkeypatch: pytest.MonkeyPatch, verdict: str, ago: float, counts: bool
+) -> None:
+    node, now = identified(validated), validated.now()
+    said = {"verdict": verdict, **validated.moment().as_data()}
+    validated.append("join", [(node, Event("verdict", GATE, said))] if verdict else [])
+    validated.append("join", [(node, Event("look", "last", {"passport": "sha256:x", "asked": {"nvidia_smi": "x"}}))])
+    monkeypatch.setattr(validated, "now", lambda: now + max(ago, 700.0))
+    assert bool(renewable(validated, node, "join")) is counts
+    assert renewable(validated, node, "another run") is None

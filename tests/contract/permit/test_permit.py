@@ -321,6 +321,7 @@ def test_c6_a_host_that_waited_behind_slow_ones_is_looked_at_again(controller: M
     site.later(700)
     earlier = site.run("scheduler_node", state="resumed")
     assert "a last look" in earlier["error"]["wanted"] and "readmit" in earlier["error"]["do"], "its log was not read"
+    site.tells("gpu001", "verdict", "kernel_log_gate", {"verdict": "pass", "looked_at": time.time()})
     site.look(run=site.writer(), **look)
     site.later(1400)
     for name, text, kind in (("boot_id", "boot-2", "changed"), ("gpus", f"{GPU}1", "trust")):
