@@ -27,8 +27,10 @@ def test_u3_a_board_swap_from_the_refusal_to_the_next_command(tmp_path: Path) ->
         nodes.hosts["gpu001"]["gpufleet_serial"] = "SN-NEW"
         # The old serial is nowhere any more: nothing says that this is that machine but the host's name, and a person.
         nodes.hosts["gpu001"]["gpufleet_node_id"] = nodes.node_id("gpu001")
-        refused = nodes.book("drain", ok=False)
-        assert "by another serial" in refused and "gpufleet.baremetal.identity" in refused, refused
+        for one in ("drain", "revalidate", "reimage"):
+            refused = nodes.book(one, ok=False)
+            assert "by another serial" in refused and "gpufleet.baremetal.identity" in refused, refused
+            assert "The node is unknown" not in refused, "that is not what is to be mended"
         assert "identity_why not set" in nodes.book("identity", *swap("replaced", "", part="board"), ok=False)
         before = nodes.states("gpu001")
         foreseen = nodes.book("identity", *swap("replaced", part="board"), "--check", "--diff", ok=True)
