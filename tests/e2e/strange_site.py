@@ -22,7 +22,8 @@ from typing import Any
 
 import counts
 import lab
-from strange_world import MISTAKEN, ROWS, SERVICES, away, mistaken_inventory
+from reset_button import reset
+from strange_world import MISTAKEN, ROWS, SERVICES, answers, away, mistaken_inventory
 
 THEIRS = ("gpu001", "gpu002")
 OURS = ("gpu003", "gpu004")
@@ -129,6 +130,12 @@ class Site:
         """It starts what it has on its disk. Nobody can tell whose fault that is, so it is held, and no more."""
         lab.fault(node, "ignore_netboot")
 
+    def boots_anew(self, node: str) -> None:
+        """Somebody presses the reset button of a node that nobody works on, and that no person keeps past us."""
+        if node not in self.kept() and answers(node) and "DRAIN" in lab.node_state(node)["state"]:
+            reset(node)
+            lab.wait_for(lambda: answers(node), 60, f"{node} answers again")
+
     # -- what must hold ----------------------------------------------------------------------------------------
 
     def runs(self, number: str) -> bool:
@@ -220,6 +227,7 @@ def happenings(site: Site) -> dict[str, Callable[[str], None]]:
         "breaks": site.breaks,
         "mended": site.is_mended,
         "ignores network boots": site.no_network_boot,
+        "boots anew": site.boots_anew,
     }
 
 
@@ -234,7 +242,7 @@ def step(site: Site, chance: random.Random) -> None:
         what, node = chance.choice(sorted(happenings(site))), chance.choice(OURS)
         site.told.append(f"{what}: {node}")
         happenings(site)[what](node)
-    outage = (chance.choice(sorted(SERVICES)), chance.uniform(1, 12), chance.uniform(2, 8))
+    outage = (chance.choice(sorted(SERVICES)), chance.uniform(1, 8), chance.uniform(2, 8))
     away_then = outage if chance.random() < OUTAGES else None
     who = chance.random()
     if who < THEIR_RUNS:

@@ -9,11 +9,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import lab
@@ -62,6 +63,15 @@ def _as_listed() -> dict[str, dict[str, object]]:
     told = subprocess.run([*argv], env=environment, capture_output=True, check=True)
     found: dict[str, dict[str, object]] = json.loads(told.stdout)["_meta"]["hostvars"]
     return found
+
+
+def answers(node: str) -> bool:
+    """Whether its system runs, and lets people in."""
+    nodes = json.loads((lab.RACK / "rack.json").read_text(encoding="utf-8"))["nodes"]
+    [address] = [one["ip"] for one in nodes if one["name"] == node]
+    with suppress(OSError), socket.create_connection((address, 22), timeout=1):
+        return True
+    return False
 
 
 @contextmanager
