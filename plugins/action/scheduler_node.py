@@ -7,13 +7,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
+from ansible.errors import AnsibleError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import NAMED, scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import looked_again
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _own_name as own_name
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks, looked_ago, renewable
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
@@ -26,7 +30,7 @@ class ActionModule(VerbAction):
 
     NAME = "scheduler_node"
     SPEC = NODE
-    TELLS = {"evidence": EVIDENCE, "hold": ("taken", "released")}
+    TELLS = {"evidence": EVIDENCE, "hold": ("taken", "released"), "named": (NAMED,)}
     verb = staticmethod(scheduler_node)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
@@ -34,7 +38,8 @@ class ActionModule(VerbAction):
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module give back a node that lacks its proof; what it is stays at home."""
-        return {"force_reason": FORCED} if params.get("force_reason") else {}
+        forced = ("force_reason", "known_renamed") if params.get("force_reason") else ()
+        return {name: FORCED for name in forced if params.get(name)}
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["state"] == "resumed" and not self._task.check_mode:
@@ -50,7 +55,34 @@ class ActionModule(VerbAction):
             known["looked_ago"] = None if params.get("force_reason") else looked_ago(self.ledger(), self.node_id())
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
         known["known_as"] = known_as(self.host_var, self._host)
+        known["known_renamed"] = self._renamed(params, known["known_scheduler_node"])
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
+
+    def _renamed(self, params: Mapping[str, Any], was: str) -> str:
+        """What shows that the machine, which the ledger has as another node of the scheduler, is this one now.
+
+        :raises WrongMachine: where another machine than the node answers.
+        """
+        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        if was in ("", name) or params.get("scheduler") == names.NONE:
+            return ""
+        if params.get("force_reason"):
+            return str(params["force_reason"])
+        own = "" if self._task.delegate_to else self._own_name(name)
+        return f"the machine calls itself {cut(own, 100)}" if own else ""
+
+    def _own_name(self, name: str) -> str:
+        """Where it is that one; empty where the machine has another, is silent, or cannot be told to be the node."""
+        try:
+            answer = self._low_level_execute_command(own_name.QUESTION)
+            own = own_name.told(answer)
+            if own_name.same(own, name):
+                inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
+                own_name.demand(self.ledger(), self.node_id(), self._host, self.run_id, inventory, answer)
+                return own
+        except (AnsibleError, ConfigError):
+            pass
+        return ""
 
     def _look_again(self) -> None:
         """A host that waited for its turn behind slow ones is not refused for that.

@@ -22,6 +22,10 @@ description:
   - That the scheduler does not know a name is no proof that nothing runs on the node. Where it has a node whose name,
     short name, host name or address is one of this host's, and where the ledger has admitted the node before, the task
     fails with that near match. C(gpufleet_scheduler=none) says that a node belongs to no scheduler.
+  - Which node of the scheduler a machine is, its adoption or a hold of ours has fixed, once it came as far as its
+    gates. Under another name nothing is written and nothing told to the ledger (error kind C(wrong_machine)), unless
+    the machine calls itself so. The task asks it, with its serial, over the host's own connection where it is not
+    delegated. Or a person says so, with O(force_reason). The new name counts from then on.
   - Each call tells the ledger what it saw (C(drained), C(not_in_scheduler), C(in_service), C(not_drained) or
     C(foreign_hold)), which is what destructive tasks ask for.
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -124,6 +128,12 @@ options:
       - Whether the ledger knows this node from work of ours, admitted, adopted or held. Filled by the action.
       - A node at work that it does not know is somebody else's, and O(state=held) fails with error kind V(not_adopted).
     type: bool
+  known_scheduler_node:
+    description: The scheduler's node that the machine is by the ledger. Filled by the action.
+    type: str
+  known_renamed:
+    description: What shows that the machine is another node of the scheduler now. Filled by the action.
+    type: str
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
 notes:

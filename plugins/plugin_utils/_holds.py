@@ -17,8 +17,8 @@ _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The options known_token, known_author, known_runs, known_admitted and known_here by host, in four queries for
-    all; ids: node id by host.
+    """The options known_token, known_author, known_runs, known_admitted, known_here and known_scheduler_node by host,
+    in five queries for all; ids: node id by host.
 
     A run is ours when it announced a write on this very node: the intent stands in the ledger before the write, so
     a run that was killed right after it is known as well.
@@ -27,6 +27,7 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     runs = ledger.runs(list(ids.values()), _VERB)
     admitted = since_retired(ledger, list(ids.values()), "admitted")
     known = ours(ledger, list(ids.values()))
+    named = ledger.latest(list(ids.values()), "named")
     found = {}
     for host, node_id in ids.items():
         event = newest.get(node_id)
@@ -37,8 +38,16 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "known_runs": sorted(runs.get(node_id, ())),
             "known_admitted": node_id in admitted,
             "known_here": node_id in known,
+            # Of one that never served as ours, a hold may have been the inventory's slip.
+            "known_scheduler_node": _name(admitted.get(node_id), event, named.get(node_id)) if node_id in known else "",
         }
     return found
+
+
+def _name(*events: Mapping[str, Any] | None) -> str:
+    """The scheduler's node that the newest of these has for the machine: it was adopted as that, held, or named so."""
+    told = [event for event in events if event is not None and event["data"].get("scheduler_node")]
+    return str(max(told, key=lambda event: int(event["id"]))["data"]["scheduler_node"]) if told else ""
 
 
 def known_as(variable: Callable[[str, str], Any], host: str) -> list[str]:

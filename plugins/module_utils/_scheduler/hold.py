@@ -56,7 +56,8 @@ class Claim:
     author: as the scheduler told it when the hold was taken; empty where it did not, or the ledger does not say.
     over_keep: a person asks, for whom a keep hold that was made through us is ours; never for a run of its own accord.
     names: what else the node is called or reached by here. admitted: was it ever admitted, and not retired since?
-    stranger: the ledger knows it from no work of ours; false where no ledger was there to tell.
+    stranger: the ledger knows it from no work of ours; false where no ledger was there to tell. bound: the scheduler's
+    node that this machine is by the ledger. renamed: what shows that it is another one now; empty where nothing does.
     """
 
     token: str = ""
@@ -66,6 +67,8 @@ class Claim:
     names: tuple[str, ...] = ()
     admitted: bool = False
     stranger: bool = False
+    bound: str = ""
+    renamed: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -74,7 +77,8 @@ class Claim:
         asked = bool(params.get("over_keep")) or params.get("kind") == KEEP
         names = tuple(str(name) for name in params.get("known_as") or ())
         author, admitted = str(params.get("known_author") or ""), bool(params.get("known_admitted"))
-        return cls(token, runs, author, asked, names, admitted, params.get("known_here") is False)
+        named = [str(params.get(key) or "") for key in ("known_scheduler_node", "known_renamed")]
+        return cls(token, runs, author, asked, names, admitted, params.get("known_here") is False, *named)
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""

@@ -36,6 +36,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger impor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
+#: The name of the event that binds a machine to another node of its scheduler.
+NAMED = "scheduler_node"
 #: A scheduler shows a change of its own books at once; this only covers a slow answer.
 _READ_BACK_SECONDS = 15.0
 #: A node that changes between look and write as often as this is being worked on by somebody else.
@@ -55,7 +57,7 @@ class _Node:
         self.look = LastLook(params.get("looked_ago"))
 
     def read(self) -> NodeView:
-        """:raises ConfigError: where that the scheduler does not know it proves nothing."""
+        """:raises FleetError: where what the scheduler says of that name, or does not know it, proves nothing."""
         views = self.driver.states([self.name])
         for doubt in doubts(self.driver, views, {self.name: self.claim}).values():
             raise doubt
@@ -63,6 +65,7 @@ class _Node:
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
         owner = self.claim.owner(after)
+        events = [*events, *self._named(after)]
         return Result(
             before=_short(before),
             after=_short(after),
@@ -84,6 +87,13 @@ class _Node:
             },
             events=[*events, evidence(after, self.claim, scheduler=self.driver.NAME)],
         )
+
+    def _named(self, view: NodeView) -> list[Event]:
+        """Which node of the scheduler the machine is now, remembered until it is said anew."""
+        if view.absent or not self.claim.renamed:
+            return []
+        told = {"scheduler_node": view.name, "was": self.claim.bound, "reason": self.claim.renamed}
+        return [Event("named", NAMED, told)]
 
 
 def scheduler_node(params: Mapping[str, Any], ctx: Context) -> Result:

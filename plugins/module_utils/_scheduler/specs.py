@@ -17,6 +17,8 @@ OWNERSHIP = {
     "known_as": {"type": "list", "elements": "str"},
     "known_admitted": {"type": "bool"},
     "known_here": {"type": "bool"},
+    "known_scheduler_node": {"type": "str"},
+    "known_renamed": {"type": "str"},
 }
 
 NODE = spec(
