@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
@@ -17,14 +18,19 @@ _APART = 10.0
 
 
 class LastLook:
-    """ago: for how many seconds it has been over; None where nobody has looked, and no boot is asked for."""
+    """ago: for how many seconds it has been over; None where nobody has looked, and no boot is asked for.
 
-    def __init__(self, ago: Optional[float]) -> None:
+    clock: what time it is at the scheduler, in the words in which it tells of a boot; empty where it does not tell.
+    """
+
+    def __init__(self, ago: Optional[float], clock: Callable[[], str] = str) -> None:
         self._at = None if ago is None else time.time() - ago
+        self._clock = clock
+        self._skew: Optional[float] = None
 
     def check(self, before: NodeView, now: NodeView) -> None:
         """:raises EvidenceMissing: which says nothing of the node, and quarantines it not."""
-        if self._missed(before.booted, now.booted):
+        if self._missed(before, now):
             raise EvidenceMissing(
                 "the node was booted after the last look at it, and no gate has seen this boot",
                 node=now.name,
@@ -33,16 +39,26 @@ class LastLook:
                 do="run the playbook revalidate, which has the gates see this boot, then readmit",
             )
 
-    def _missed(self, before: str, now: str) -> bool:
-        if self._at is None or not now:
+    def _missed(self, before: NodeView, now: NodeView) -> bool:
+        if self._at is None or not now.booted:
             return False
-        began, earlier = _seconds(now), _seconds(before)
+        began, earlier = _seconds(now.booted), _seconds(before.booted)
         if began is None:
-            return bool(before) and now != before
-        if began <= time.time() + _APART:
-            return began > self._at + _APART
-        # It lies ahead, so the scheduler's clock or zone is another one, and says nothing of our look.
-        return earlier is not None and abs(began - earlier) > _APART
+            return bool(before.booted) and now.booted != before.booted
+        other = earlier is not None and abs(began - earlier) > _APART
+        if other and before.answers:  # of an agent that is silent, the scheduler may tell the boot of long ago
+            return True
+        skew = self._ahead()
+        if skew is not None or began <= time.time() + _APART:
+            return began - (skew or 0.0) > self._at + _APART
+        return other  # it lies ahead, so the scheduler's clock or zone is another one, and says nothing of our look
+
+    def _ahead(self) -> Optional[float]:
+        """By how many seconds the scheduler's clock, or the zone in which it tells, is ahead of ours."""
+        if self._skew is None:
+            told = _seconds(self._clock())
+            self._skew = None if told is None else told - time.time()
+        return self._skew
 
 
 def _seconds(booted: str) -> Optional[float]:

@@ -215,6 +215,10 @@ class Scheduler(ABC):
     def known(self) -> dict[str, tuple[str, ...]]:
         """Every node that the scheduler has, hidden ones too: by its name, whatever else it is called or reached by."""
 
+    def clock(self) -> str:
+        """What time it is there now, in the words, and the zone, of ``NodeView.booted``; empty where none is told."""
+        return ""
+
     @abstractmethod
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
         """The write that :meth:`hold` sends, in words."""

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -155,6 +157,22 @@ def test_h1_a_persons_drain_of_a_node_whose_registration_is_refused_is_theirs(si
         left_alone(site, slurm, "gpu003")
     finally:
         site.repair("gpu003")
+
+
+def test_m5_the_clock_is_told_as_a_boot_is_in_the_zone_of_the_command(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> tuple[float, float]:
+        driver = site.open()
+        words = driver.clock(), driver.states(["gpu001"])["gpu001"].booted
+        clock, booted = (calendar.timegm(time.strptime(one, "%Y-%m-%dT%H:%M:%S")) for one in words)
+        return clock - time.time(), booted - time.time()
+
+    here, zone = told(), calendar.timegm(time.localtime()) - time.time()
+    monkeypatch.setenv("TZ", "ODD+5:17")
+    there = told()
+    shifts = {round((a - b) / 60) for a, b in zip(here, there)}
+    assert abs(here[0] - zone) < 5 and len(shifts) == 1 and shifts != {0}, (here, there)
 
 
 @pytest.fixture

@@ -38,6 +38,11 @@ class Evicting(Scheduler):
     EVICTS = True
     looks: ClassVar[list[Any]]
     said: ClassVar[list[str]]
+    #: What time it is there, how far ahead of here; None where it does not tell.
+    ahead: ClassVar[Union[float, None]] = None
+
+    def clock(self) -> str:
+        return "" if self.ahead is None else ago(-self.ahead)
 
     def check(self, name: str) -> None:
         pass
@@ -154,13 +159,34 @@ def test_c6_an_agent_that_was_away_is_no_other_boot(boots: tuple[Told, Told]) ->
     assert found.changed and "resumed v2" in Evicting.said
 
 
+#: West of here, east of here; and one whose clock is slow.
+ZONES = [-18000, 18000, -3000]
+
+
+def there(boot: Told, zone: float) -> Told:
+    """The same boot, as a scheduler in that zone tells it."""
+    return boot if isinstance(boot, str) else boot - zone
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_m5_a_boot_is_judged_by_the_schedulers_own_clock(monkeypatch: pytest.MonkeyPatch, zone: float) -> None:
+    monkeypatch.setattr(Evicting, "ahead", zone)
+    given = {"state": "resumed", "scheduler_node": "gpu001", "looked_ago": 300.0}
+    for before, now in OTHER_BOOTS[:3]:
+        with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
+            call(verb.scheduler_node, rebooting(there(before, zone), there(now, zone)), **given)
+    for before, now in SAME_BOOT[:4]:
+        assert call(verb.scheduler_node, rebooting(there(before, zone), there(now, zone)), **given).changed
+
+
 class Rebooting(Evicting):
     """It boots right after its hold was lifted."""
 
     NAME = "rebooting"
+    zone: ClassVar[float] = 0
 
     def resume(self, view: NodeView) -> None:
-        self.looks[:] = [replace(IDLE, answers=False), replace(IDLE, booted=ago(0))]
+        self.looks[:] = [replace(IDLE, answers=False), replace(IDLE, booted=ago(-self.zone))]
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
         return f"hold {token}"
@@ -170,9 +196,14 @@ class Rebooting(Evicting):
         self.looks[:] = [replace(HELD, holds=(Hold(token),))]
 
 
-def test_c6_a_node_that_boots_right_after_the_resume_is_held_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("zone", [0, *ZONES])
+def test_c6_a_node_that_boots_right_after_the_resume_is_held_again(
+    monkeypatch: pytest.MonkeyPatch, zone: float
+) -> None:
+    """Whatever the scheduler's clock, of which it tells nothing here: its agent answered on either boot."""
     monkeypatch.setitem(DRIVERS, Rebooting.NAME, Rebooting)
-    looks = [replace(HELD, booted=ago(4000))]
+    monkeypatch.setattr(Rebooting, "zone", zone)
+    looks = [replace(HELD, booted=ago(4000 - zone))]
     given = {"state": "resumed", "scheduler": "rebooting", "scheduler_node": "gpu001", "looked_ago": 300.0}
     with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
         call(verb.scheduler_node, looks, **given)

@@ -51,6 +51,7 @@ _COMMAND_SECONDS = 60.0
 #: A user's own settings (SQUEUE_USERS, SQUEUE_STATES, SLURM_CLUSTERS) would hide jobs and nodes from us.
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"})
 _HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_")
+_AS_OF = "Configuration data as of "
 _RIGHTS = "run as root, as SlurmUser or as an operator of the accounting, on the machine that runs the Slurm commands"
 
 
@@ -150,16 +151,25 @@ class Slurm(Scheduler):
     def _config(self) -> Mapping[str, str]:
         """slurmctld's own settings; they last as long as this object, which serves one task."""
         if self._settings is None:
-            done = self._command("scontrol", "show", "config")
-            if done.returncode != 0:
-                raise self._error(done, "scontrol show config")
-            lines = [line.partition("=") for line in done.stdout.splitlines()]
+            told = self._show_config()
+            lines = [line.partition("=") for line in told.splitlines()]
             settings = {name.strip(): value.strip() for name, _equals, value in lines}
             if not {"SlurmUser", "PrivateData"} <= set(settings):
-                seen = cut(done.stdout, 200)
+                seen = cut(told, 200)
                 raise BadAnswer("scontrol show config without SlurmUser", address=self.address, seen=seen)
             self._settings = settings
         return self._settings
+
+    def _show_config(self) -> str:
+        done = self._command("scontrol", "show", "config")
+        if done.returncode != 0:
+            raise self._error(done, "scontrol show config")
+        return done.stdout
+
+    def clock(self) -> str:
+        # measured: slurmctld's time at its answer. The command tells it, as a boot, in the zone of where it runs.
+        first = self._show_config().partition("\n")[0]
+        return first[len(_AS_OF) :].strip() if first.startswith(_AS_OF) else ""
 
     def _slurm_user(self) -> tuple[str, ...]:
         """Name and number, as ``slurm(64030)`` shows them: a reason is signed with the name where it is known here."""
