@@ -15,6 +15,7 @@ from typing import Any
 from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import INVENTORY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
@@ -115,16 +116,20 @@ def node_of(
 
     def says(other: str) -> list[tuple[str, str]] | None:
         try:
-            return claims(lambda name: var(name, other)) if other in hosts else None
+            pairs = claims(lambda name: var(name, other)) if other in hosts else None
         except ConfigError:  # what is wrong with that host is told where its own task runs
             return None
+        # What a task of this run has learnt is no word of the inventory.
+        return [pair for pair in pairs if pair[0] != "serial"] if pairs and learnt and other == host else pairs
 
+    inventory = not learnt and (not serial or bool(serial_of(own("gpufleet_serial"))))
     return ledger.identify(
         host,
         create=create,
         node_id=str(node_id or own("gpufleet_node_id") or ""),
         aliases=claims(own, serial),
-        inventory=not learnt and (not serial or bool(serial_of(own("gpufleet_serial")))),
+        source=INVENTORY if inventory else "bmc",
+        inventory=inventory,
         says=says,
         run_id=run_id,
     )

@@ -40,6 +40,8 @@ Says = Callable[[str], Optional[Sequence[Pair]]]
 
 #: The kind of event that says what became of an alias, and the one for a claim that its host took back.
 IDENTITY, CORRECTED = "identity", "corrected"
+#: The source of an alias that no peer told.
+INVENTORY = "inventory"
 #: Those after which the node is another machine than the one that was imaged and judged.
 SWAPS = (REPLACED, MOVED) = ("replaced", "moved")
 _SHOWN = "kind, value, node_id, source, seen, host, confirmed_by, confirmed"
@@ -61,7 +63,8 @@ def nobody(host: str) -> None:
 class Asked:
     """A host, and what is known of it.
 
-    inventory: is it the inventory that says so? What a peer says takes back no claim. node_id: named by the inventory.
+    inventory: is it the inventory that says so? What a peer says takes back no claim that the inventory still makes.
+    node_id: named by the inventory.
     """
 
     name: str
@@ -92,7 +95,7 @@ class Aliases(Connection):
         *,
         node_id: str = "",
         aliases: Sequence[Pair] = (),
-        source: str = "inventory",
+        source: str = INVENTORY,
         create: bool = True,
         inventory: bool = True,
         says: Says = nobody,
@@ -169,7 +172,9 @@ class Aliases(Connection):
             said = of_kind(spelled(says), row["kind"]) if says is not None else []
             if any(in_any_case((row["kind"], one)) == in_any_case((row["kind"], row["value"])) for one in said):
                 raise _two_hosts(asked.name, row)
-            if said and self._loose(row):
+            # A UUID is said beside no serial, so that who names one now has not taken that back.
+            silent = says is not None and not said and row["kind"] != "system_uuid"
+            if (said or silent) and self._loose(row):
                 stale.append(row)
                 continue
             if others and says is None:
@@ -235,7 +240,8 @@ class Aliases(Connection):
         rows = [row for row in self.aliases(whose.node) if row["kind"] in kinds]
         said = {in_any_case(pair) for pair in asked.known}
         others = [row for row in rows if in_any_case((row["kind"], row["value"])) not in said]
-        own = [row for row in others if asked.inventory and row["host"] == asked.name and not row["confirmed_by"]]
+        own = [row for row in others if row["host"] == asked.name and not row["confirmed_by"]]
+        own = [row for row in own if asked.inventory or _taken_out(asked, row)]
         serials = [row for row in own if row["kind"] == "serial"]
         if serials and self._served(whose.node):
             own = [row for row in own if row["kind"] != "serial"]
@@ -340,6 +346,12 @@ class Aliases(Connection):
     def aliases(self, node_id: str) -> list[dict[str, Any]]:
         """All names of a node: rows of kind, value, node_id, source, seen, host, confirmed_by, confirmed."""
         return self._rows(f"SELECT {_SHOWN} FROM aliases WHERE node_id = :id ORDER BY kind, value", {"id": node_id})
+
+
+def _taken_out(asked: Asked, row: Row) -> bool:
+    """Is it a serial of the inventory, which names none of this host any more? One that a peer told stands."""
+    says = asked.says(asked.name) if row["kind"] == "serial" and row["source"] == INVENTORY else None
+    return says is not None and not of_kind(spelled(says), "serial")
 
 
 def _two_hosts(name: str, row: Row, more: str = "") -> ConfigError:

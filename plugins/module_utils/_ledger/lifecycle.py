@@ -115,9 +115,7 @@ _LIVING = frozenset(STATES) - {"retired"}
 
 #: Into service, for a node that works, and was not brought up by us; also one that we began with, and that its owner
 #: has taken back. Which failures stand against it stays as it is.
-ADOPTION = Way(
-    _from("discovered", "enrolled", "imaging", "validating", "draining", "drained", "quarantined"), _adopted
-)
+ADOPTION = Way(_from("discovered", "enrolled", "imaging", "validating", "draining", "drained", "quarantined"), _adopted)
 
 #: By target state. To stay in a state is always allowed.
 WAYS: Mapping[str, Way] = {

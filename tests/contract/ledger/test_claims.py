@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import connection, schema
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import node_of
 
 Row = Mapping[str, str]
 #: What the two machines are, and what the row of the first one says by mistake.
@@ -62,6 +63,37 @@ def test_u3_a_claim_that_was_corrected_does_not_bind_the_machine_that_has_the_se
     other = fleet.node("gpu002")
     assert other != node and fleet.node("gpu001") == node
     assert (known(ledger, node), known(ledger, other)) == (ONE, OTHER)
+
+
+def test_u3_a_typo_that_is_taken_out_of_the_inventory_is_no_claim_any_more(ledger: Ledger) -> None:
+    """Its row names no serial then, and the machine that has it is the node of its own row."""
+    fleet = Inventory(ledger, gpu001=TYPO, gpu002=OTHER)
+    node = fleet.node("gpu001")
+    fleet.rows["gpu001"] = {"serial": "", "mac": ONE["mac"]}
+    other = fleet.node("gpu002")
+    assert other != node == fleet.node("gpu001")
+    assert (known(ledger, node), known(ledger, other)) == ({"mac": ONE["mac"]}, OTHER)
+
+
+def learnt(ledger: Ledger, row: Row) -> str:
+    """The node of gpu001 for a task after the one that has set the serial which its BMC tells."""
+    variables = {"gpufleet_serial": row["serial"], "gpufleet_boot_mac": row["mac"]}
+    asks: dict[str, Any] = {"create": True, "hosts": ["gpu001"], "learnt": True, "run_id": "r1"}
+    return node_of(ledger, "gpu001", lambda name, host: variables.get(name), **asks)
+
+
+def test_u3_what_a_bmc_tells_stands_in_for_a_typo_that_was_taken_out(ledger: Ledger) -> None:
+    """There is nothing in the inventory that a person could correct any more."""
+    node = Inventory(ledger, gpu001=TYPO).node("gpu001")
+    assert learnt(ledger, ONE) == node and known(ledger, node) == ONE
+
+
+def test_u3_what_another_bmc_tells_takes_back_nothing_that_the_first_one_told(ledger: Ledger) -> None:
+    """Its address is another machine's now."""
+    node = learnt(ledger, ONE)
+    with pytest.raises(ConfigError, match="by another serial"):
+        learnt(ledger, TYPO)
+    assert known(ledger, node) == ONE
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
