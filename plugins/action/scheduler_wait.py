@@ -13,11 +13,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks_there import WatchAction
 
 
-class ActionModule(BatchAction):
+class ActionModule(WatchAction):
     """Watches the hosts of the play, and keeps their leases meanwhile."""
 
     NAME = "scheduler_wait"

@@ -149,6 +149,7 @@ class Context:
         say: Callable[[str], None] | None = None,
         boot_probe: Callable[[], Mapping[str, str] | None] | None = None,
         begun: str = "",
+        moment: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         self.check_mode = check_mode
         self.diff = diff
@@ -160,6 +161,9 @@ class Context:
         self.boot_probe = boot_probe
         #: The transition that this call has ordered, perhaps in an earlier part of it: it is ordered once.
         self.begun = begun
+        #: Called right before a look that ends in evidence, which gets what it returns: what happens from there on, the
+        #: look may not have seen. Nothing where there is no ledger.
+        self.moment = moment or dict
         self.asked: list[str] = []
         #: What a person should know beside the result.
         self.warnings: list[str] = []

@@ -17,6 +17,8 @@ description:
   - The verdicts are those of the last poll. The ledger is told of each node what was seen then (C(drained),
     C(not_in_scheduler), C(in_service), C(not_drained) or C(foreign_hold)).
   - Where several hosts call it all the same, one of them polls and the others take its answer.
+  - Delegated to another machine, each poll is sent there by itself. What it has seen is as old as the poll, and what a
+    dead controller leaves behind there ends with the poll.
   - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), C(scheduler_conf), C(known_token),
     C(known_author) and C(known_runs).
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -58,6 +60,10 @@ options:
     description: Seconds after which it is told that a node without jobs is still being cleaned up by its scheduler.
     type: float
     default: 120
+  slice:
+    description: Where the look before this one has left off. Filled in by the action on the controller, for a task that
+      is delegated.
+    type: dict
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
 seealso:

@@ -20,6 +20,7 @@ the verb's events into the ledger.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -61,7 +62,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process i
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import Shipping
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import LOOKS, Shipping
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, alone, learnt, node_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
@@ -116,6 +117,7 @@ class VerbAction(Shipping):
         self._variables = OfEach(self, self._vars, self._host)
         self._intended = self._begun_there = ""
         self._began = Moment()
+        self._elsewhere = False
         self._secrets: frozenset[str] = frozenset()
         result: dict[str, Any]
         try:
@@ -137,7 +139,7 @@ class VerbAction(Shipping):
         self._run_as: Holder = this_run(main_process())
         self._line = self._lifeline(params)
         try:
-            if "verdict" in self.TELLS and not self._task.check_mode:
+            if self._looks():
                 self._began = self.ledger().moment()
             params = self.prepare(params)
             if self.NODE_SIDE or self._goes_elsewhere():
@@ -161,6 +163,7 @@ class VerbAction(Shipping):
             lifeline=self._line,
             say=self._say,
             boot_probe=self._probe_boot if self._reaches_node() else None,
+            moment=self._moment,
         )
         try:
             return type(self).verb(params, ctx).as_dict(ctx)
@@ -352,6 +355,14 @@ class VerbAction(Shipping):
         """Where the ledger stood when the look at this host began that ends in a verdict."""
         return self._began
 
+    def _moment(self) -> dict[str, Any]:
+        """A ledger that is away for a while ends no wait: a look is as old then as the one before."""
+        if not self._looks():
+            return {}
+        with contextlib.suppress(FleetError):
+            self._began = self.ledger().moment()
+        return self._began.as_data()
+
     def _append(self, events: list[Event]) -> list[int]:
         if not events or self._task.check_mode:
             return []
@@ -360,8 +371,8 @@ class VerbAction(Shipping):
 
     def _placed(self, event: Event) -> Event:
         """A verdict is written down after its look. What was imaged between the two is not what was looked at, and its
-        age is that of the look."""
-        if event.kind != "verdict":
+        age is that of the look. So is that of what a machine elsewhere has looked at; here, each look tells its own."""
+        if event.kind != "verdict" and not (self._elsewhere and event.kind in LOOKS):
             return event
         return replace(event, data={**event.data, **self.began(event.node).as_data()})
 

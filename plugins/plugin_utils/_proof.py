@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +119,11 @@ class Proofs:
                 continue
             failed.update({host: doubted[name] for host, name in hosts.items() if name in doubted})
             certain = {host: name for host, name in hosts.items() if name not in doubted}
-            seen = {host: evidence(views[name], claims[name], scheduler=driver.NAME) for host, name in certain.items()}
-            self._tell([(ids[host], replace(one, data={**one.data, **moment})) for host, one in seen.items()])
+            seen = {
+                host: evidence(views[name], claims[name], scheduler=driver.NAME, moment=moment)
+                for host, name in certain.items()
+            }
+            self._tell([(ids[host], one) for host, one in seen.items()])
         return failed
 
     def _claim(self, host: str, known: Mapping[str, Any]) -> Claim:

@@ -24,12 +24,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._term import LEAST_SECONDS, Term
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+#: Events that end a look. What happened since its beginning, it may not have seen.
+LOOKS = frozenset({"verdict", "evidence", MAINTENANCE})
 #: What a later part has at least, to look and to ask.
 _LAST_SECONDS = 10.0
 #: So many parts in a row come back without a write: the first, those for which leave is lengthened, and a few more.
@@ -52,6 +56,9 @@ class Shipping(ActionBase):
     _intended: str
     #: The order that a module over there has given, as far as it could tell.
     _begun_there: str
+    #: Where the ledger stood when the newest look began; was that one on another machine?
+    _began: Moment
+    _elsewhere: bool
 
     def ledger(self) -> Ledger:
         raise NotImplementedError
@@ -83,6 +90,10 @@ class Shipping(ActionBase):
     def _goes_elsewhere(self) -> bool:
         target = self._task.delegate_to
         return bool(target) and target not in _LOCAL and self._connection.transport != "local"
+
+    def _looks(self) -> bool:
+        """Does it tell the ledger what a look has found?"""
+        return bool(LOOKS & set(self.TELLS)) and not self._task.check_mode
 
     def _where(self) -> str:
         return str(self._task.delegate_to or self._host)
@@ -140,6 +151,8 @@ class Shipping(ActionBase):
 
     def _sent(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The module's answer, as far as it is believed."""
+        if self._looks() and not self.NODE_SIDE:
+            self._began, self._elsewhere = self.ledger().moment(), True
         with self._line.renewing(lambda: self.ledger().another()):
             result: dict[str, Any] = self._execute_module(
                 module_name=f"gpufleet.baremetal.{self.NAME}",

@@ -83,6 +83,7 @@ def _released(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
 
 
 def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    moment = ctx.moment()
     before = after = _known(driver, wanted)
     token = _standing(before) or wanted.token(str(params.get("why") or "maintenance"))
     if not _standing(before):
@@ -92,7 +93,7 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
                 driver.hold(before, token, wanted)
         after = _held(driver, before, wanted, token, ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
-    result.events.append(Event("maintenance", "held", {"hold_token": token, "provisioner": driver.name}))
+    result.events.append(Event("maintenance", "held", {"hold_token": token, "provisioner": driver.name, **moment}))
     return result
 
 

@@ -10,7 +10,9 @@ that we may touch it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, Claim
@@ -42,11 +44,15 @@ def name_of(view: NodeView, claim: Claim) -> str:
     return IN_SERVICE if view.in_service else NOT_DRAINED
 
 
-def evidence(view: NodeView, claim: Claim, *, scheduler: str, host: str = "") -> Event:
-    """One event; ``host`` names the play's host where the task watches a batch."""
+def evidence(
+    view: NodeView, claim: Claim, *, scheduler: str, host: str = "", moment: Mapping[str, Any] | None = None
+) -> Event:
+    """One event; ``host`` names the play's host where the task watches a batch. moment: of the ledger, when the look
+    began."""
     data = {"scheduler": scheduler, "scheduler_node": view.name, "native": view.native, "reason": view.reason}
     if name_of(view, claim) != IN_SERVICE and claim.serves(view):
         data[SERVES] = "true"
     if view.work:
         data["jobs"] = ", ".join(view.jobs[:20])
-    return Event("evidence", name_of(view, claim), {key: value for key, value in data.items() if value}, host)
+    told = {key: value for key, value in data.items() if value}
+    return Event("evidence", name_of(view, claim), {**told, **(moment or {})}, host)

@@ -49,6 +49,7 @@ class _Node:
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self.params = params
+        self._moment: Mapping[str, Any] = {}
         self.ctx = ctx
         self.name = str(params.get("scheduler_node") or params.get("name") or "")
         require({"scheduler_node": self.name}, "scheduler_node", node=ctx.node)
@@ -58,9 +59,11 @@ class _Node:
 
     def read(self) -> NodeView:
         """:raises FleetError: where what the scheduler says of that name, or does not know it, proves nothing."""
+        moment = self.ctx.moment()
         views = self.driver.states([self.name])
         for doubt in doubts(self.driver, views, {self.name: self.claim}).values():
             raise doubt
+        self._moment = moment
         return views[self.name]
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
@@ -85,7 +88,7 @@ class _Node:
                 "waits_for": after.waits_for,
                 "jobs": after.jobs,
             },
-            events=[*events, evidence(after, self.claim, scheduler=self.driver.NAME)],
+            events=[*events, evidence(after, self.claim, scheduler=self.driver.NAME, moment=self._moment)],
         )
 
     def _named(self, view: NodeView) -> list[Event]:

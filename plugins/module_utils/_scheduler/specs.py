@@ -47,4 +47,5 @@ WAIT = spec(
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 15.0},
     completing_timeout={"type": "float", "default": 120.0},
+    slice={"type": "dict"},
 )

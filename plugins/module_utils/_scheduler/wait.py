@@ -71,6 +71,7 @@ class _Watched:
         self.judgement = Judgement(False, False, self.refused, kind=kind)
         self.refusals: Sequence[Refusal] = ()
         self.settled_after = 0.0
+        self.settled_before = False
         self.stuck_since: float | None = None
         self.stuck_told = False
         self.stuck_remedy = ""
@@ -87,8 +88,10 @@ class _Cluster:
         self.driver = driver
         self.hosts = list(hosts)
         self.trouble: Unreachable | None = None
+        self.moment: Mapping[str, Any] = {}
 
-    def look(self) -> None:
+    def look(self, ctx: Context) -> None:
+        moment = ctx.moment()
         try:
             views = self.driver.states([host.name for host in self.hosts])
             doubted = doubts(self.driver, views, {host.name: host.claim for host in self.hosts})
@@ -96,7 +99,7 @@ class _Cluster:
             # A controller that restarts is no reason to give up a drain of hours; the deadline is.
             self.trouble = exc
             return
-        self.trouble = None
+        self.trouble, self.moment = None, moment
         for host in self.hosts:
             host.view = views[host.name]
         for host in [one for one in self.hosts if one.name in doubted]:
@@ -121,9 +124,13 @@ class _Watch:
         self.params = params
         self.ctx = ctx
         self.judge = JUDGES[params["until"]]
-        self.begun = time.monotonic()
+        part = params.get("slice") or {}
+        self.whole = float(part.get("timeout") or params["timeout"])
+        self.begun = time.monotonic() - float(part.get("elapsed") or 0)
+        self.over = False
         self.last_told = ""
         self.hosts = [_Watched(node, params) for node in params.get("nodes") or []]
+        self._goes_on(part)
         self._apart()
         self.clusters = self._clusters()
 
@@ -157,6 +164,22 @@ class _Watch:
             groups.setdefault(key, []).append(host)
         return [_Cluster(drivers[key], hosts) for key, hosts in groups.items()]
 
+    def _goes_on(self, part: Mapping[str, Any]) -> None:
+        """A machine elsewhere is sent one look after the other, and remembers nothing of the one before."""
+        settled, stuck = part.get("settled") or {}, part.get("stuck") or {}
+        for host in self.hosts:
+            if host.host in settled:
+                host.settled_before = True
+                host.settled_after = float(settled[host.host])
+            if host.host in stuck:
+                host.stuck_since = self.begun + float(stuck[host.host])
+
+    def carried(self) -> dict[str, Any]:
+        """What the next look has to know, in seconds since the beginning; is this one the last?"""
+        stuck = {host.host: host.stuck_since - self.begun for host in self.hosts if host.stuck_since is not None}
+        settled = {host.host: host.settled_after for host in self.hosts if host.judgement.settled}
+        return {"over": self.over, "settled": settled, "stuck": stuck}
+
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -184,13 +207,14 @@ class _Watch:
     def _poll(self) -> bool:
         self.give_up(self.ctx.lifeline.lost())
         for cluster in self.clusters:
-            cluster.look()
+            cluster.look(self.ctx)
             if cluster.trouble is None:
                 for host in cluster.hosts:
                     self._consider(cluster, host)
         self._tell()
         unread = any(cluster.trouble for cluster in self.clusters)
-        return not unread and all(host.refused or host.judgement.settled for host in self.hosts)
+        self.over = not unread and all(host.refused or host.judgement.settled for host in self.hosts)
+        return self.over
 
     def _consider(self, cluster: _Cluster, host: _Watched) -> None:
         view = host.view
@@ -204,8 +228,9 @@ class _Watch:
         with contextlib.suppress(LeaseLost):  # given up at the next poll
             if request and self.ctx.may_write(request, nodes=(host.host,)):
                 cluster.evict(host, view)
-        if host.judgement.settled and not before.settled:
+        if host.judgement.settled and not before.settled and not host.settled_before:
             host.settled_after = time.monotonic() - self.begun
+        host.settled_before = host.judgement.settled and host.settled_before
         self._stuck(host, view, driver)
 
     def _stuck(self, host: _Watched, view: NodeView, driver: Scheduler) -> None:
@@ -248,7 +273,7 @@ class _Watch:
         view = host.view or NodeView(host.name, state="unknown")
         reason = host.judgement.reason
         if not host.judgement.settled and not host.refused and not self.ctx.check_mode:
-            reason = f"not within {float(self.params['timeout']):g} s: {_stuck_text(host, view) or reason}"
+            reason = f"not within {self.whole:g} s: {_stuck_text(host, view) or reason}"
         return {
             "ok": host.judgement.ok,
             "state": view.state,
@@ -265,7 +290,7 @@ class _Watch:
 
     def events(self) -> list[Event]:
         return [
-            evidence(host.view, host.claim, scheduler=cluster.driver.NAME, host=host.host)
+            evidence(host.view, host.claim, scheduler=cluster.driver.NAME, host=host.host, moment=cluster.moment)
             for cluster in self.clusters
             for host in cluster.hosts
             if host.view is not None
@@ -301,6 +326,7 @@ def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:
             "until": params["until"],
             "verdicts": verdicts,
             "not_ok": sorted(host for host, verdict in verdicts.items() if not verdict["ok"]),
+            **({"slice": watch.carried()} if params.get("slice") else {}),
         },
         events=watch.events(),
     )

@@ -116,7 +116,7 @@ def test_j2_a_proof_that_nobody_can_renew_is_none(controller: Make) -> None:
     assert forced["changed"] and forced["evidence"] == "forced:smoke in the rack"
 
 
-_RESUMES = """
+RESUMES = """
 import json, sqlite3, time
 with sqlite3.connect({ledger!r}) as ledger:
     intent = json.dumps({{"options": {{"state": "resumed"}}}})
@@ -132,7 +132,7 @@ def test_j2_what_happened_while_the_scheduler_was_asked_takes_its_answer_back(co
     site = controller()
     site.hold()
     site.later(600)
-    site.meanwhile("show node", _RESUMES.format(ledger=str(site.folder / "ledger.sqlite")))
+    site.meanwhile("show node", RESUMES.format(ledger=str(site.folder / "ledger.sqlite")))
     refused = site.power()
     assert refused["error"]["kind"] == "evidence_missing" and "another run" in refused["error"]["seen"], refused
     assert site.events("evidence") == ["drained", "drained"] and not site.switched()
