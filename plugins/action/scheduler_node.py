@@ -30,6 +30,7 @@ class ActionModule(VerbAction):
 
     NAME = "scheduler_node"
     SPEC = NODE
+    LEAVES = True
     TELLS = {"evidence": EVIDENCE, "hold": ("taken", "released"), "named": (NAMED,)}
     verb = staticmethod(scheduler_node)
 
@@ -51,8 +52,7 @@ class ActionModule(VerbAction):
         if params["state"] == "resumed" and self.node_id():
             if not (self._task.check_mode or self._task.delegate_to or params.get("force_reason")):
                 self._look_again()
-            known["lacks"] = lacks(self.ledger(), self.node_id(), looked=not self._task.check_mode)
-            known["looked_ago"] = None if params.get("force_reason") else looked_ago(self.ledger(), self.node_id())
+            known = self.known_now({**params, **known})
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
         known["known_as"] = known_as(self.host_var, self._host)
         known["known_renamed"] = self._renamed(params, known["known_scheduler_node"])
@@ -83,6 +83,14 @@ class ActionModule(VerbAction):
         except (AnsibleError, ConfigError):
             pass
         return ""
+
+    def known_now(self, params: dict[str, Any]) -> dict[str, Any]:
+        """With what the ledger says of giving it work."""
+        if params["state"] != "resumed" or not self.node_id():
+            return params
+        ago = None if params.get("force_reason") else looked_ago(self.ledger(), self.node_id())
+        lacking = lacks(self.ledger(), self.node_id(), looked=not self._task.check_mode)
+        return {**params, "lacks": lacking, "looked_ago": ago}
 
     def _look_again(self) -> None:
         """A host that waited for its turn behind slow ones is not refused for that.

@@ -134,9 +134,15 @@ options:
   known_renamed:
     description: What shows that the machine is another node of the scheduler now. Filled by the action.
     type: str
+  leave:
+    description: Until when the module on another machine may write, and what an earlier part of this call has ordered.
+      Filled in by the action on the controller, for a task that is delegated.
+    type: dict
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
 notes:
+  - Delegated to another machine, it writes there only within 20 seconds of a look at the lease and at what the node
+    needs to be given work, up to 45 where the way there takes long. Past that it comes back for leave and goes on.
   - A node is held with DRAIN and not with DOWN, because C(ReturnToService) readmits a node that is down, and never one
     that is drained.
 seealso:
@@ -268,6 +274,7 @@ events:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import LeaveOfAll
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -276,11 +283,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 def main() -> None:
     module = AnsibleModule(argument_spec=NODE, supports_check_mode=True)
     name = module.params["scheduler_node"] or module.params["name"] or ""
-    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=name)
+    line = LeaveOfAll(module.params["leave"])
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, node=name, lifeline=line, begun=line.begun)
     try:
         result = scheduler_node(module.params, ctx)
     except FleetError as exc:
-        module.fail_json(**exc.as_result())
+        module.fail_json(**exc.as_result(), **line.told(ctx.asked, ctx.begun))
     module.exit_json(**result.as_dict(ctx))
 
 

@@ -85,6 +85,10 @@ class Shipping(ActionBase):
         """Whose nodes a call that is shipped may change, each of which has its intent before it."""
         return (self._host,)
 
+    def known_now(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The options of one part. Minutes after the first, what the ledger has told may be another."""
+        return params
+
     # -- the way there -----------------------------------------------------------------------------------------
 
     def _goes_elsewhere(self) -> bool:
@@ -132,7 +136,7 @@ class Shipping(ActionBase):
 
     def _part(self, parts: _Parts) -> dict[str, Any]:
         try:
-            return self._sent(parts.asks())
+            return self._sent(self.known_now(parts.asks()))
         except AnsibleConnectionFailure as exc:
             if not parts.term.known:
                 raise

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotAdopted,
     NotOurs,
     NotProven,
+    PermitDue,
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
@@ -42,6 +43,8 @@ NAMED = "scheduler_node"
 _READ_BACK_SECONDS = 15.0
 #: A node that changes between look and write as often as this is being worked on by somebody else.
 _LOOKS = 5
+#: What a part of a call on another machine tells the next one: it has resumed the node, which had this boot then.
+_BEGUN = "resumed, booted "
 
 
 class _Node:
@@ -228,7 +231,10 @@ def _resumed(node: _Node) -> Result:
             )
         return node.result(before, before, [], wrote=False)
     if not before.held:
-        return node.result(before, _answering(node, before), _released(node, node.claim.token), wrote=False)
+        after = _answering(node, before)
+        if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason
+            _of_the_same_boot(node, replace(before, booted=node.ctx.begun.removeprefix(_BEGUN)), after)
+        return node.result(before, after, _released(node, node.claim.token), wrote=False)
     _may_resume(node, before)
     _may_serve(node)
     if node.ctx.check_mode:
@@ -241,6 +247,7 @@ def _resumed(node: _Node) -> Result:
     node.look.check(before, ready)
     if node.ctx.may_write(node.driver.resume_request(ready)):
         node.driver.resume(ready)
+        node.ctx.begun = f"{_BEGUN}{ready.booted}"
     after = _answering(node, ready)
     _of_the_same_boot(node, ready, after)
     return node.result(before, after, _released(node, node.claim.holds_of(before, OURS)[0].text), wrote=True)
@@ -354,6 +361,8 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
         node.params = {**node.params, "why": "booted since the last look", "kind": WORK}
         try:
             _judged_anew(_held)(node)
+        except PermitDue:
+            raise
         except FleetError as failed:
             exc.seen = f"{exc.seen}; it is IN SERVICE, and could not be held again: {failed}"
             exc.do = f"take it out of service (playbook drain); {exc.do}"
