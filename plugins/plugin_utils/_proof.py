@@ -9,14 +9,16 @@ next: those of a batch, or the hosts after this one in the play.
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import EVIDENCE_SECONDS, seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
@@ -35,6 +37,8 @@ _SOON_SECONDS = EVIDENCE_SECONDS / 2
 #: So many hosts are asked for beside one that needs it now: to know the settings of each takes a while as well.
 BESIDE = 200
 _LEDGER = "gpufleet_ledger_url"
+#: What makes up an error, without the node.
+_TELLS = ("what", "address", "wanted", "seen", "do")
 
 #: By host: its node in the ledger, and its newest evidence.
 Due = Mapping[str, Mapping[str, Any]]
@@ -77,13 +81,19 @@ class Proofs:
         :param from_age: a proof that is younger needs no renewal.
         :param unseen: also those of which there is no proof, or no look at all.
         """
-        with _one_asks(self._beat):
+        since = time.monotonic()
+        with _one_asks(self._beat) as silence:
             if not self._due(hosts, from_age, unseen):
                 return {}  # another worker of this run has asked meanwhile
+            known = silence.told_after(since)
+            if all(host in known for host in hosts):
+                return {host: known[host] for host in hosts}
             ours = self._variable(_LEDGER, hosts[0])
             beside = [one for one in self._others() if one not in hosts and self._variable(_LEDGER, one) == ours]
             due = {**self._due(hosts, 0.0, unseen), **self._due(beside, _SOON_SECONDS, unseen)}
-            return self._asked(due)
+            failed = self._asked(due)
+            silence.tell(failed)
+            return failed
 
     def _due(self, hosts: Sequence[str], age: float, unseen: bool = False) -> dict[str, dict[str, Any]]:
         """Those that a proof of that age, or an older one, is there of; unseen: any look counts, and none as well."""
@@ -135,11 +145,35 @@ class Proofs:
         return schedulers.settings(self._variable, host, none)
 
 
+class _Silence:
+    """What the ledger is not told: that a scheduler has not answered. Whoever waited for that answer would wait for the
+    next one as long again, host after host."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def told_after(self, since: float) -> dict[str, FleetError]:
+        """By host, of an answer that came after this moment of this machine."""
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        hosts = found["hosts"] if found["at"] > since else {}
+        return {host: Unreachable(**told) for host, told in hosts.items()}
+
+    def tell(self, failed: Mapping[str, FleetError]) -> None:
+        silent = {host: exc for host, exc in failed.items() if isinstance(exc, Unreachable)}
+        told = {host: {name: getattr(exc, name) for name in _TELLS} for host, exc in silent.items()}
+        with suppress(OSError):  # then each waits for itself
+            private.write(str(self._path), json.dumps({"at": time.monotonic(), "hosts": told}))
+
+
 @contextmanager
-def _one_asks(beat: Callable[[], None]) -> Iterator[None]:
-    """One worker of this run at a time; whoever waited finds the answer in the ledger."""
-    with private.open_lock(str(Path(C.DEFAULT_LOCAL_TMP) / "gpufleet-proof.lock")) as lock:
+def _one_asks(beat: Callable[[], None]) -> Iterator[_Silence]:
+    """One worker of this run at a time; whoever waited finds the answer in the ledger, or that there was none."""
+    path = Path(C.DEFAULT_LOCAL_TMP) / "gpufleet-proof"
+    with private.open_lock(str(path.with_suffix(".lock"))) as lock:
         wait_until(
             lambda: locked(lock), bool, timeout=float("inf"), interval=0.1, wanted="the scheduler's answer", beat=beat
         )
-        yield
+        yield _Silence(path.with_suffix(".json"))
