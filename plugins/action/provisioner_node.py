@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import noted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
@@ -36,6 +36,7 @@ class ActionModule(VerbAction):
         known = noted(self.ledger(), [node_id])[node_id]
         params["known_deployed"] = bool(params.get("force_reason")) or known.stands
         params["known_deploy_ids"], params["known_stamps"] = known.ids, known.stamps
+        params["known_former_serials"] = former_serials(self.ledger(), node_id, known)
         params["image_verified"] = self._verified(params, node_id)
         return params
 

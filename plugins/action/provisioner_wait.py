@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, ClassVar
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, noted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
@@ -40,12 +40,14 @@ class ActionModule(SlicedAction):
         # Whom the ledger has never seen, as in check mode, it has no notes of.
         notes = {str(node.get("host")): Noted() for node in params["nodes"]}
         notes.update({host: found[node_id] for host, node_id in self.ids.items()})
+        former = {host: former_serials(self.ledger(), node_id, notes[host]) for host, node_id in self.ids.items()}
         known = [
             {
                 "known_runs": runs.get(node.get("host"), []),
                 "known_deployed": bool(params.get("force_reason")) or notes[str(node.get("host"))].stands,
                 "known_deploy_ids": notes[str(node.get("host"))].ids,
                 "known_stamps": notes[str(node.get("host"))].stamps,
+                "known_former_serials": former.get(str(node.get("host")), []),
                 **node,
             }
             for node in params["nodes"]

@@ -131,6 +131,13 @@ options:
       - A deployed node that still has one of them is ours, also where an order of ours to release it did not reach it.
     type: list
     elements: str
+  known_former_serials:
+    description:
+      - The serials of boards that were swapped out of this machine, as M(gpufleet.baremetal.node_identity) was told,
+        and that no other node has. Filled in by the action on the controller.
+      - A record at the provisioner that still names one of them is this machine's.
+    type: list
+    elements: str
   image_verified:
     description: Has this run verified the image? Filled in by the action on the controller.
     type: bool

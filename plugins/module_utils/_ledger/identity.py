@@ -161,7 +161,8 @@ def _board(ledger: Ledger, asked: Asked) -> Plan:
     if not drops and not puts and _said_already(ledger, node, told):
         return Plan(node)
     was = listed([(row["kind"], row["value"]) for row in ledger.aliases(node)])
-    events = [Event(IDENTITY, REPLACED, {**told, "was": was}), *_judged_again(ledger, node, BOARD, told)]
+    old = {"was": was, "serials": [row["value"] for row in drops if row["kind"] == "serial"]}
+    events = [Event(IDENTITY, REPLACED, {**told, **old}), *_judged_again(ledger, node, BOARD, told)]
     return Plan(node, drops, {node: puts}, [(node, event) for event in events], [node])
 
 

@@ -35,6 +35,7 @@ _OURS = (
 _NOTES = (
     "SELECT node_id, run_id, id, kind, name, data FROM events WHERE node_id IN :nodes"
     " AND (kind = 'state' AND name IN ('imaging', 'admitted')"
+    " OR kind = 'identity' AND name = 'replaced'"
     " OR kind IN ('intent', 'outcome') AND name IN ('provisioner_node', 'provisioner_wait'))" + _SINCE_RETIRED
 )
 
@@ -42,7 +43,7 @@ _NOTES = (
 @dataclass
 class Noted:
     """What the ledger has of one node's deployments. ids: of those that day 0 and day 2 began, whatever became of them.
-    stamps: what its provisioner told of those that were adopted.
+    stamps: what its provisioner told of those that were adopted. serials: of boards that were swapped out of it.
 
     An order that is given on the controller is told right before its request. One that goes to another machine is told
     before anybody knows whether it will arrive: it counts once its answer is told, or one that the order was given,
@@ -51,6 +52,7 @@ class Noted:
 
     ids: list[str] = field(default_factory=list)
     stamps: list[str] = field(default_factory=list)
+    serials: list[str] = field(default_factory=list)
     _notes: set[int] = field(default_factory=set)
     _ends: set[int] = field(default_factory=set)
     _newest: str = ""
@@ -66,6 +68,8 @@ class Noted:
             self._ordered(row, data)
         elif row["kind"] == "outcome":
             self._answered((str(row["run_id"]), str(row["name"])), data)
+        elif row["kind"] == "identity":
+            self.serials += map(str, data.get("serials") or ())
         elif row["name"] == "admitted":
             self._notes.add(row["id"])
             self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
@@ -115,6 +119,11 @@ def noted(ledger: Ledger, node_ids: Collection[str]) -> dict[str, Noted]:
     for row in ledger._many(f"{_NOTES} ORDER BY id", "nodes", asked, {}) if asked else ():
         found[str(row["node_id"])].add(row, json.loads(row["data"]))
     return found
+
+
+def former_serials(ledger: Ledger, node_id: str, known: Noted) -> list[str]:
+    """Of boards that were swapped out of this node, without one that is in another machine by now."""
+    return [one for one in known.serials if ledger.owner("serial", one) in ("", node_id)]
 
 
 def since_retired(ledger: Ledger, node_ids: Collection[str], state: str) -> dict[str, dict[str, Any]]:

@@ -143,9 +143,14 @@ def _other_serial(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) ->
     if not wanted.serial:
         return ""
     for source, serial in driver.serials(node, ask=ask).items():
-        if contradict(serial, wanted.serial):
+        if contradict(serial, wanted.serial) and not _its_own(serial, wanted):
             return f"serial {serial} ({source})"
     return ""
+
+
+def _its_own(serial: str, wanted: Wanted) -> bool:
+    """Who swapped the board has said so to the ledger, and to no provisioner."""
+    return any(same_serial(serial, one) for one in (wanted.serial, *wanted.former_serials))
 
 
 def _other_cards(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> str:
@@ -155,7 +160,7 @@ def _other_cards(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> 
     network = driver.network(node, ask=ask)
     if not network.macs or mac(wanted.boot_mac) in network.macs:
         return ""
-    agreed = any(same_serial(serial, wanted.serial) for serial in driver.serials(node, ask=ask).values())
+    agreed = any(_its_own(serial, wanted) for serial in driver.serials(node, ask=ask).values())
     if agreed and not network.complete:
         return ""
     return f"no card with MAC {mac(wanted.boot_mac)}, but {', '.join(sorted(network.macs))}"

@@ -27,6 +27,7 @@ NODE_SPEC = spec(
     known_deployed={"type": "bool"},
     known_deploy_ids={"type": "list", "elements": "str"},
     known_stamps={"type": "list", "elements": "str"},
+    known_former_serials={"type": "list", "elements": "str"},
     image_verified={"type": "bool"},
     erase={"type": "bool", "default": False},
     redeploy={"type": "bool", "default": False},

@@ -104,6 +104,8 @@ class Wanted:
     deploy_ids: frozenset[str] = frozenset()
     #: What its provisioner told of it when our ledger adopted it, which changes with the next deployment.
     stamps: frozenset[str] = frozenset()
+    #: Of boards that were swapped out of this machine, as a person said: its provisioner may have it by one of them.
+    former_serials: frozenset[str] = frozenset()
     #: Has this run verified the image? None where no ledger was there to tell.
     verified: bool | None = None
 
@@ -169,6 +171,7 @@ def _wanted(
         deployed=of_node.get("known_deployed"),
         deploy_ids=frozenset(map(str, of_node.get("known_deploy_ids") or ())),
         stamps=frozenset(map(str, of_node.get("known_stamps") or ())),
+        former_serials=frozenset(map(str, of_node.get("known_former_serials") or ())),
         verified=of_node.get("image_verified"),
     )
 

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.action.node_identity import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import identity, lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
@@ -93,6 +94,18 @@ def test_u3_a_board_that_was_swapped_keeps_the_history_and_no_passport(ledger: L
     assert not ask(new, state="replaced", part="board", bmc=bmc)["changed"] and rows(ledger) == again
     ledger.append("r1", [(node, Event("state", "validating"))])
     assert ask(new, state="replaced", part="board")["changed"] and state(ledger, node) == "quarantined"
+
+
+def test_u3_a_serial_that_a_board_took_with_it_is_the_machines_former_one_until_another_has_it(
+    ledger: Ledger, ask: Ask
+) -> None:
+    node = in_service(ledger)
+    for serial in ("NEW0001", "NEW0002"):
+        ask({"gpufleet_serial": serial, "gpufleet_boot_mac": MAC}, state="replaced", part="board")
+    former = noted(ledger, [node])[node]
+    assert former_serials(ledger, node, former) == ["OLD0001", "NEW0001"]
+    in_service(ledger, "gpu002", "OLD0001", MAC2)
+    assert former_serials(ledger, node, former) == ["NEW0001"]
 
 
 def test_u3_what_followed_the_old_board_counts_for_nothing_though_the_aliases_stay(ledger: Ledger, ask: Ask) -> None:

@@ -301,6 +301,16 @@ def test_r3_a_serial_outvotes_a_list_of_cards_that_may_lack_some(site: Any) -> N
     assert lead(options, "released")["changed"]
 
 
+def test_u3_a_machine_whose_board_was_swapped_goes_on_with_the_record_that_it_has(site: Any) -> None:
+    """Who swapped it has told the ledger, and not the provisioner."""
+    options = deployed(site)
+    site.other_serial(options["name"], "S-swapped-out")
+    _refused_everywhere(site, options)
+    told = {**options, "image": site.image("2"), "deploy_id": "9", "known_former_serials": ["S-swapped-out"]}
+    assert lead(told, "deployed", redeploy=True)["changed"]
+    assert await_all(site, "deployed", told)["verdicts"][options["name"]]["ok"]
+
+
 def test_a_serial_in_another_spelling_is_the_same_machine(site: Any) -> None:
     options = deployed(site)
     site.other_serial(options["name"], f" {options['serial'].lower()} ")

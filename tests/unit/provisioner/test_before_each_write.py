@@ -87,6 +87,15 @@ def test_t1_a_serial_that_begins_or_ends_like_another_is_another(known: str, wan
         guard.right_machine(driver, at("new"), replace(MINE, serial=wanted))
 
 
+def test_u3_the_serial_of_a_board_that_was_swapped_out_is_this_machines_and_no_other() -> None:
+    driver, told = Records({}, Context()), replace(MINE, serial="S9", former_serials=frozenset(["S0", "S1"]))
+    Records.recorded = {"x": "S1"}
+    guard.right_machine(driver, at("new"), told)
+    Records.inspected = {"x": "S10"}
+    with pytest.raises(WrongMachine, match="S10"):
+        guard.right_machine(driver, at("new"), told)
+
+
 def test_t1_what_an_inspection_found_while_others_wrote_is_asked_for_before_the_write() -> None:
     """The record at hand still says the right serial; only a further request shows what is behind it now."""
 

@@ -241,7 +241,10 @@ class IronicDriver(IronicReader):
         # Whatever else stands there was written by somebody else, or for another image.
         operations = record.patch(current, {**dict.fromkeys(current), **info}, under="/instance_info")
         noted = {**image.identity(), "before": node.stamp}
-        operations += record.patch(node.raw.get("extra") or {}, {record.EXTRA_IMAGE: noted}, under="/extra")
+        extra = node.raw.get("extra") or {}
+        # With another board than it was enrolled with it goes on by that one's serial.
+        serial = _extra(wanted) if extra.get(record.EXTRA_SERIAL) else {}
+        operations += record.patch(extra, {**serial, record.EXTRA_IMAGE: noted}, under="/extra")
         interface = record.deploy_interface(image, wanted.extras)
         if interface and step == tables.DEPLOY and node.native in tables.INTERFACES_CHANGEABLE:
             operations += record.patch(node.raw, {"deploy_interface": interface})
