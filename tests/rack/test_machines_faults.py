@@ -99,6 +99,22 @@ def test_a_bmc_may_tell_another_machines_serial(lab: Lab) -> None:
     assert "GFLAB0002" in lab.ipmi("fru")
 
 
+def test_another_board_is_told_by_bmc_and_system_alike(lab: Lab) -> None:
+    other = "5ac00000-0000-4000-8000-0000000000ff"
+    lab.fault("lab001", "board_swapped", "serial=OTHER79", f"uuid={other}")
+    lab.fault("lab002", "board_swapped", "serial=OTHER80", f"uuid={other}")
+    system = lab.system()
+    assert (system["SerialNumber"], system["UUID"]) == ("OTHER79", other)
+    assert "OTHER80" in lab.ipmi("fru") and other in lab.ipmi("mc", "guid").lower()
+    lab.netboot(artifact("1"))
+    assert lab.say("lab001", "cat /sys/class/dmi/id/product_serial /sys/class/dmi/id/product_uuid").split() == [
+        "OTHER79",
+        other,
+    ]
+    lab.fault("lab001", "none")
+    assert lab.system()["SerialNumber"] == "GFLAB0001"
+
+
 def test_a_bmc_may_repeat_the_login_in_an_error(lab: Lab) -> None:
     lab.fault("lab001", "bmc_echoes")
     before = len(lab.lines("lab001", "bmc_writes.jsonl"))

@@ -39,6 +39,7 @@ def system_fields(node: Node) -> Document:
         "Manufacturer": told["sys_vendor"],
         "Model": told["product_name"],
         "SerialNumber": told_serial(node),
+        "UUID": told["product_uuid"],
         "SKU": node.sku,
         "PartNumber": "GFR-PN",
         "BiosVersion": told["bios_version"],

@@ -39,6 +39,10 @@ FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bmc_slow": ("each answer of the BMC takes that many seconds", {"seconds": 2.0}),
     "bmc_401": ("the BMC refuses every login", {}),
     "bmc_other_serial": ("the BMC tells another machine's serial", {"serial": "GFRACK9999"}),
+    "board_swapped": (
+        "another board is in the machine: the BMC tells its serial and UUID, the system does from its next boot on",
+        {"serial": "GFRACK0901", "uuid": "5ac00000-0000-4000-8000-000000000901"},
+    ),
     "bmc_echoes": ("the BMC (Redfish) refuses every request and repeats the login in its error message", {}),
     "bmc_stock_override": ("the BMC reads a one-time boot back as Continuous, as an unextended sushy-tools does", {}),
 }

@@ -9,7 +9,7 @@ import os
 import uuid
 from pathlib import Path
 
-from rackconf import NODE_PYTHON, Node, Rack, told_serial
+from rackconf import NODE_PYTHON, Node, Rack, board_of, told_serial
 from rootfs import dmi
 
 IPMI_SIM = "/usr/bin/ipmi_sim"
@@ -60,7 +60,7 @@ def write_configuration(rack: Rack, node: Node) -> None:
         address=node.bmc.address,
         port=node.bmc.port,
         control=control,
-        guid=uuid.UUID(node.uuid).bytes_le.hex(),
+        guid=uuid.UUID(board_of(node)[1]).bytes_le.hex(),
         username=rack.bmc_username,
         password=password,
     )

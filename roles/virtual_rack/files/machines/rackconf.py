@@ -190,7 +190,13 @@ def append_json(path: Path, value: Any) -> None:
 
 def told_serial(node: Node) -> str:
     """The serial that the BMC tells: the machine's own, or another one's by a fault."""
-    return str(faults_of(node).get("bmc_other_serial", {}).get("serial") or node.serial)
+    return str(faults_of(node).get("bmc_other_serial", {}).get("serial") or board_of(node)[0])
+
+
+def board_of(node: Node) -> tuple[str, str]:
+    """Serial and system UUID of the board that is in the machine: its first one, or what that was swapped for."""
+    swapped = faults_of(node).get("board_swapped", {})
+    return str(swapped.get("serial") or node.serial), str(swapped.get("uuid") or node.uuid)
 
 
 def faults_of(node: Node) -> dict[str, dict[str, Any]]:

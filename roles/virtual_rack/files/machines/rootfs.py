@@ -17,7 +17,7 @@ import clock
 import disk
 import kernel
 import tools
-from rackconf import Node, Rack
+from rackconf import Node, Rack, board_of
 
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 _LINKS = {
@@ -62,16 +62,17 @@ def write_hardware(node: Node, arguments: str) -> str:
 
 def dmi(node: Node) -> dict[str, str]:
     """What DMI tells, and the BMC too."""
+    serial, system_uuid = board_of(node)
     return {
         "sys_vendor": "GPUFleet Virtual",
         "product_name": "Virtual HGX H100",
-        "product_serial": node.serial,
-        "product_uuid": node.uuid,
+        "product_serial": serial,
+        "product_uuid": system_uuid,
         "product_sku": node.sku,
         "board_vendor": "GPUFleet Virtual",
         "board_name": "GFR-1",
-        "board_serial": f"{node.serial}-B",
-        "chassis_serial": node.serial,
+        "board_serial": f"{serial}-B",
+        "chassis_serial": serial,
         "bios_vendor": "GPUFleet Virtual",
         "bios_version": "1.0.0",
     }
