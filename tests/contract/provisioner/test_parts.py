@@ -41,6 +41,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """A controller over one node of a provisioner, which its scheduler knows and has drained under our hold."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     monkeypatch.setattr(shipping, "LEAST_SECONDS", 2.0)
+    there.machine()
     There.folder = tmp_path / "there"
     There.folder.mkdir()
 

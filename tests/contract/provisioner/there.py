@@ -6,10 +6,17 @@ action that ships it there. The drivers of these tests are known on both sides."
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import select
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, ClassVar, Optional
 
@@ -45,22 +52,90 @@ def parts(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in files]
 
 
+class Machine:
+    """One process that has imported the module, and forks for each that asks it: a second and a half of CPU each else.
+
+    Whoever asks is told the process id first. Each runs in a session of its own, as what a killed run leaves behind.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="gpufleet-there-", dir="/tmp")  # the path of a socket may not be long
+        self._address = f"{self._folder}/socket"
+        with socket.socket(socket.AF_UNIX) as listens:
+            listens.bind(self._address)
+            listens.listen(16)
+            self._mine, theirs = socket.socketpair()
+            env = {**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ['PYTHONPATH']}", "_ANSIBLE_PROFILE": "legacy"}
+            numbers = (listens.fileno(), theirs.fileno())
+            argv = [sys.executable, __file__, *map(str, numbers)]
+            self._process = subprocess.Popen(argv, env=env, pass_fds=numbers, stdin=subprocess.DEVNULL)
+            theirs.close()
+        atexit.register(self.close)
+
+    def asked(self, args: dict[str, Any], note: Optional[Path]) -> dict[str, Any]:
+        with socket.socket(socket.AF_UNIX) as asks, asks.makefile("rb") as told:
+            asks.connect(self._address)
+            pid = int(told.readline())
+            if note is not None:
+                note.write_text(json.dumps({"pid": pid, "args": args}), encoding="utf-8")
+            given = {"ANSIBLE_MODULE_ARGS": {**args, "_ansible_no_log": False}}
+            asks.sendall(f"{json.dumps(dict(os.environ))}\n{json.dumps(given)}".encode())
+            asks.shutdown(socket.SHUT_WR)
+            return dict(json.loads(told.read()))
+
+    def close(self) -> None:
+        self._mine.close()
+        self._process.wait(60)
+        shutil.rmtree(self._folder)
+
+
+@functools.cache
+def machine() -> Machine:
+    """To be called first by the process of the tests, and not by a task that ends before the next one."""
+    return Machine()
+
+
 def sent(args: dict[str, Any], note: Optional[Path] = None) -> dict[str, Any]:
     """What the module over there says."""
-    process = subprocess.Popen(
-        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ['PYTHONPATH']}", "_ANSIBLE_PROFILE": "legacy"},
-    )  # fmt: skip
-    if note is not None:
-        note.write_text(json.dumps({"pid": process.pid, "args": args}), encoding="utf-8")
-    told, _ = process.communicate(json.dumps({"ANSIBLE_MODULE_ARGS": {**args, "_ansible_no_log": False}}))
-    return dict(json.loads(told))
+    return machine().asked(args, note)
+
+
+def serve(listens: socket.socket, theirs: socket.socket) -> None:
+    """Until the tests end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who has ended is gone, as on another machine
+    while listens in select.select([listens, theirs], [], [])[0]:
+        asks, _address = listens.accept()
+        with asks:
+            if os.fork() == 0:
+                one(asks)
+
+
+def one(asks: socket.socket) -> None:
+    """A run of the module, by itself."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    asks.sendall(f"{os.getpid()}\n".encode())
+    os.dup2(asks.fileno(), 0)
+    os.dup2(asks.fileno(), 1)
+    env = json.loads(sys.stdin.buffer.readline())
+    os.environ.clear()
+    os.environ.update(env)
+    status = 1
+    try:
+        provisioner_node.main()
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
 
 
 def main() -> None:
     registry.register(CommandLineDriver)
     registry.register(TaskQueueDriver, OPTIONS)
-    provisioner_node.main()
+    listens, theirs = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    del sys.argv[1:]  # each run reads its arguments from its input
+    serve(listens, theirs)
 
 
 if __name__ == "__main__":
