@@ -18,12 +18,16 @@ UTILS = "plugins/module_utils"
 
 
 class Copy:
+    """With what Python has compiled of it: each program that a test starts would compile hundreds of files else."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
-        for path in listing.files(ROOT):
+        files = listing.files(ROOT)
+        compiled = [path for folder in {path.parent for path in files} for path in folder.glob("__pycache__/*.pyc")]
+        for path in (*files, *compiled):
             target = root / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+            shutil.copy2(path, target)  # when a file was last changed decides whether what was compiled is of it
         space = root / "build" / "collections" / "ansible_collections" / "gpufleet"
         space.mkdir(parents=True)
         (space / "baremetal").symlink_to(root)
