@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -18,7 +19,6 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _slices as slices
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _term as term
@@ -32,13 +32,15 @@ Make = Callable[..., Controller]
 class Elsewhere(provisioner_wait.ActionModule):
     """Its module is a process of its own, as on a jump host; what each was given stays to be looked at.
 
-    ``meanwhile``: called before the slice of that number is sent. ``broken``: does the module fail now?
+    ``meanwhile``: called before the slice of that number is sent. ``broken``: does the module fail now? ``held``: files
+    that each module keeps open for as long as it lives.
     """
 
     SPEC: ClassVar[Any] = {**provisioner_wait.ActionModule.SPEC, "provisioner": {"type": "str"}}
     folder: Path
     meanwhile: ClassVar[dict[int, Callable[[], None]]] = {}
     broken: ClassVar[Callable[[], bool]]
+    held: ClassVar[tuple[int, ...]] = ()
 
     def _goes_elsewhere(self) -> bool:
         return True
@@ -46,21 +48,22 @@ class Elsewhere(provisioner_wait.ActionModule):
     def _execute_module(self, *_args: Any, **options: Any) -> dict[str, Any]:
         given = self.folder / f"slice-{len(list(self.folder.glob('slice-*')))}.json"
         args = {key: value for key, value in options["module_args"].items() if value is not None}
-        given.write_text(json.dumps(args), encoding="utf-8")
+        (self.folder / "next").write_text(json.dumps(args), encoding="utf-8")
+        (self.folder / "next").rename(given)  # whole, whenever this is killed
         self.meanwhile.get(int(given.stem[6:]), lambda: None)()
         if type(self).broken():
             return {"failed": True, "msg": "no Python there", "error": {"kind": "config"}}
-        return shipped(self.folder, args)
+        return shipped(self.folder, args, self.held)
 
 
-def shipped(folder: Path, args: dict[str, Any]) -> dict[str, Any]:
+def shipped(folder: Path, args: dict[str, Any], held: tuple[int, ...] = ()) -> dict[str, Any]:
     """What the module over there says."""
     env = {**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ['PYTHONPATH']}", FOLDER: str(folder)}
     done = subprocess.run(
         [sys.executable, "-m", "contract.permit.wiper"],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": {**args, "_ansible_no_log": False}}),
         env={**env, "_ANSIBLE_PROFILE": "legacy"}, capture_output=True, text=True, timeout=60, check=False,
-        start_new_session=True,
+        start_new_session=True, pass_fds=held,
     )  # fmt: skip
     assert done.stdout, done.stderr
     return dict(json.loads(done.stdout))
@@ -206,8 +209,11 @@ def test_j3_what_is_left_of_a_killed_run_writes_nothing_past_its_slice(
     """It would wipe the node for ever."""
     monkeypatch.setattr(slices, "SLICE_SECONDS", 3.0)
     site = fleet("gpu001", count=10_000)
+    all_over, held = os.pipe()
+    monkeypatch.setattr(Elsewhere, "held", (held,))
     run = FORK.Process(target=lambda: (site.hold(), wait(site)))  # the controller, whose worker is its child
     run.start()
+    os.close(held)
     wait_until(lambda: len({pid for pid, _at in wipes(Elsewhere.folder, "gpu001")}), lambda found: found > 1,
                timeout=180.0, interval=0.02, wanted="a second slice that writes")  # fmt: skip
     worker = int(subprocess.check_output(["ps", "--ppid", str(run.pid), "-o", "pid="], text=True).split()[0])
@@ -215,11 +221,12 @@ def test_j3_what_is_left_of_a_killed_run_writes_nothing_past_its_slice(
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
     run.join(30)
-    orphans = {pid for pid, _at in wipes(Elsewhere.folder, "gpu001")}
-    wait_until(lambda: any(map(process_start, orphans)), lambda lives: not lives,
-               timeout=180.0, interval=0.05, wanted="the end of what is left")  # fmt: skip
-    last = max(at for _pid, at in wipes(Elsewhere.folder, "gpu001"))
-    assert last < float(sent()[-1]["slice"]["until"]) + 0.2 < clock()["uptime"] + 1.5
+    assert select.select([all_over], [], [], 180.0)[0], "what is left, with or without a wipe, has not ended"
+    os.close(all_over)
+    until, last = float(sent()[-1]["slice"]["until"]), max(at for _pid, at in wipes(Elsewhere.folder, "gpu001"))
+    assert last < until
+    wait_until(lambda: clock()["uptime"], lambda now: now > until,
+               timeout=180.0, interval=0.05, wanted="the end of its leave")  # fmt: skip
     before = wiped("gpu001")
     late = shipped(Elsewhere.folder, sent()[-1])  # as a module that was held up on its way
     assert late["slice"]["due"] == {"gpu001": True} and wiped("gpu001") == before

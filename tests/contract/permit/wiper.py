@@ -26,8 +26,8 @@ FOLDER = "WIPER_FOLDER"
 
 
 class Wiper(Memory):
-    """Each wipe is a line in the node's file: process and uptime. ``wipes``: after so many a node is ready; one with a
-    file ``refuses-HOST`` is not wiped."""
+    """Each wipe is a line in the node's file: process, and uptime before leave was looked at. ``wipes``: after so many
+    a node is ready; one with a file ``refuses-HOST`` is not wiped."""
 
     name = NAME
     serial = False
@@ -44,11 +44,12 @@ class Wiper(Memory):
         return c.DONE if len(wipes(self.folder, wanted.host)) >= enough else "wipe"
 
     def start(self, step: str, node: c.NodeState, wanted: Wanted) -> None:
+        at = clock()["uptime"]
         if self.ctx.may_write(f"wipe {wanted.host}", destructive=True, nodes=(wanted.host,)):
             if (self.folder / f"refuses-{wanted.host}").exists():
                 raise Refused("this one is wiped by nobody")
             with (self.folder / wanted.host).open("a", encoding="ascii") as file:
-                file.write(f"{os.getpid()} {clock()['uptime']}\n")
+                file.write(f"{os.getpid()} {at}\n")
 
 
 def wipes(folder: Path, host: str) -> list[tuple[int, float]]:
