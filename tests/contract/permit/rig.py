@@ -48,6 +48,7 @@ class Controller:
         self.folder = folder
         self.bmcs = bmcs
         nodes = {host: {"state": "IDLE", "reason": "", "by": ""} for host in bmcs}
+        self._now = time.time
         self._clock = folder / "ahead"
         self.later(0)
         self.slurm = install(folder, **{"nodes": nodes, **world})
@@ -79,7 +80,7 @@ class Controller:
         return result
 
     def _work(self, tells: Any, action: Any, host: str, args: Mapping[str, Any]) -> None:
-        now = time.time
+        now = self._now
         time.time = lambda: now() + float(self._clock.read_text(encoding="ascii"))
         batch = {"ansible_play_hosts": list(self.hosts), "ansible_play_batch": list(self.hosts)}
         own = {**self.hosts[host], **batch, "inventory_hostname": host}
@@ -102,6 +103,11 @@ class Controller:
         """From now on it is so much later for the tasks; the same in words, for a program that runs beside them."""
         self._clock.write_text(str(seconds), encoding="ascii")
         return f"import pathlib; pathlib.Path({str(self._clock)!r}).write_text('{seconds + 100}')"
+
+    def stands_still(self) -> None:
+        """From now on no time passes for the tasks, however slow this machine is, but what ``later`` says."""
+        at = time.time()
+        self._now = lambda: at
 
     def kill_after(self, words: str) -> None:
         """From now on the worker dies right after Slurm has done what these words ask for."""

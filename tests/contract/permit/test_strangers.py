@@ -191,10 +191,12 @@ def test_j7_no_machine_that_a_person_holds_is_switched_or_armed(
 
 def test_j7_a_stranger_whom_nobody_uses_is_asked_for_once_a_minute(controller: Make) -> None:
     site = controller(known=False)
+    site.stands_still()
     site.node(**UNUSED)
     for _times in range(2):
         site.bmcs["gpu001"].machine.reset("ForceOff")
         assert site.run("redfish_power", state="on", timeout=5.0)["changed"]
+        site.later(20)
     assert len(site.asked("scontrol", "--all", "-o", "show", "node")) == 1
     site.later(100)
     site.node(state="IDLE", reason="", by="", booted="2026-11-20T10:12:58")
