@@ -20,18 +20,27 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as 
 
 PROFILE = {"sku": "test-sku", "digest": digest(b"profile")}
 BOOT = "3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51"
-NOW = time.time()
-STARTED = iso(NOW - 600)
+#: The time of a test, for all that it dates; it may run long after its file was read.
+NOW = 0.0
+
+
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.NOW", time.time())
+
+
+def ago(seconds: float) -> str:
+    return iso(NOW - seconds)
 
 
 def passing() -> dict[str, Any]:
-    return {**made.claimed(profile=PROFILE, started=STARTED), "ended": iso(NOW - 60)}
+    return {**made.claimed(profile=PROFILE, started=ago(600)), "ended": ago(60)}
 
 
 def node(host: str, **more: Any) -> dict[str, Any]:
     return {
         "host": host, "gate": "dcgm_gate", "job": "job-1", "boot_id": BOOT, "pid": 7, "pid_start": 99, "limit": 900.0,
-        "started": STARTED, "profile": PROFILE, "question": made.asked(), "state_dir": "/run/gpufleet",
+        "started": ago(600), "profile": PROFILE, "question": made.asked(), "state_dir": "/run/gpufleet",
         "boot_id_path": "/boot_id", **more,
     }  # fmt: skip
 
@@ -39,7 +48,7 @@ def node(host: str, **more: Any) -> dict[str, Any]:
 def shown(text: str, clock: str = "") -> tuple[str, str]:
     mark = "gpufleet-look\n"
     stat = "7 (py) S " + " ".join(["0"] * 18) + " 99 0"
-    return f"{mark}{BOOT}\n{clock or iso(time.time())}\n{mark}{stat}\n{mark}{text}\n{mark}", ""
+    return f"{mark}{BOOT}\n{clock or ago(0)}\n{mark}{stat}\n{mark}{text}\n{mark}", ""
 
 
 def file_of(verdict: Any) -> str:
@@ -73,19 +82,19 @@ def test_v3_a_pass_that_fills_the_grid_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "spoil",
     [
-        "[" * 100_000,
-        '{"verdict": ' + "[" * 5000 + "]" * 5000 + "}",
-        file_of(passing()).replace('"measured": "2330"', '"measured": ' + "[" * 500 + "]" * 500),
-        file_of(passing()).replace('"measured": "2330"', '"measured": NaN'),
-        file_of(passing()).replace('"measured": "2330"', '"measured": 1e400'),
-        file_of(passing()).replace('"measured": "2330"', '"measured": "\\ud800"'),
-        file_of(passing()).replace('"measured": "2330"', '"measured": "\\u0000"'),
-        file_of(passing()).replace('"measured": "2330"', '"measured": ' + "9" * 5000),
-        file_of(passing()).replace('"measured": "2330"', '"measured": "' + "x" * 30_000 + '"'),
-        file_of(passing()).replace('"verdict": "pass"', '"verdict": "fail", "verdict": "pass"', 1),
-        file_of({**passing(), "argv": ["x" * 19_000] * 30}),
+        lambda _text: "[" * 100_000,
+        lambda _text: '{"verdict": ' + "[" * 5000 + "]" * 5000 + "}",
+        lambda text: text.replace('"measured": "2330"', '"measured": ' + "[" * 500 + "]" * 500),
+        lambda text: text.replace('"measured": "2330"', '"measured": NaN'),
+        lambda text: text.replace('"measured": "2330"', '"measured": 1e400'),
+        lambda text: text.replace('"measured": "2330"', '"measured": "\\ud800"'),
+        lambda text: text.replace('"measured": "2330"', '"measured": "\\u0000"'),
+        lambda text: text.replace('"measured": "2330"', '"measured": ' + "9" * 5000),
+        lambda text: text.replace('"measured": "2330"', '"measured": "' + "x" * 30_000 + '"'),
+        lambda text: text.replace('"verdict": "pass"', '"verdict": "fail", "verdict": "pass"', 1),
+        lambda _text: file_of({**passing(), "argv": ["x" * 19_000] * 30}),
     ],
     ids=[
         "deep",
@@ -101,8 +110,8 @@ def test_v3_a_pass_that_fills_the_grid_is_taken() -> None:
         "large",
     ],
 )
-def test_v3_a_file_of_one_node_closes_that_node_alone(text: str) -> None:
-    bad = one(text)
+def test_v3_a_file_of_one_node_closes_that_node_alone(spoil: Callable[[str], str]) -> None:
+    bad = one(spoil(file_of(passing())))
     assert (bad["verdict"], bad["findings"][0]["id"]) == ("inconclusive", "unreadable")
 
 
@@ -149,7 +158,7 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda verdict: verdict.update(started="2001-01-01T00:00:00Z", ended="2001-01-01T00:10:00Z"),
         "2001-01-01",
     ),
-    "of tomorrow": (lambda verdict: verdict.update(ended=iso(time.time() + 3600)), "its job"),
+    "of tomorrow": (lambda verdict: verdict.update(ended=ago(-3600)), "its job"),
     "a GPU of no number": (lambda verdict: _renamed(verdict, "GPU 7", "GPU \u00b2"), "7 GPUs"),
     "a GPU of another script": (lambda verdict: _renamed(verdict, "GPU 7", "GPU \u0667"), "7 GPUs"),
     "a GPU of 5000 digits": (lambda verdict: _renamed(verdict, "GPU 7", "GPU " + "7" * 5000), "7 GPUs"),
@@ -211,17 +220,17 @@ def test_v3_a_pass_of_a_weaker_question_is_none() -> None:
 
 
 def test_v3_a_job_that_ended_long_ago_says_little_of_now() -> None:
-    old = {**passing(), "started": iso(NOW - 83_400), "ended": iso(NOW - 82_800)}
-    bad = one(old, started=iso(NOW - 83_400))
+    old = {**passing(), "started": ago(83_400), "ended": ago(82_800)}
+    bad = one(old, started=ago(83_400))
     assert bad["verdict"] == "inconclusive" and "minutes ago" in bad["reason"]
-    long = {**passing(), "started": iso(NOW - 7200), "ended": iso(NOW - 60)}
-    assert one(long, started=iso(NOW - 7200))["verdict"] == "inconclusive", "longer than its limit"
+    long = {**passing(), "started": ago(7200), "ended": ago(60)}
+    assert one(long, started=ago(7200))["verdict"] == "inconclusive", "longer than its limit"
     assert one(passing(), clock="yesterday")["verdict"] == "inconclusive"
-    assert one(passing(), clock=iso(NOW - 300))["verdict"] == "inconclusive", "by the node's own clock it is to come"
+    assert one(passing(), clock=ago(300))["verdict"] == "inconclusive", "by the node's own clock it is to come"
 
 
 def test_v3_a_failure_needs_no_full_grid() -> None:
-    failing = {**made.claimed("fail", profile=PROFILE, started=STARTED), "ended": iso(NOW - 60)}
+    failing = {**made.claimed("fail", profile=PROFILE, started=ago(600)), "ended": ago(60)}
     failing["checks"] = [row for row in failing["checks"] if row["verdict"] == "fail"]
     assert one(failing)["verdict"] == "fail"
 
