@@ -129,8 +129,10 @@ def ago(seconds: float) -> str:
 #: As the scheduler tells the boot at the resume and the one that is there then, with a last look 300 s ago.
 OTHER_BOOTS: list[tuple[Told, Told]] = [
     (4000, 20),
+    (4000, 270),  # soon after the look
     (20, 20),  # the scheduler has heard of it already
     ("", 20),
+    ("", -5),  # the scheduler's clock is a little ahead of ours
     ("boot-1", "boot-2"),
     (-9000, -12000),  # its clock says nothing of our look
 ]
@@ -139,12 +141,21 @@ SAME_BOOT: list[tuple[Told, Told]] = [
     (4000, 3997),  # reckoned anew from the uptime when the agent was started again
     (90000, 1000),  # the agent had told only of the system before the imaging
     ("", 1000),
+    ("", 320),
     ("boot-1", "boot-1"),
     (-9000, -9002),
     (4000, ""),
 ]
 
 
+@pytest.fixture
+def one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds count here: none pass while the test runs."""
+    at = time.time()
+    monkeypatch.setattr(time, "time", lambda: at)
+
+
+@pytest.mark.usefixtures("one_moment")
 @pytest.mark.parametrize("boots", OTHER_BOOTS)
 def test_c6_a_node_that_boots_after_the_last_look_stays_held(boots: tuple[Told, Told]) -> None:
     with pytest.raises(EvidenceMissing, match="no gate has seen this boot") as refused:
@@ -153,6 +164,7 @@ def test_c6_a_node_that_boots_after_the_last_look_stays_held(boots: tuple[Told, 
     assert "revalidate" in refused.value.do and not quarantines(refused.value.as_result())
 
 
+@pytest.mark.usefixtures("one_moment")
 @pytest.mark.parametrize("boots", SAME_BOOT)
 def test_c6_an_agent_that_was_away_is_no_other_boot(boots: tuple[Told, Told]) -> None:
     found = call(verb.scheduler_node, rebooting(*boots), state="resumed", scheduler_node="gpu001", looked_ago=300.0)
