@@ -52,6 +52,7 @@ def test_j7_what_is_proven_is_adopted_and_recorded() -> None:
     "change",
     [
         {"state": "draining"},
+        {"state": "drained"},
         {"answers": False},
         {"owner": "foreign", "holds": [{"text": "riser swap"}]},
         {"state": "absent", "native": "", "answers": False},
@@ -121,6 +122,11 @@ def test_j7_who_serves_under_another_name_is_adopted_on_a_word() -> None:
     told = refused(name=other)
     assert "calls itself login1" in told and "adopt_other_name=true" in told
     assert adopted(seen(name=other, other_name=True), SITE, "gpu001")["machine_name"] == "login1"
+
+
+@pytest.mark.parametrize("name", [{"stdout": ""}, {"stdout": " \n"}, {"rc": 1}])
+def test_j7_who_does_not_tell_its_name_is_not_taken_for_the_schedulers_node(name: dict[str, Any]) -> None:
+    assert "whether they are one is not proven" in refused(name=name)
 
 
 def test_j7_what_was_found_is_the_reason_and_else_why_there_is_no_passport() -> None:
