@@ -190,3 +190,53 @@ def test_u3_a_ledger_of_before_takes_its_aliases_along_as_claims(url: str, monke
         told = [(row["host"], row["confirmed_by"], row["seen"]) for row in ledger.aliases("n1")]
         assert told == [("gpu001", "", 7)] * 2
         assert Inventory(ledger, gpu001=ONE).node("gpu001") == "n1" and known(ledger, "n1") == ONE
+
+
+def test_u3_what_was_in_service_keeps_its_serial_whatever_its_host_says_now(ledger: Ledger) -> None:
+    """It was known by it; who has it now is that machine under another name."""
+    fleet = Inventory(ledger, gpu001=ONE)
+    node = fleet.node("gpu001")
+    ledger.append("r0", [(node, Event("state", "admitted"))])
+    fleet.rows = {"gpu001": {"serial": "GF0003", "mac": "52:54:00:00:00:03"}, "gpu007": ONE}
+    assert fleet.node("gpu007") == node != fleet.node("gpu001") and known(ledger, node) == ONE
+
+
+@pytest.mark.parametrize("told", ["confirmed", "peer"])
+def test_u3_what_a_peer_said_or_says_parts_no_claim_from_its_node(ledger: Ledger, told: str) -> None:
+    """A BMC has told the boot port that came with a typo; or it is a BMC that tells the serial now."""
+    fleet = Inventory(ledger, gpu002={"serial": "GF0002"})
+    other = fleet.node("gpu002")
+    ledger.confirm(other, [("serial", "GF0002")], "bmc")
+    fleet.rows = {"gpu001": TYPO}
+    assert fleet.node("gpu001") == other
+    if told == "confirmed":
+        ledger.confirm(other, [("mac", ONE["mac"])], "bmc")
+    fleet.rows = {"gpu001": ONE, "gpu002": {"serial": "GF0002"}}
+    with pytest.raises(ConfigError, match="by another serial"):
+        fleet.node("gpu001", inventory=told == "confirmed")
+    assert known(ledger, other) == TYPO
+
+
+class Raced(Ledger):
+    """Another run writes right before this one does."""
+
+    first = ""
+
+    def transaction(self) -> Any:
+        first, self.first = self.first, ""
+        if first:
+            with Ledger(self.url) as other, other.transaction() as conn:
+                conn.exec_driver_sql(first)
+        return super().transaction()
+
+
+@pytest.mark.parametrize("meanwhile", ["taken", "confirmed"])
+def test_u3_a_peer_confirms_no_alias_that_another_run_took_or_confirmed_meanwhile(url: str, meanwhile: str) -> None:
+    with Raced(url) as ledger:
+        fleet = Inventory(ledger, gpu001=ONE, gpu002=OTHER)
+        node, other = fleet.node("gpu001"), fleet.node("gpu002")
+        change = f"node_id = '{other}'" if meanwhile == "taken" else "confirmed_by = 'node'"
+        ledger.first = f"UPDATE aliases SET {change} WHERE value = 'GF0001'"
+        ledger.confirm(node, [*ONE.items()], "bmc")
+        told = {row["kind"]: (row["node_id"], row["confirmed_by"]) for row in ledger._aliases([*ONE.items()])}
+    assert told == {"serial": (other, "") if meanwhile == "taken" else (node, "node"), "mac": (node, "bmc")}
