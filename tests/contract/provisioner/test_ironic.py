@@ -67,6 +67,14 @@ def test_redfish_node_from_the_inventorys_words(ironic: Any) -> None:
     assert moved["after"]["driver_info.redfish_password"] == "******** (sent again)"
 
 
+def test_u3_the_record_has_the_serial_of_another_board_with_the_next_deployment(ironic: Any) -> None:
+    options = deployed(ironic)
+    new = {**options, "serial": "S-new", "image": ironic.image("2"), "deploy_id": "9"}
+    new["known_former_serials"] = [options["serial"]]
+    assert lead(new, "deployed", redeploy=True)["changed"]
+    assert ironic.ask("GET", f"/nodes/{options['name']}")["extra"]["gpufleet_serial"] == "S-new"
+
+
 def test_ipmi_node_from_the_inventorys_words(ironic: Any) -> None:
     options = {**ironic.new(), "bmc_protocol": "ipmi", "bmc_address": "10.9.0.4:6230"}
     options["driver"] = {"driver_info": {"ipmi_cipher_suite": "3"}}
