@@ -14,7 +14,8 @@ Only the second has a lifeline to the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -35,7 +36,13 @@ RESUMES = (RESUMING, RESUMED) = ("scheduler_node", "resumed")
 
 
 class Lifeline:
-    """What ties a verb to its run. This one ties to nothing: a module on another machine has no ledger."""
+    """What ties a verb to its run. This one ties to nothing: a module on another machine has no ledger.
+
+    :cvar order: to what the write that comes next orders the node; empty where it is no such order. See
+        :meth:`Context.ordering`.
+    """
+
+    order = ""
 
     def refuse_others(self, nodes: Sequence[str]) -> None:
         """Called before each write, and where one would be sent were it no check mode. Raises where one of the nodes is
@@ -167,6 +174,8 @@ class Context:
         self.asked: list[str] = []
         #: What a person should know beside the result.
         self.warnings: list[str] = []
+        #: By node, what was ordered of its provisioner: told right before the request.
+        self.ordered: dict[str, str] = {}
         #: What the ledger gets to know also where the verb fails.
         self.told: list[Event] = []
         self.evidence: str | None = None
@@ -184,8 +193,21 @@ class Context:
             return False
         evidence = self.lifeline.before_write(what, destructive=destructive, nodes=nodes)
         self.evidence = evidence or self.evidence
+        self.ordered.update(dict.fromkeys(nodes or (self.node,), self.lifeline.order) if self.lifeline.order else {})
         self.asked.append(what)
         return True
+
+    @contextmanager
+    def ordering(self, goal: str) -> Iterator[None]:
+        """What is written meanwhile orders nodes to this goal, and its intent says so; with an empty one it does not.
+
+        Whose a deployment is rests on the order to deploy alone, and on none of the steps that come before it.
+        """
+        before, self.lifeline.order = self.lifeline.order, goal
+        try:
+            yield
+        finally:
+            self.lifeline.order = before
 
     def written(
         self,

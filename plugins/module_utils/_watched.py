@@ -13,7 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotOurs, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    NOT_TAKEN,
+    FleetError,
+    NotOurs,
+    Refused,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 _WHY, _KIND = "refused", "refused_kind"
@@ -31,6 +36,12 @@ def refused(node: Mapping[str, Any]) -> tuple[str, str]:
     """
     why = str(node.get(_WHY) or "")
     return why, str(node.get(_KIND) or NotOurs.kind) if why else ""
+
+
+def untaken(ordered: dict[str, str], host: str, exc: FleetError) -> None:
+    """An order counts no more of which it is said that it was not taken."""
+    if NOT_TAKEN.get(exc.kind):
+        ordered.pop(host, None)
 
 
 def not_taken(verb: str, host: str, exc: FleetError) -> list[Event]:

@@ -242,6 +242,13 @@ step:
       booted from the network by others, since its provisioner boots nothing.
   returned: success
   type: str
+ordered:
+  description:
+    - What was ordered of the provisioner with that, V(deployed) or V(released); empty where no more than a step on the
+      way to it was begun, such as an inspection. Whose the node is rests on orders alone.
+  returned: success
+  type: str
+  sample: deployed
 maintenance:
   description: Whether the node is in maintenance, or locked.
   returned: success

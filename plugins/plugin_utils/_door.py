@@ -115,7 +115,7 @@ class VerbAction(Shipping):
         self._ledger: Ledger | None = None
         self._ids: dict[str, str] = {}
         self._variables = OfEach(self, self._vars, self._host)
-        self._intended = self._begun_there = ""
+        self._intended, self._begun_there = "", {}
         self._began = Moment()
         self._elsewhere = False
         self._secrets: frozenset[str] = frozenset()
@@ -335,10 +335,10 @@ class VerbAction(Shipping):
         # A module is shipped after its intent is written, whatever it then finds to do; each intent has its outcome.
         if self._intended and result.get("failed"):
             failed = outcome([self._intended], str(result.get("msg", "")), result.get("error") or {})
-            failed.update({"begun": self._begun_there} if self._begun_there else {})
+            failed.update(self._begun_there)
             events += [Event("outcome", self.NAME, failed), *notes_of(failed["kind"], failed["error"])]
         elif result.get("asked") or self._intended:
-            kept = ("changed", "before", "after", "asked", "evidence", "msg")
+            kept = ("changed", "before", "after", "asked", "evidence", "msg", "ordered")
             events.append(Event("outcome", self.NAME, {key: result[key] for key in kept if key in result}))
         ids = self._append(events)
         for item, number in zip(result.get("events") or [], ids):

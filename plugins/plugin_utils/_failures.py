@@ -20,9 +20,9 @@ def events_of(verb: str, asked: Sequence[str], exc: FleetError) -> list[Event]:
 
 
 def outcome(asked: Sequence[str], message: str, error: Mapping[str, Any]) -> dict[str, Any]:
-    """begun: what the verb's peer had taken by then, or may have."""
-    begun = {"begun": error["begun"]} if error.get("begun") else {}
-    return {"asked": list(asked), "error": message, "kind": error.get("kind", "error"), **begun}
+    """begun, ordered: what the verb's peer had taken by then, or may have."""
+    taken = {key: error[key] for key in ("begun", "ordered") if error.get(key)}
+    return {"asked": list(asked), "error": message, "kind": error.get("kind", "error"), **taken}
 
 
 def notes_of(kind: str, message: str) -> list[Event]:

@@ -54,8 +54,8 @@ class Shipping(ActionBase):
     _vars: dict[str, Any]
     _line: LedgerLifeline
     _intended: str
-    #: The order that a module over there has given, as far as it could tell.
-    _begun_there: str
+    #: What a module over there has begun and ordered, as far as it could tell.
+    _begun_there: dict[str, str]
     #: Where the ledger stood when the newest look began; was that one on another machine?
     _began: Moment
     _elsewhere: bool
@@ -131,7 +131,7 @@ class Shipping(ActionBase):
                 result = {"failed": True, **exc.located(node=self._host).as_result()}
                 break
             parts.may_go_on(since, evidence, destructive=destructive)
-        self._begun_there = parts.begun
+        self._begun_there = parts.begun_there
         return parts.whole(result)
 
     def _part(self, parts: _Parts) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class _Parts:
         self._params, self._name = params, name
         self._began = time.monotonic()
         self.term = Term(LEAST_SECONDS)
-        self.begun = ""
+        self.begun_there: dict[str, str] = {}
         self.hits = False
         self._leave: dict[str, Any] = {}
         self._told: Mapping[str, Any] = {}
@@ -198,8 +198,10 @@ class _Parts:
         asked = answer.get("asked") or []
         self._asked += asked
         self._told = told if isinstance(told, Mapping) else {}
-        self.begun = short(str(self._told.get("begun") or self.begun), 100)
-        if (answer.get("error") or {}).get("kind") != PermitDue.kind or not self._told:
+        error = answer.get("error") or {}
+        words = {"begun": self._told.get("begun"), "ordered": error.get("ordered")}
+        self.begun_there.update({key: short(str(word), 100) for key, word in words.items() if word})
+        if error.get("kind") != PermitDue.kind or not self._told:
             return False
         self.hits = bool(self._told.get("hits"))
         self.term.hears(self._told.get("clock"))

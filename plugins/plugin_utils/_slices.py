@@ -27,7 +27,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import summary, verdict
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.names import GOALS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.verdicts import summary, verdict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import not_taken
@@ -163,6 +164,7 @@ class _Slices:
         #: What the ledger gets to know of all slices.
         self.events: list[Event] = []
         self._sent: Mapping[str, Any] = {}
+        self._ordered: dict[str, str] = {}
         self._answer: dict[str, Any] = {}
 
     @property
@@ -175,6 +177,7 @@ class _Slices:
         part = {
             **leave,
             "sent": self._sent,
+            "ordered": self._ordered,
             "elapsed": time.monotonic() - self._began,
             "timeout": float(self._params["timeout"]),
             "last": left <= SLICE_SECONDS,
@@ -223,6 +226,12 @@ class _Slices:
             if host in self._verdicts:
                 reason = str(self._verdicts[host].get("reason"))
                 self.events += not_taken(self._verb, host, Refused(cut(reason, 1000)))
+
+        ordered = part.get("ordered")
+        for host, goal in ordered.items() if isinstance(ordered, Mapping) else ():
+            if goal in GOALS and host in (*self.open, *self._verdicts) and self._ordered.get(host) != goal:
+                self._ordered[host] = goal
+                self.events.append(Event("outcome", self._verb, {"ordered": goal}, host))
 
     def goes_on_after(self, problem: str) -> bool:
         """An outage may pass, where a slice has come back before and there is time. What it has sent, the next look

@@ -111,7 +111,7 @@ class LedgerLifeline(Lifeline):
         self._beside = False
         #: Why nothing may be written any more, where all nodes share one fate.
         self._over: Fenced | None = None
-        self._intended: set[str] = set()
+        self._intended: set[tuple[str, str]] = set()
         self._checked = 0.0
         self._parent = parent or os.getppid()
 
@@ -140,7 +140,7 @@ class LedgerLifeline(Lifeline):
         if all(name in self._leases for name in names) and time.monotonic() - self._checked > _FRESH_SECONDS:
             self._renew(self._open())
             self._still_ours(names)
-        if all(name in self._intended for name in names):
+        if all((name, self.order) in self._intended for name in names):
             self._permitted(names, what, destructive=destructive, lasts=lasts)
         else:
             self._announced(names, what, destructive=destructive, lasts=lasts)
@@ -177,12 +177,15 @@ class LedgerLifeline(Lifeline):
             taken = self._taken(conn, ledger, new)
             permit = self._permits.demand(ids, what, destructive=destructive, lasts=lasts)
             # Some of their leases may have been taken before a wait, without a write in sight.
-            intent = Event("intent", self._verb, {**self._intent, "write": what})
-            told = [*permit.notes, *((ids[name], intent) for name in names if name not in self._intended)]
+            orders = {"orders": self.order} if self.order else {}
+            intent = Event("intent", self._verb, {**self._intent, "write": what, **orders})
+            # An intent tells of one order, or of none.
+            new_to = [name for name in names if (name, self.order) not in self._intended]
+            told = [*permit.notes, *((ids[name], intent) for name in new_to)]
             ledger.append_in(conn, self._holder.run_id, told, secrets=self._secrets)
         self._hold_taken(taken, began)
         self._permits.keep(permit)
-        self._intended.update(names)
+        self._intended.update((name, order) for name in names for order in ("", self.order))
 
     def beat(self) -> None:
         """With a thread that renews beside it, a wait asks no ledger: one that is away for a moment must not end it."""

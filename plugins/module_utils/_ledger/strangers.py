@@ -45,9 +45,9 @@ class Noted:
     """What the ledger has of one node's deployments. ids: of those that day 0 and day 2 began, whatever became of them.
     stamps: what its provisioner told of those that were adopted. serials: of boards that were swapped out of it.
 
-    An order that is given on the controller is told right before its request. One that goes to another machine is told
-    before anybody knows whether it will arrive: it counts once its answer is told, or one that the order was given,
-    whatever went wrong after it.
+    An order counts, and no step on the way to it. One that is given on the controller is told right before its request.
+    What goes to another machine is told before anybody knows to what it will come there: that the order was given
+    counts once it is told, whatever went wrong after it.
     """
 
     ids: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Noted:
     _notes: set[int] = field(default_factory=set)
     _ends: set[int] = field(default_factory=set)
     _newest: str = ""
-    _intents: dict[tuple[str, str], tuple[int, bool]] = field(default_factory=dict)
+    _intents: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     @property
     def stands(self) -> bool:
@@ -67,7 +67,7 @@ class Noted:
         if row["kind"] == "intent":
             self._ordered(row, data)
         elif row["kind"] == "outcome":
-            self._answered((str(row["run_id"]), str(row["name"])), data)
+            self._answered(row, data)
         elif row["kind"] == "identity":
             self.serials += map(str, data.get("serials") or ())
         elif row["name"] == "admitted":
@@ -75,33 +75,35 @@ class Noted:
             self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
         else:  # it is recorded before anybody is asked to deploy, so it is no order
             self._newest = str(data.get("deploy_id") or "")
-            self._begins()
-
-    def _begins(self) -> None:
-        self.ids += [self._newest] if self._newest and self._newest not in self.ids else []
 
     def _ordered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        goal = (data.get("options") or {}).get(_SENDS[row["name"]])
+        order = str(data.get("orders") or "")
         sent = str(data.get("write") or "").startswith(f"{row['name']} on ")
-        if goal == _RELEASED:
-            self._ends.add(row["id"])
-        elif goal == _DEPLOYED:
-            self._notes |= set() if sent else {row["id"]}
-            self._begins()
-        self._intents[str(row["run_id"]), str(row["name"])] = row["id"], goal == _DEPLOYED
+        goal = str((data.get("options") or {}).get(_SENDS[row["name"]]) or "") if sent else order
+        self._notes |= {row["id"]} if order == _DEPLOYED else set()
+        self._ends |= {row["id"]} if goal == _RELEASED else set()
+        if goal == _DEPLOYED and self._newest:
+            self.ids = [*(one for one in self.ids if one != self._newest), self._newest]
+        self._intents[_of(row)] = row["id"], goal
 
-    def _answered(self, key: tuple[str, str], data: Mapping[str, Any]) -> None:
+    def _answered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """An order that was refused neither made the node ours nor ended that it is. What it was to deploy may still be
         noted at the provisioner, and the next deployment, whoever's it is, would bear that note."""
-        number, deploys = self._intents.pop(key, (0, False))
-        kind = data.get("kind")
-        if deploys and (data.get("begun") or not kind):
-            self._notes.add(number)
-        if NOT_TAKEN.get(str(kind)) and not data.get("begun"):
+        number, goal = self._intents.get(_of(row), (0, ""))
+        told = {_DEPLOYED: self._notes, _RELEASED: self._ends}.get(str(data.get("ordered")))
+        if told is not None:
+            told.add(row["id"])
+        elif NOT_TAKEN.get(str(data.get("kind"))) and not data.get("begun"):
             self._notes.discard(number)
             self._ends.discard(number)
-            if deploys and self._newest in self.ids:
-                self.ids.remove(self._newest)
+            self.ids = [one for one in self.ids if goal != _DEPLOYED or one != self._newest]
+        if told is self._notes:  # with what else this task ends says nothing of that any more
+            self._intents.pop(_of(row), None)
+
+
+def _of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Whose answer belongs to whose intent."""
+    return str(row["run_id"]), str(row["name"])
 
 
 def ours(ledger: Ledger, node_ids: Collection[str]) -> set[str]:

@@ -189,6 +189,9 @@ class Driver(ABC):
     leads_to: Mapping[str, str]
     #: Steps that can hit running work.
     destructive: frozenset[str]
+    #: step -> the goal that it is the order for: "deployed" where another deployment runs from it on, "released" where
+    #: none does. Whose a node is rests on these; what leads up to them, such as an inspection, is no order.
+    orders: Mapping[str, str]
 
     #: Keys of gpufleet_image that it cannot do without: BY_URL, BY_NAME, or others.
     image_needs: tuple[str, ...] = BY_URL
@@ -282,7 +285,11 @@ class Driver(ABC):
 
     @abstractmethod
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
-        """Send the request or requests that begin this step. Never called with one of NO_REQUEST."""
+        """Send the request or requests that begin this step. Never called with one of NO_REQUEST.
+
+        Of a step in ``orders`` each write is told as the order; what only goes before it stands under
+        ``self.ctx.ordering("")``.
+        """
 
     def start_many(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> dict[str, FleetError]:
         """Begin one step of many nodes; by host, why it was not begun. Worth its own code where one request serves
@@ -296,6 +303,11 @@ class Driver(ABC):
             except FleetError as exc:
                 failed[wanted.host] = exc
         return failed
+
+    def order(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
+        """:meth:`start_many`, told as the order that it is."""
+        with self.ctx.ordering(self.orders.get(step, "")):
+            return self.start_many(step, nodes)
 
     def permitted(
         self,

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     BOOT,
+    DEPLOYED,
     DONE,
     NO_REQUEST,
     READY,
@@ -35,20 +36,26 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.re
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import untaken
 
 
 def node(params: Mapping[str, Any], ctx: Context) -> Result:
     """Begin the next transition towards ``state``; never wait for its end."""
     with connected(params, ctx) as driver:
         wanted = wants.of_task(params, driver.name, driver.image_needs, ctx.node)
-        wanted = _ordered(wanted, ctx)
+        wanted = _ordered(driver, wanted, ctx)
         try:
             can(driver, params)
-            return _STATES[params["state"]](driver, wanted, params, ctx)
+            result = _STATES[params["state"]](driver, wanted, params, ctx)
         except FleetError as exc:
             exc.located(node=wanted.host)
-            exc.details.update({"begun": ctx.begun} if ctx.begun else {})  # what went wrong since takes nothing back
+            untaken(ctx.ordered, wanted.host, exc)
+            # What went wrong since takes nothing back.
+            told = {"begun": ctx.begun, "ordered": _order(driver, ctx)}
+            exc.details.update({key: word for key, word in told.items() if word})
             raise
+        result.data["ordered"] = _order(driver, ctx)
+        return result
 
 
 # -- the states ------------------------------------------------------------------------------------------------
@@ -69,7 +76,7 @@ def _deployed(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
     require(params, "image", node=wanted.host)
     before = _known(driver, wanted)
     after, step = _towards(driver, before, "deployed", wanted, ctx)
-    wanted = _ordered(wanted, ctx)
+    wanted = _ordered(driver, wanted, ctx)
     changes = _annotated(driver, after, wanted)
     if changes.after and not ctx.check_mode:
         after = driver.reread(after, wanted)
@@ -131,9 +138,14 @@ def _is_held(node: NodeState) -> bool:
     return node.maintenance or has_form(node.hold)
 
 
-def _ordered(wanted: Wanted, ctx: Context) -> Wanted:
-    """Once this call has given its order, what is deployed there, or just being, is ours."""
-    return replace(wanted, deployed=True) if ctx.begun else wanted
+def _order(driver: Driver, ctx: Context) -> str:
+    """What this call has ordered, also in an earlier part of it, or where the answer was lost."""
+    return driver.orders.get(ctx.begun) or next(iter(ctx.ordered.values()), "")
+
+
+def _ordered(driver: Driver, wanted: Wanted, ctx: Context) -> Wanted:
+    """Once this call has ordered it, what is deployed there, or just being, is ours."""
+    return replace(wanted, deployed=True) if _order(driver, ctx) == DEPLOYED else wanted
 
 
 def _known(driver: Driver, wanted: Wanted) -> NodeState:
@@ -175,7 +187,8 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         step = step if now is node else _next(driver, now, goal, wanted)
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn
             return now, step
-        driver.start(step, now, wanted)
+        with ctx.ordering(driver.orders.get(step, "")):
+            driver.start(step, now, wanted)
         ctx.begun = step
     if ctx.check_mode:
         return driver.predicted(step, now), step

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
@@ -29,8 +29,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    ABSENT,
     BOOT,
+    DEPLOYED,
     DONE,
     FAILED,
     OF_ALL,
@@ -47,10 +47,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, turn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.verdicts import summary, verdict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import not_taken, refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import not_taken, refused, untaken
 
 #: A provisioner may need this long to show that it has taken a step.
 _GRACE = 20.0
@@ -80,7 +81,8 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
             if not part or part.get("last"):
                 batch.time_is_up(float(part.get("timeout") or params["timeout"]))
         except FleetError as exc:  # it ends the wait, and takes nothing back
-            exc.details.update({"begun": batch.steps[ctx.node]} if batch.steps.get(ctx.node) else {})
+            taken = {"begun": batch.steps.get(ctx.node) or "", "ordered": ctx.ordered.get(ctx.node) or ""}
+            exc.details.update({key: word for key, word in taken.items() if word})
             raise
         batch.give_up(ctx.lifeline.confirm())
     sent = {host: steps for host, steps in batch.steps.items() if steps}
@@ -93,16 +95,6 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
     )
 
 
-def summary(goal: str, verdicts: Mapping[str, Mapping[str, Any]], underway: Mapping[str, int]) -> str:
-    """For instance ``12/40 deployed, 25 deploying, 3 not``."""
-    passed = sum(1 for one in verdicts.values() if one["ok"])
-    parts = [f"{passed}/{len(verdicts) + sum(underway.values())} {goal}"]
-    parts += [f"{count} {native}" for native, count in sorted(underway.items()) if native]
-    to_boot = sum(1 for one in verdicts.values() if one["step"] == BOOT)
-    failed = len(verdicts) - passed - to_boot
-    return ", ".join([*parts, *(f"{count} {what}" for count, what in ((to_boot, "to boot"), (failed, "not")) if count)])
-
-
 def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
     """The connection must be the same for all hosts of one call, since one asks for all of them."""
     for key in of_each_host(names.OPTION, names.OPTIONS):
@@ -111,21 +103,6 @@ def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
             own, asked = own or "not set", asked or "where it is not set"
             return f"its {key} is {own}, and this batch asks {asked}: watch them in separate plays"
     return ""
-
-
-def verdict(
-    ok: bool, seconds: float, node: NodeState | None, reason: str, step: str = "", kind: str = ""
-) -> dict[str, Any]:
-    return {
-        "ok": ok,
-        "state": node.state if node else ABSENT,
-        "provision_state": node.native if node else "",
-        "provisioner_id": node.id if node else "",
-        "seconds": round(seconds, 1),
-        "reason": reason,
-        "step": step,
-        "kind": kind,
-    }
 
 
 @dataclass
@@ -181,12 +158,13 @@ class _Batch:
         self._began -= float(part.get("elapsed") or 0.0)
         for host, sent in (part.get("sent") or {}).items():
             self._sent[host] = [_Sent(native, step, stamp, self._began + at) for native, step, stamp, at in sent]
+        self._ctx.ordered.update(part.get("ordered") or {})
 
     def carried(self) -> dict[str, Any]:
         """What the next slice needs to know of nodes without a verdict, and who was refused in this one."""
         sent = {host: self._sent[host] for host in self._open if self._sent.get(host)}
         told = {host: [[one.native, one.step, one.stamp, one.at - self._began] for one in sent[host]] for host in sent}
-        return {"sent": told, "refused": self.refused}
+        return {"sent": told, "refused": self.refused, "ordered": self._ctx.ordered}
 
     # -- one poll ----------------------------------------------------------------------------------------------
 
@@ -261,6 +239,8 @@ class _Batch:
             told = f"{self._driver.name} does not know {wanted.key}"
             self._close(wanted.host, False, told, kind=ConfigError.kind)
             return
+        if self._ctx.ordered.get(wanted.host) == DEPLOYED:
+            wanted = replace(wanted, deployed=True)  # what is deployed there, or just being, is ours
         before, self._last[wanted.host] = self._last.get(wanted.host), node
         right_machine(self._driver, node, wanted, ask=False)
         step = self._driver.next_step(node, self._goal, wanted)
@@ -329,7 +309,7 @@ class _Batch:
     def _begun(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
         """By host, why not; what befell one order for many befell each, and an outage is asked again."""
         try:
-            return self._driver.start_many(step, nodes) if nodes else {}
+            return self._driver.order(step, nodes) if nodes else {}
         except OF_ALL:
             raise
         except FleetError as exc:
@@ -340,6 +320,7 @@ class _Batch:
             host = wanted.host
             if host in failed:
                 self._went_wrong(host, failed[host])
+                untaken(self._ctx.ordered, host, failed[host])
                 said_no = not_taken("provisioner_wait", host, failed[host])
                 self._ctx.told += said_no
                 self.refused += [event.node for event in said_no]

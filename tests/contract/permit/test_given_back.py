@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_wait
+from contract.permit.rig import Controller
 from contract.permit.test_strangers import (
     IMAGE,
     UNUSED,
@@ -26,7 +28,7 @@ from maas_server import operations
 from maas_server.answers import conflict
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
-from maas_server.statuses import DEPLOYED
+from maas_server.statuses import DEPLOYED, NEW
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_j7_the_release_of_what_was_adopted_is_gone_on_with_until_somebody_else_
     stamp = provisioned(site, state="enrolled", force_reason="a look")["stamp"]
     site.tells("gpu001", "state", "admitted", {"adopted": True, "provisioner_stamp": stamp})
     site.hold()
-    site.tells("gpu001", "intent", "provisioner_node", {"options": {"state": "released"}})
+    site.tells("gpu001", "intent", "provisioner_node", {"options": {"state": "released"}, "orders": "released"})
     if not killed:
         site.tells("gpu001", "outcome", "provisioner_node", {"kind": "unreachable", "error": "MAAS does not answer"})
     waited = site.run("provisioner_wait", action=provisioner_wait.ActionModule, until="deployed", timeout=2.0)
@@ -95,6 +97,43 @@ def test_j7_what_maas_refused_to_deploy_for_us_is_whoever_deploys_it_then(
     assert kind == "refused" and site.events("intent")[-1] == verb, told
     deployed_meanwhile(maas, **{"gpufleet-deploy-id": "d0"})
     refused(provisioned(site, state="released"), "gpu001: Deployed")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_j7_what_was_commissioned_for_our_deployment_is_whoever_deploys_it_then(
+    controller: Make, maas: MaasServer, waits: bool
+) -> None:
+    """Of our order no more went out than that: the run ended, or its image was not verified."""
+    site = about_to_be_deployed(controller, maas)
+    with maas.store.changing() as machines:
+        for one in machines.values():
+            one.status = NEW
+    site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
+    if waits:
+        nodes = [{"host": "gpu001", "image": IMAGE, "deploy_id": "d0"}]
+        verb, more = "provisioner_wait", {"until": "deployed", "timeout": 0.0, "nodes": nodes}
+        told = site.run(verb, action=provisioner_wait.ActionModule, force_reason="not verified", **more)
+        assert told["steps"] == {"gpu001": ["commission"]}, told
+    else:
+        told = provisioned(site, state="deployed", image=IMAGE, deploy_id="d0", force_reason="not verified")
+        assert told["step"] == "commission" and told["ordered"] == "", told
+    assert site.events("intent")[-1].startswith("provisioner_")
+    deployed_meanwhile(maas)
+    refused(provisioned(site, state="released"), "gpu001: Deployed")
+
+
+def test_j7_an_order_after_a_first_step_is_one_of_ours(controller: Make, maas: MaasServer) -> None:
+    """In one task: MAAS takes the note of the deployment before the order. It tells of no deployment by its id."""
+    site = about_to_be_deployed(controller, maas)
+    told = provisioned(site, state="deployed", image=IMAGE, force_reason="not verified")
+    assert told["ordered"] == "deployed" and [one["orders"] for one in orders(site)] == ["deployed"], told
+    deployed_meanwhile(maas)
+    assert provisioned(site, state="released")["changed"]
+    assert [one["orders"] for one in orders(site)] == ["deployed", "released"]
+
+
+def orders(site: Controller) -> list[dict[str, Any]]:
+    return [told for told in map(json.loads, site.data("intent")) if "orders" in told]
 
 
 def test_j7_what_maas_refused_to_release_is_ours_as_before(controller: Make, maas: MaasServer) -> None:

@@ -119,7 +119,9 @@ def test_j3_only_what_is_drained_is_wiped_from_there_and_all_of_it_on_one_questi
     assert done["changed"] and done["evidence"].startswith("event:") and done["summary"] == "2/3 ready, 1 not"
     asked = [call for call in site.asked("scontrol", "--all")[looks:] if "node" in call]
     assert len(asked) == 1, asked
-    assert sent()[0]["slice"].keys() == {"sent", "elapsed", "timeout", "last"}, "nothing may be written at first"
+    assert sent()[0]["slice"].keys() == {"sent", "ordered", "elapsed", "timeout", "last"}, (
+        "nothing may be written at first"
+    )
     assert site.events("intent", "gpu001")[-1] == "provisioner_wait" and "gpu002" not in site.events("intent", "gpu002")
 
 

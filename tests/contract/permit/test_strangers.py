@@ -291,7 +291,7 @@ def test_j7_a_hold_on_what_somebody_else_deployed_and_nobody_serves_touches_no_m
 def test_j7_what_our_ledger_has_a_note_of_is_ours(controller: Make, maas: MaasServer, note: tuple[str, str]) -> None:
     site = controller(known=False)
     ours = machine(maas, site, DEPLOYED)
-    site.tells("gpu001", *note, {"options": {"state": "deployed"}})
+    site.tells("gpu001", *note, {"options": {"state": "deployed"}, "orders": "deployed"})
     site.node(**UNUSED)
     assert provisioned(site, state="maintenance")["changed"] and "gpufleet:" in ours.description
 
@@ -305,7 +305,7 @@ def test_j7_an_order_of_ours_is_a_note_unless_it_was_refused(
     machine(maas, site, DEPLOYED)
     site.node(**UNUSED)
     with site._node_of("gpu001") as (ledger, node):
-        told = [Event("intent", "provisioner_node", {"options": {"state": "deployed"}})]
+        told = [Event("intent", "provisioner_node", {"options": {"state": "deployed"}, "orders": "deployed"})]
         told += [Event("outcome", "provisioner_node", {"kind": "not_adopted"})] if refused_before else []
         ledger.append("an earlier run", [(node, event) for event in told])
     again = provisioned(site, state="maintenance")
@@ -350,7 +350,7 @@ class Away(Elsewhere):
 
 
 class Obeyed(Elsewhere):
-    answer: ClassVar[dict[str, Any]] = {"changed": True, "asked": ["deploy"]}
+    answer: ClassVar[dict[str, Any]] = {"changed": True, "asked": ["deploy"], "ordered": "deployed"}
 
 
 @pytest.mark.parametrize(("there", "noted"), [(Elsewhere, False), (Away, False), (Obeyed, True)])
@@ -369,9 +369,10 @@ def test_j7_an_order_that_went_elsewhere_is_a_note_once_its_answer_is_told(
 def test_j7_what_day_0_was_about_to_deploy_is_ours_where_its_provisioner_tells_that_deployment(
     controller: Make, maas: MaasServer, ours: bool
 ) -> None:
-    """The run ended between its note that it begins, or an order whose answer was lost, and the next."""
+    """The run ended before it was told what became of its order, which went to another machine."""
     site = about_to_be_deployed(controller, maas)
     site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
+    site.run("provisioner_node", action=Elsewhere, state="deployed", image=IMAGE)
     deployed_meanwhile(maas, **{"gpufleet-deploy-id": "d0" if ours else "d1"})
     again = provisioned(site, state="released")
     assert again["changed"] if ours else refused(again, "gpu001: Deployed") is None, again
@@ -386,7 +387,7 @@ def test_j7_what_we_gave_back_is_whoever_deployed_it_since(controller: Make, maa
     assert provisioned(site, state="released")["changed"]
     deployed_meanwhile(maas)
     refused(provisioned(site, state="released"), "gpu001: Deployed")
-    site.tells("gpu001", "intent", "provisioner_node", {"options": {"state": "deployed"}})
+    site.tells("gpu001", "intent", "provisioner_node", {"options": {"state": "deployed"}, "orders": "deployed"})
     assert provisioned(site, state="released")["changed"]
 
 

@@ -30,6 +30,8 @@ class Line(Lifeline):
 
     def __init__(self, refuse: tuple[str, ...] = (), die_at: Optional[int] = None) -> None:
         self.writes: list[tuple[str, bool, tuple[str, ...]]] = []
+        #: What was told as an order, each node's own.
+        self.orders: list[str] = []
         self._refuse = refuse
         self._die_at = die_at
 
@@ -39,6 +41,7 @@ class Line(Lifeline):
         if self._die_at is not None and len(self.writes) == self._die_at:
             raise Killed
         self.writes.append((what, destructive, nodes))
+        self.orders += [self.order for _node in nodes or ("its own",) if self.order]
         return None
 
 

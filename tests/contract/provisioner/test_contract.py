@@ -62,6 +62,24 @@ def test_deployed_with_an_image(site: Any) -> None:
     assert not result["changed"] and result["image"]["label"] == "gold-1"
 
 
+def test_j7_an_order_is_told_as_one_and_nothing_that_goes_before_it(site: Any) -> None:
+    """Whose the node is rests on it, also where the run is killed right before its request."""
+    way, options = Line(), site.new()
+    lead(options, "ready", line=way)
+    await_all(site, "ready", options, line=way)
+    assert way.writes and way.orders == []
+    options, line = {**options, "image": site.image()}, Line()
+    begun = lead(options, "deployed", line=line)
+    assert line.orders == ["deployed"] and begun["ordered"] == "deployed"
+    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"] and site.deployments() == 1
+    given = Line()
+    assert lead(options, "released", line=given)["ordered"] == "released" and given.orders == ["released"]
+    await_all(site, "released", options)
+    again = Line()
+    await_all(site, "deployed", {**options, "known_deployed": True}, line=again)
+    assert again.orders == ["deployed"]
+
+
 def test_another_image_is_deployed_over_it(site: Any) -> None:
     options = {**deployed(site, "1"), "image": site.image("2")}
     assert lead(options, "deployed")["changed"]

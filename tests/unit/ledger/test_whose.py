@@ -19,12 +19,21 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import h
 BEGUN, SERVES = Event("state", "imaging", {"deploy_id": "d1"}), Event("state", "admitted", {})
 
 
+def step(state: str, write: str = "PUT x", **more: Any) -> Event:
+    """On the way to a state."""
+    return Event("intent", "provisioner_node", {"options": {"state": state}, "write": write, **more})
+
+
 def order(state: str) -> Event:
-    return Event("intent", "provisioner_node", {"options": {"state": state}, "write": "PUT x"})
+    return step(state, orders=state)
+
+
+def sent(state: str) -> Event:
+    return step(state, "provisioner_node on jump")
 
 
 def answer(kind: str = "", **more: Any) -> Event:
-    return Event("outcome", "provisioner_node", {"kind": kind, **more} if kind else {"changed": True})
+    return Event("outcome", "provisioner_node", {**({"kind": kind} if kind else {"changed": True}), **more})
 
 
 def of(ledger: Ledger, *events: Event, run: str = "r1") -> Noted:
@@ -51,6 +60,33 @@ def test_j7_an_order_to_deploy_makes_a_node_ours_unless_it_was_not_taken(ledger:
     assert found.stands is taken and found.ids == (["d1"] if taken else []), found
     again = of(ledger, order("deployed"), run="r2")
     assert again.stands and again.ids == ["d1"], "it is ordered again as the same deployment"
+
+
+@pytest.mark.parametrize("said", [[], [answer()], [answer(begun="commission", ordered="")], [answer("unreachable")]])
+def test_j7_a_step_before_the_order_makes_no_node_ours_and_ends_nothing(ledger: Ledger, said: list[Event]) -> None:
+    """Whatever somebody else deploys then, also where our note of what was to be lies there."""
+    found = of(ledger, BEGUN, step("deployed"), *said)
+    assert not found.stands and not found.ids, found
+    assert of(ledger, SERVES, step("deployed"), *said).stands and of(ledger, step("released"), *said).stands
+    assert not of(ledger, order("released"), step("deployed"), *said, run="r2").stands
+
+
+def test_j7_a_deployment_that_ends_on_the_way_to_the_next_one_is_ours_no_more(ledger: Ledger) -> None:
+    """The run ends between the two, and somebody else deploys it."""
+    assert not of(ledger, BEGUN, order("deployed"), answer(), SERVES, step("deployed", orders="released")).stands
+
+
+@pytest.mark.parametrize(("told", "stands"), [
+    ([], False), ([answer()], False), ([answer("refused")], False), ([answer("unreachable")], False),
+    ([answer(ordered="deployed")], True), ([answer("unreachable", ordered="deployed")], True),
+    ([answer(ordered="released"), answer(ordered="deployed")], True), ([answer(ordered="released")], False),
+    ([answer(ordered="deployed"), answer("auth")], True),
+])  # fmt: skip
+def test_j7_an_order_that_went_elsewhere_counts_once_it_is_told(
+    ledger: Ledger, told: list[Event], stands: bool
+) -> None:
+    found = of(ledger, BEGUN, sent("deployed"), *told)
+    assert found.stands is stands and found.ids == ([] if told == [answer("refused")] else ["d1"]), found
 
 
 @pytest.mark.parametrize("kind", ["refused", "auth", "config", "fenced"])

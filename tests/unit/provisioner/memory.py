@@ -33,6 +33,7 @@ class Memory(c.Driver):
     }  # fmt: skip
     leads_to: ClassVar[Mapping[str, str]] = {"deploy": "going"}
     destructive = frozenset({"deploy"})
+    orders: ClassVar[Mapping[str, str]] = {"deploy": "deployed"}
     owns_power = False
     found: ClassVar[c.NodeState | None]
     seen: ClassVar[dict[str, list[Any]]]

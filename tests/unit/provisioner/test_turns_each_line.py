@@ -55,10 +55,10 @@ class Many(Memory):
     """Has a request of its own for many nodes; what befalls it befalls all of them, and may come after its effect."""
 
     name = "many"
-    orders: ClassVar[list[Any]] = []
+    told_orders: ClassVar[list[Any]] = []
 
     def start_many(self, step: str, nodes: Sequence[tuple[c.NodeState, Wanted]]) -> dict[str, FleetError]:
-        problem, effect = self.orders.pop(0)
+        problem, effect = self.told_orders.pop(0)
         if effect:
             self.sent.append(",".join(wanted.host for _node, wanted in nodes))
         if problem:
@@ -72,18 +72,18 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_t1_an_order_for_many_whose_answer_is_lost_is_looked_after_and_not_given_again(many: None) -> None:
-    Many.orders = [(Unreachable("no answer"), True)]
+    Many.told_orders = [(Unreachable("no answer"), True)]
     Memory.seen = {host: [at("new"), at("going"), at("active")] for host in ("n1", "n2")}
     found = wait(provisioner="many", timeout=20).data["verdicts"]
     assert found["n1"]["ok"] and found["n2"]["ok"] and Memory.sent == ["n1,n2"]
 
 
 def test_t1_an_order_for_many_that_was_lost_is_given_again_and_one_that_is_refused_is_not(many: None) -> None:
-    Many.orders = [(Unreachable("no answer"), False), (None, True)]
+    Many.told_orders = [(Unreachable("no answer"), False), (None, True)]
     Memory.seen = {host: [at("new"), at("new"), at("active")] for host in ("n1", "n2")}
     found = wait(provisioner="many", timeout=20).data["verdicts"]
     assert found["n1"]["ok"] and found["n2"]["ok"] and Memory.sent == ["n1,n2"]
-    Many.orders = [(Refused("no such image"), False)]
+    Many.told_orders = [(Refused("no such image"), False)]
     Memory.seen = {"n1": [at("new")], "n2": [at("new")], "n3": [at("active")]}
     found = wait(provisioner="many", timeout=20).data["verdicts"]
     assert [host for host, one in found.items() if "no such image" in one["reason"]] == ["n1", "n2"]
@@ -92,7 +92,7 @@ def test_t1_an_order_for_many_that_was_lost_is_given_again_and_one_that_is_refus
 
 @pytest.mark.parametrize("problem", [AuthFailed("refused"), Fenced("the run is gone")])
 def test_t1_an_order_for_many_that_fails_by_what_concerns_all_ends_the_task(many: None, problem: FleetError) -> None:
-    Many.orders = [(problem, False)]
+    Many.told_orders = [(problem, False)]
     Memory.seen = {"n1": [at("new")]}
     with pytest.raises(type(problem)):
         wait(provisioner="many", timeout=5)

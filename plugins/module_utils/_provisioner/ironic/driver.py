@@ -35,6 +35,7 @@ class IronicDriver(IronicReader):
     steps = tables.STEPS
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
+    orders = tables.ORDERS
     deploy_proof = deployment.NONCE
     stateless = ("ramdisk",)
 
@@ -183,15 +184,8 @@ class IronicDriver(IronicReader):
         return not needed or node.raw.get("deploy_interface") == needed
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
-        if step in (tables.DEPLOY, tables.REBUILD):
-            self._note_image(step, node, wanted)
-        if step == tables.UNDEPLOY and wanted.erase and node.raw.get("automated_clean") is not True:
-            self._patched(wanted, node, [{"op": "add", "path": "/automated_clean", "value": True}])
-        if step == tables.RECOVER_CLEAN and node.maintenance:
-            # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
-            self._maintenance("DELETE", node, None, wanted)
-        if step in (tables.PROVIDE, tables.DEPLOY):
-            self._boots_from(node, wanted)
+        with self.ctx.ordering(""):
+            self._before(step, node, wanted)
         body: dict[str, Any] = {"target": tables.TARGETS[step]}
         if step in (tables.DEPLOY, tables.REBUILD) and wanted.image is not None:
             body.update(record.config_drive(wanted.image, wanted.extras))
@@ -203,6 +197,17 @@ class IronicDriver(IronicReader):
             host=wanted.host,
             destructive=step in tables.DESTRUCTIVE,
         )
+
+    def _before(self, step: str, node: NodeState, wanted: Wanted) -> None:
+        if step in (tables.DEPLOY, tables.REBUILD):
+            self._note_image(step, node, wanted)
+        if step == tables.UNDEPLOY and wanted.erase and node.raw.get("automated_clean") is not True:
+            self._patched(wanted, node, [{"op": "add", "path": "/automated_clean", "value": True}])
+        if step == tables.RECOVER_CLEAN and node.maintenance:
+            # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
+            self._maintenance("DELETE", node, None, wanted)
+        if step in (tables.PROVIDE, tables.DEPLOY):
+            self._boots_from(node, wanted)
 
     def _boots_from(self, node: NodeState, wanted: Wanted) -> None:
         """Let the node boot from its boot MAC again.

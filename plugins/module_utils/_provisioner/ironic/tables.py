@@ -83,6 +83,9 @@ TARGETS: Mapping[str, str] = {
 #: `provide` runs the automated cleaning that the site has set, which wipes disks.
 DESTRUCTIVE = frozenset({PROVIDE, DEPLOY, REBUILD, UNDEPLOY})
 
+#: Whose a node is rests on these.
+ORDERS: Mapping[str, str] = {DEPLOY: DEPLOYED, REBUILD: DEPLOYED, UNDEPLOY: "released"}
+
 LEADS_TO: Mapping[str, str] = {
     MANAGE: "verifying",
     INSPECT: "inspecting",

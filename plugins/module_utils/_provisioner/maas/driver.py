@@ -31,6 +31,7 @@ class MaasDriver(MaasReader):
     steps = tables.STEPS
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
+    orders = tables.ORDERS
     deploy_proof = deployment.NONCE
 
     # -- the record --------------------------------------------------------------------------------------------
@@ -173,7 +174,8 @@ class MaasDriver(MaasReader):
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         fields = _FIELDS[step](self, wanted)
         if step == tables.DEPLOY and wanted.image is not None:
-            self._acquire(node, wanted, wanted.image)
+            with self.ctx.ordering(""):
+                self._acquire(node, wanted, wanted.image)
         self.api.write(
             "POST",
             f"machines/{node.id}/",

@@ -120,6 +120,9 @@ LEADS_TO: Mapping[str, str] = {COMMISSION: "Commissioning", DEPLOY: "Deploying",
 #: Commissioning boots the machine from the network, whatever runs on it.
 DESTRUCTIVE = frozenset({COMMISSION, DEPLOY, RELEASE})
 
+#: Whose a machine is rests on these.
+ORDERS: Mapping[str, str] = {DEPLOY: DEPLOYED, RELEASE: "released"}
+
 #: Only in these does MAAS lock.
 LOCKABLE = frozenset({6, 9})
 #: Only in these has a machine an owner, without which MAAS takes no annotation.

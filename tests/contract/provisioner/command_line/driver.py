@@ -79,6 +79,7 @@ class CommandLineDriver(Driver):
     steps = STEPS
     leads_to = {ASSIGN: "set", CLEAR: "unset"}
     destructive = frozenset({ASSIGN, CLEAR})
+    orders = {ASSIGN: "deployed", CLEAR: "released"}
     image_needs = BY_NAME
     owns_power = False
     serial = True

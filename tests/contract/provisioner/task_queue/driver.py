@@ -102,6 +102,7 @@ class TaskQueueDriver(Driver):
     steps = STEPS
     leads_to = {DISCOVER: "discover ordered", INSTALL: "install ordered", CLEAR: "clear ordered"}
     destructive = frozenset({DISCOVER, INSTALL, CLEAR})
+    orders = {INSTALL: "deployed", CLEAR: "released"}
     image_needs = BY_NAME
     holds = False
     annotates = False
