@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
@@ -19,7 +20,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
     report,
     status,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import unproven
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import stranger
@@ -84,7 +87,7 @@ class ActionModule(VerbAction):
         ids, problems = self._identified(hosts)
         within = (self._params["expire_within"], self._params["issued_within"])
         seen = look(self.ledger(), ids, self.host_var) if self._params["ask_scheduler"] else {}
-        told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as)
+        told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven)
         for host, one in told.items():
             try:
                 told[host] = of_tenant(one, stranger(self.host_var, host))
@@ -95,6 +98,13 @@ class ActionModule(VerbAction):
             one = told[host] if problem.what == NAMELESS else not_told(host, "")
             told[host] = {**one, "stopped": _why(problem)}
         return told
+
+    def _unproven(self, node_id: str, one: Mapping[str, Any]) -> str:
+        """Its history is read of those that a renewal would take, and of no other."""
+        serves = one["state"] == "admitted" and not one["adopted"]
+        if not serves or not (one["passport_due"] or self._params["proof"]):
+            return ""
+        return "; ".join(map(str, unproven(evidence(self.ledger(), node_id))))
 
     def _turn_to(self, url: str) -> None:
         ledger, self._ledger = self._ledger, None

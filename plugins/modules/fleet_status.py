@@ -56,6 +56,13 @@ options:
       - V(false) reads the ledger alone, and asks nobody else.
     type: bool
     default: true
+  proof:
+    description:
+      - Look of each node in service whether a renewal could sign a new passport for it, see RV(nodes.unproven). It is
+        looked at always of those whose passport is due.
+      - It reads the history of each such node in the ledger.
+    type: bool
+    default: false
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """
@@ -181,6 +188,13 @@ nodes:
           as it was adopted, of which C(next) says what is due.
       type: bool
       sample: false
+    unproven:
+      description:
+        - Why no renewal can sign a new passport of a node in service, namely that the ledger has nothing that proves
+          the deployment by which the node was imaged; empty where it has, or it was not asked for.
+        - It is asked where RV(nodes.passport_due) is true, or with O(proof). C(next) then images the node.
+      type: str
+      sample: ""
     passport_fresh:
       description: Was its newest passport issued within O(issued_within)? Whether it is valid is not looked at.
       type: bool

@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -43,6 +43,7 @@ SPEC = spec(
     expire_within={"type": "int", "default": _DUE_WITHIN},
     issued_within={"type": "int", "default": 0},
     ask_scheduler={"type": "bool", "default": True},
+    proof={"type": "bool", "default": False},
 )
 
 _AGAIN = "ansible-playbook gpufleet.baremetal.{playbook} -i INVENTORY --limit {host}"
@@ -84,6 +85,7 @@ def status(
     *,
     seen: Mapping[str, Seen] | None = None,
     asker: Holder | None = None,
+    unproven: Callable[[str, Mapping[str, Any]], str] = lambda node_id, one: "",
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
@@ -93,12 +95,12 @@ def status(
     :param issued_within: seconds; a passport that was issued within them is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
     :param asker: who asks, and can see of runs on its own machine that they are dead.
+    :param unproven: of a node, and where it stands: why no renewal can sign a new passport for it.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states = ledger.latest(ids, "state")
     admitted, imaging = since_retired(ledger, ids, "admitted"), since_retired(ledger, ids, "imaging")
-    holds = ledger.latest(ids, "hold")
-    stopped = ledger.latest(ids, "note", ["stopped"])
+    holds, stopped = ledger.latest(ids, "hold"), ledger.latest(ids, "note", ["stopped"])
     looks = ledger.latest(ids, "verdict", ["image_verify"])
     passports, leases, tried = ledger.passport_times(ids), holders(ledger, ids), tries(ledger, ids)
     now, orders = ledger.now(), _orders(ledger, nodes, seen or {})
@@ -111,6 +113,7 @@ def status(
         one.update(_passport(one["state"], passports.get(node_id), now + expire_within, now - issued_within))
         # Its passport says little, and no renewal adds to it: of a node that we never imaged no gate knows since when.
         one["passport_due"] &= not one["adopted"]
+        one["unproven"] = unproven(node_id, one)
         one.update(left(one, tried.get(node_id, 0)))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
         if not one["stopped"]:
@@ -156,6 +159,8 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
     if one["kept"]:
         return _GIVEN_BACK
     if one["left"]:
+        return _TAKEN_UP
+    if one["unproven"]:
         return _TAKEN_UP
     if one["adopted"] and one["state"] == "admitted":
         return _TAKEN_UP  # what was found of it before day 2 looked need not be found again
@@ -271,6 +276,7 @@ def _one(
         "passport_expires": "",
         "passport_due": False,
         "passport_fresh": False,
+        "unproven": "",
         "tenant": "",
         "lease": "",
         "busy": False,
@@ -341,7 +347,9 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
     for host, node in sorted(nodes.items()):
         passport = f"passport until {node['passport_expires']}" if node["passport_expires"] else "no passport"
         if node["passport_due"]:
-            passport += ", to be renewed"
+            passport += (
+                f", to be renewed, which no renewal can: {node['unproven']}" if node["unproven"] else ", to be renewed"
+            )
         if node["adopted"]:
             unknown = "; its provisioner has no record of it" if node["unrecorded"] else ""
             passport = f"adopted: {node['reason'] or 'the gates that need a drain are due'}{unknown}; {passport}"

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._deployment import digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from suite import playbook
@@ -41,7 +43,9 @@ class Nodes:
             for name, bmc in bmcs.items():
                 serial = bmc.vendor["system"]["SerialNumber"]
                 node = ledger.identify(name, aliases=[("serial", serial)])
-                ledger.append("r1", [(node, Event("state", state)) for state in ("enrolled", "imaging", "admitted")])
+                told = [Event("state", "enrolled"), Event("state", "imaging", {"deploy_id": f"d-{name}"})]
+                *_before, imaged = ledger.append("r1", [(node, event) for event in told])
+                ledger.append("r1", [(node, proven(f"d-{name}", imaged)), (node, Event("state", "admitted"))])
                 self.hosts[name] = {
                     "gpufleet_serial": serial, "gpufleet_scheduler_node": name, "gpufleet_bmc_address": bmc.url,
                 }  # fmt: skip
@@ -95,6 +99,12 @@ class Nodes:
 
     def states(self, name: str) -> list[str]:
         return [state for state, _data in self.events(name, "state")]
+
+
+def proven(deploy_id: str, imaged: int) -> Event:
+    """A look at the node, after this event, that has found this deployment there."""
+    found = {"id": "deployment", "verdict": "pass", "wanted": digest(deploy_id), "measured": f"user data: {deploy_id}"}
+    return Event("verdict", "image_verify", {"verdict": "pass", "checks": [found], **Moment(imaged).as_data()})
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import proven
 from suite import playbook
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,11 @@ LONG = "GPU 0000:1b:00.0: Xid 79, the GPU has fallen off the bus; seven of eight
 
 #: What the ledger was told of each node, oldest first: run, kind, name, data.
 HISTORY: Mapping[str, list[tuple[str, str, str, dict[str, Any]]]] = {
-    "admitted": [("r1", "state", "imaging", {}), ("r1", "state", "admitted", {})],
+    "admitted": [
+        ("r1", "state", "imaging", {"deploy_id": "d0"}),
+        ("r1", "verdict", "image_verify", proven("d0", 10**6).data),
+        ("r1", "state", "admitted", {}),
+    ],
     # That a later run found nothing to do on a node in service is that run's business alone.
     "served": [("r1", "state", "admitted", {}), ("r2", "note", "stopped", {"reason": "the BMC did not answer"})],
     "quarantined": [

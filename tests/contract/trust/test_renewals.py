@@ -44,6 +44,24 @@ def test_l3_nodes_that_nobody_reaches_over_ssh_stay_in_service_where_their_sched
         assert "next: ansible-playbook gpufleet.baremetal.passports" in told
 
 
+@pytest.mark.parametrize("asked", ["due", "all"])
+def test_j7_what_nothing_proves_to_be_imaged_is_told_before_it_is_held(tmp_path: Path, asked: str) -> None:
+    """As a version of before left it, which noted no deployments: all gates would pass, and nobody sign."""
+    with in_service(tmp_path) as nodes:
+        with Ledger(nodes.url) as ledger:
+            node = ledger.identify("gpu001", aliases=[("serial", nodes.hosts["gpu001"]["gpufleet_serial"])])
+            ledger.append("r1", [(node, Event("state", state)) for state in ("imaging", "admitted")])
+            if asked == "all":  # as long as a new passport lasts that has held for two days
+                issued = ledger.now() - 2 * 86400
+                ledger.save_passport("r1", node, issued=issued, expires=issued + 7e6, digest="sha256:1", envelope={})
+        told = nodes.book("passports", *RENEW, *(["-e", "passports_all=true"] if asked == "all" else []), ok=False)
+        assert nodes.states("gpu001") == [] and nodes.scheduler("gpu001") == "IDLE", told
+        [(note, data)] = nodes.events("gpu001", "note")
+        assert note == "stopped" and "left in service: deployment: nothing tells by which one" in data["reason"], data
+        assert not nodes.bmcs["gpu001"].paths
+        assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told and "day2_recycle_all=true" in told
+
+
 def begun(nodes: Nodes, *, seen: bool) -> None:
     """A renewal was ended under its gates, and since then nobody reaches its nodes."""
     token, about = make_token("r1", "passport renewal"), {"reason": "passport renewal", "playbook": "passports"}
