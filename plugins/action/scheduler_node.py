@@ -18,7 +18,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import looked_again
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _own_name as own_name
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks, looked_ago, renewable
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import (
+    lacks,
+    looked_ago,
+    looked_boot,
+    renewable,
+)
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
@@ -56,6 +61,7 @@ class ActionModule(VerbAction):
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
         known["known_as"] = known_as(self.host_var, self._host)
         known["known_renamed"] = self._renamed(params, known["known_scheduler_node"])
+        known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
 
     def _renamed(self, params: Mapping[str, Any], was: str) -> str:

@@ -120,6 +120,13 @@ options:
       - For how many seconds the last look at the node has been over, by the ledger. Filled by the action.
       - A node that by its scheduler was booted since then stays held, and fails with error kind V(evidence_missing).
     type: float
+  looked_boot:
+    description:
+      - The boot that the last look saw (C(boot_id)). Filled by the action.
+      - Where the scheduler tells no time of boot, the node itself is asked for its boot, over the host's own
+        connection, right before the resume and right after it. One that runs another boot, does not answer, or cannot
+        be asked since the task is delegated, stays held, and fails with error kind V(evidence_missing).
+    type: str
   known_admitted:
     description: Whether the ledger has admitted this node and not retired it since. Filled by the action.
     type: bool

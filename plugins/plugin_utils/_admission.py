@@ -74,6 +74,12 @@ def looked_ago(ledger: Ledger, node_id: str) -> float | None:
     return max(ledger.now() - look["at"], 0.0) if look else None
 
 
+def looked_boot(ledger: Ledger, node_id: str) -> str:
+    """The boot that it saw, in the node's own words; empty where nobody has looked."""
+    look = _last_look(ledger, node_id) if node_id else None
+    return str(look["data"].get("boot_id") or "") if look else ""
+
+
 def _last_look(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
     return ledger.latest([node_id], KIND, [NAME]).get(node_id)
 

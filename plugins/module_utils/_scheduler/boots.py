@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
@@ -21,37 +21,46 @@ class LastLook:
     """ago: for how many seconds it has been over; None where nobody has looked, and no boot is asked for.
 
     clock: what time it is at the scheduler, in the words in which it tells of a boot; empty where it does not tell.
+    boot_id: the boot that was looked at, in the node's own words. probe: asks the node for these; None where there is
+    no way to it. Where a scheduler tells nothing that can be held against the time of the look, the node itself is
+    asked, right before it is given work and right after that.
     """
 
-    def __init__(self, ago: Optional[float], clock: Callable[[], str] = str) -> None:
+    def __init__(
+        self,
+        ago: Optional[float],
+        clock: Callable[[], str] = str,
+        boot_id: str = "",
+        probe: Optional[Callable[[], Optional[Mapping[str, str]]]] = None,
+    ) -> None:
         self._at = None if ago is None else time.time() - ago
         self._clock = clock
+        self._boot_id, self._probe = boot_id, probe
         self._skew: Optional[float] = None
 
     def check(self, before: NodeView, now: NodeView) -> None:
         """:raises EvidenceMissing: which says nothing of the node, and quarantines it not."""
-        if self._missed(before, now):
-            raise EvidenceMissing(
-                "the node was booted after the last look at it, and no gate has seen this boot",
-                node=now.name,
-                wanted="the boot that was looked at",
-                seen=f"{now.native}, booted {now.booted} (before: {before.booted or 'not known'})",
-                do="run the playbook revalidate, which has the gates see this boot, then readmit",
-            )
+        missed = self._missed(before, now)
+        if missed:
+            raise _another(now, f"{now.native}, booted {now.booted} (before: {before.booted or 'not known'})")
+        if missed is None:
+            self._by_the_node(now)
 
-    def _missed(self, before: NodeView, now: NodeView) -> bool:
-        if self._at is None or not now.booted:
+    def _missed(self, before: NodeView, now: NodeView) -> Optional[bool]:
+        """None where the scheduler does not tell."""
+        if self._at is None:
             return False
         began, earlier = _seconds(now.booted), _seconds(before.booted)
         if began is None:
-            return bool(before.booted) and now.booted != before.booted
+            return True if before.booted and now.booted and now.booted != before.booted else None
         other = earlier is not None and abs(began - earlier) > _APART
         if other and before.answers:  # of an agent that is silent, the scheduler may tell the boot of long ago
             return True
         skew = self._ahead()
         if skew is not None or began <= time.time() + _APART:
             return began - (skew or 0.0) > self._at + _APART
-        return other  # it lies ahead, so the scheduler's clock or zone is another one, and says nothing of our look
+        # It lies ahead, so the scheduler's clock or zone is another one, and says nothing of our look.
+        return True if other else None
 
     def _ahead(self) -> Optional[float]:
         """By how many seconds the scheduler's clock, or the zone in which it tells, is ahead of ours."""
@@ -59,6 +68,43 @@ class LastLook:
             told = _seconds(self._clock())
             self._skew = None if told is None else told - time.time()
         return self._skew
+
+    def _by_the_node(self, now: NodeView) -> None:
+        answer = self._probe() if self._probe else None
+        boot_id = (answer or {}).get("boot_id") or ""
+        if boot_id and boot_id == self._boot_id:
+            return
+        if boot_id:
+            raise _another(now, f"boot {boot_id} by the node itself (looked at: {self._boot_id or 'not known'})")
+        why = (
+            "does not answer over its own connection"
+            if self._probe
+            else "cannot be asked over the connection of this task"
+        )
+        raise EvidenceMissing(
+            "nobody tells whether the node was booted after the last look at it",
+            node=now.name,
+            wanted=f"the boot that was looked at: {self._boot_id or 'not known'}",
+            seen=f"its scheduler tells no time of boot that says so ({now.booted or 'none'}), and the node {why}",
+            do=_DO[bool(self._probe)],
+        )
+
+
+_DO = {
+    True: "look at the way to the node (a jump host, the key, ansible_user), then run the playbook readmit",
+    False: "resume it by a task of the node's own, over the connection that leads to it and without delegate_to"
+    " (playbook readmit), or give force_reason, which is recorded",
+}
+
+
+def _another(now: NodeView, seen: str) -> EvidenceMissing:
+    return EvidenceMissing(
+        "the node was booted after the last look at it, and no gate has seen this boot",
+        node=now.name,
+        wanted="the boot that was looked at",
+        seen=seen,
+        do="run the playbook revalidate, which has the gates see this boot, then readmit",
+    )
 
 
 def _seconds(booted: str) -> Optional[float]:

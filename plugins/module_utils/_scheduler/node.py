@@ -58,7 +58,8 @@ class _Node:
         require({"scheduler_node": self.name}, "scheduler_node", node=ctx.node)
         self.driver: Scheduler = open_scheduler(params, node=ctx.node)
         self.claim = Claim.of(params)
-        self.look = LastLook(params.get("looked_ago"), self.driver.clock)
+        boot_id = str(params.get("looked_boot") or "")
+        self.look = LastLook(params.get("looked_ago"), self.driver.clock, boot_id, ctx.boot_probe)
 
     def read(self) -> NodeView:
         """:raises FleetError: where what the scheduler says of that name, or does not know it, proves nothing."""

@@ -29,6 +29,7 @@ NODE = spec(
     name={"type": "str"},
     lacks={"type": "str"},
     looked_ago={"type": "float"},
+    looked_boot={"type": "str"},
     state={"type": "str", "choices": list(names.STATES), "default": "present"},
     why={"type": "str", "default": "maintenance"},
     kind={"type": "str", "choices": list(names.HELD_AS), "default": names.HELD_AS[0]},

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_node
+from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_node, scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id
 from contract.permit.rig import Controller
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
@@ -282,6 +283,30 @@ def test_c6_a_node_is_given_work_on_a_passport_of_the_deployment_by_which_it_was
         assert "a passport of the deployment" in refused["error"]["wanted"] and site.node()["state"] == "IDLE+DRAIN"
     site.passport(of="this-one")
     assert site.run("scheduler_node", state="resumed")["state"] == "idle"
+
+
+class AtNode(scheduler_node.ActionModule):
+    """Over the node's own connection, which leads to this machine."""
+
+    def _reaches_node(self) -> bool:
+        return True
+
+
+def test_c6_where_the_schedulers_clock_tells_nothing_the_node_is_asked_for_the_boot_of_its_last_look(
+    controller: Make,
+) -> None:
+    site = controller()
+    site.hold()
+    site.node(booted="2099-01-01T00:00:00")
+    for state in ("enrolled", "imaging", "validating"):
+        site.tells("gpu001", "state", state)
+    site.passport(looked=False)
+    site.look(boot_id="another")
+    assert "without delegate_to" in site.run("scheduler_node", state="resumed")["error"]["do"]
+    refused = site.run("scheduler_node", action=AtNode, state="resumed")
+    assert "no gate has seen this boot" in refused["msg"] and site.node()["state"] == "IDLE+DRAIN", refused
+    site.look(boot_id=boot_id())
+    assert site.run("scheduler_node", action=AtNode, state="resumed")["state"] == "idle"
 
 
 def test_j9_a_reason_gives_it_back_and_is_recorded(controller: Make) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Union
 
@@ -68,7 +68,7 @@ class Evicting(Scheduler):
 
     def resume(self, view: NodeView) -> None:
         self.said.append(f"resumed {view.version}")
-        self.looks[:] = [replace(IDLE, version="after")]
+        self.looks[:] = [replace(IDLE, version="after", booted=view.booted)]
 
     def evict_request(self, view: NodeView) -> str:
         return "evict" if view.work else ""
@@ -83,10 +83,10 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DRIVERS, Evicting.NAME, Evicting)
 
 
-def call(do: Any, looks: Sequence[Any], **more: Any) -> Result:
+def call(do: Any, looks: Sequence[Any], probe: Any = None, **more: Any) -> Result:
     Evicting.looks, Evicting.said = list(looks), []
     params = {"scheduler": "evicting", "known_token": "", "known_runs": ["r1"], "run_id": "r1", "interval": 0.01}
-    found: Result = do({**params, "timeout": 20, **more}, Context(node="gpu001"))
+    found: Result = do({**params, "timeout": 20, **more}, Context(node="gpu001", boot_probe=probe))
     return found
 
 
@@ -142,9 +142,13 @@ SAME_BOOT: list[tuple[Told, Told]] = [
     (90000, 1000),  # the agent had told only of the system before the imaging
     ("", 1000),
     ("", 320),
+]
+#: Where nothing of that can be held against the time of the look.
+NOT_TOLD: list[tuple[Told, Told]] = [
+    ("", ""),
+    (4000, ""),
     ("boot-1", "boot-1"),
     (-9000, -9002),
-    (4000, ""),
 ]
 
 
@@ -192,6 +196,57 @@ def test_m5_a_boot_is_judged_by_the_schedulers_own_clock(monkeypatch: pytest.Mon
         assert call(verb.scheduler_node, rebooting(there(before, zone), there(now, zone)), **given).changed
 
 
+def asked_node(*answers: str) -> Callable[[], dict[str, str] | None]:
+    """The node's own word for its boot, each time that it is asked; it does not answer to an empty one."""
+    left = list(answers)
+
+    def probe() -> dict[str, str] | None:
+        Evicting.said.append("asked the node")
+        boot = left.pop(0)
+        return {"boot_id": boot, "cmdline": "", "uptime": "1"} if boot else None
+
+    return probe
+
+
+NO_TIMES = {"state": "resumed", "scheduler_node": "gpu001", "looked_ago": 300.0, "looked_boot": "b1"}
+
+
+@pytest.mark.parametrize("boots", NOT_TOLD)
+def test_c6_where_no_scheduler_tells_the_boot_the_node_itself_is_asked_right_before_its_resume(
+    boots: tuple[Told, Told],
+) -> None:
+    found = call(verb.scheduler_node, rebooting(*boots), asked_node("b1", "b1"), **NO_TIMES)
+    at = Evicting.said.index("resumed v2")
+    assert found.changed and [said for said in Evicting.said if said == "asked the node"] == ["asked the node"] * 2
+    assert Evicting.said[at - 1] == "asked the node"
+
+
+@pytest.mark.parametrize("boots", NOT_TOLD)
+@pytest.mark.parametrize(
+    ("probe", "told", "do"),
+    [
+        (lambda: asked_node("b2"), "no gate has seen this boot", "revalidate"),
+        (lambda: asked_node(""), "nobody tells whether the node was booted", "the way to the node"),
+        (lambda: None, "nobody tells whether the node was booted", "without delegate_to"),
+    ],
+    ids=["another", "silent", "no way"],
+)
+def test_c6_where_neither_scheduler_nor_node_tells_the_boot_it_stays_held(
+    boots: tuple[Told, Told], probe: Any, told: str, do: str
+) -> None:
+    with pytest.raises(EvidenceMissing, match=told) as refused:
+        call(verb.scheduler_node, rebooting(*boots), probe(), **NO_TIMES)
+    assert not any(said.startswith("resumed") for said in Evicting.said)
+    assert do in refused.value.do and not quarantines(refused.value.as_result())
+
+
+def test_c6_who_tells_the_time_of_a_boot_is_believed_without_the_node() -> None:
+    call(verb.scheduler_node, rebooting(4000, 4000), asked_node(), **NO_TIMES)
+    assert "asked the node" not in Evicting.said
+    call(verb.scheduler_node, rebooting("", ""), asked_node(), **{**NO_TIMES, "looked_ago": None})
+    assert "resumed v2" in Evicting.said and "asked the node" not in Evicting.said, "no look is asked for"
+
+
 class Rebooting(Evicting):
     """It boots right after its hold was lifted."""
 
@@ -217,7 +272,13 @@ def test_c6_a_node_that_boots_right_after_the_resume_is_held_again(
     monkeypatch.setitem(DRIVERS, Rebooting.NAME, Rebooting)
     monkeypatch.setattr(Rebooting, "zone", zone)
     looks = [replace(HELD, booted=ago(4000 - zone))]
-    given = {"state": "resumed", "scheduler": "rebooting", "scheduler_node": "gpu001", "looked_ago": 300.0}
+    given = {
+        "state": "resumed",
+        "scheduler": "rebooting",
+        "scheduler_node": "gpu001",
+        "looked_ago": 300.0,
+        "looked_boot": "b1",
+    }
     with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
-        call(verb.scheduler_node, looks, **given)
+        call(verb.scheduler_node, looks, asked_node("b1"), **given)
     assert Evicting.said[-2:] == ["held gpufleet:r1:booted since the last look work", "drained"], Evicting.said
