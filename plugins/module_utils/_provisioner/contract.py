@@ -81,8 +81,9 @@ class NodeState:
     native: the provisioner's own word. state: ours. hold: the text of the hold that stands, ours or not.
     foreign: why the node is not ours to touch, in words; empty where it is. stamp: changes with every change of
     the native state where the provisioner tells. deploy_id: which deployment of ours it is deployed with, as the
-    provisioner keeps it with that deployment and no longer; empty where it does not tell. raw: the provisioner's
-    record, for its own driver alone.
+    provisioner keeps it with that deployment and no longer; empty where it does not tell. deploy_failed: did a
+    deployment fail, whoever ordered it, of which parts may be there? raw: the provisioner's record, for its own driver
+    alone.
     """
 
     id: str
@@ -99,6 +100,7 @@ class NodeState:
     image: Mapping[str, Any] = field(default_factory=dict)
     inspection: str = ""
     deploy_id: str = ""
+    deploy_failed: bool = False
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def moved(self, native: str, state: str) -> NodeState:

@@ -83,14 +83,14 @@ def not_ours(node: NodeState, wanted: Wanted) -> str:
 
 
 def at_work(node: NodeState, wanted: Wanted) -> bool:
-    """Is it deployed, or just being, by whoever did it, and nobody has adopted it? What its provisioner tells with a
-    deployment of ours is that one, also where our run was killed before it knew. Nor is what was adopted anybody else's
-    while it stands as it did then, whatever we ordered since: that order has not reached it."""
+    """Is it deployed, or just being, or was to be, by whoever did it, and nobody has adopted it? What its provisioner
+    tells with a deployment of ours is that one, also where our run was killed before it knew. Nor is what was adopted
+    anybody else's while it stands as it did then, whatever we ordered since: that order has not reached it."""
     if wanted.deployed is not False or node.deploy_id in wanted.deploy_ids:
         return False
     if node.state == DEPLOYED and node.stamp and node.stamp in wanted.stamps:
         return False
-    return node.state in (DEPLOYED, DEPLOYING)
+    return node.state in (DEPLOYED, DEPLOYING) or node.deploy_failed
 
 
 def _has(node: NodeState) -> str:
@@ -99,10 +99,18 @@ def _has(node: NodeState) -> str:
     return f"the provisioner has it as {node.name or node.id}: {', '.join(filter(None, told))}"
 
 
+#: What failed to be deployed does no work that could be adopted.
+_DO: Mapping[bool, str] = {
+    False: "ask whoever holds it; nothing was changed",
+    True: "ask whoever deployed it; where nobody needs it any more, release it in the provisioner itself, or give"
+    " force_reason, which is recorded; nothing was changed",
+}
+
+
 def leave_foreign_alone(node: NodeState, wanted: Wanted) -> None:
     """:raises NotOurs: naming whose it is."""
     foreign = not_ours(node, wanted)
-    if foreign and not node.foreign and at_work(node, wanted):
+    if foreign and not node.foreign and not node.deploy_failed and at_work(node, wanted):
         details = {"foreign": foreign, "provision_state": node.native, "state": node.state, "owner": node.owner}
         raise not_adopted(wanted.host, _has(node), details={**details, "provisioner_id": node.id})
     if foreign:
@@ -112,7 +120,7 @@ def leave_foreign_alone(node: NodeState, wanted: Wanted) -> None:
             node=wanted.host,
             wanted=f"no hold, or one of ours ({PREFIX}...)",
             seen=foreign,
-            do="ask whoever holds it; nothing was changed",
+            do=_DO[node.deploy_failed],
             details={"foreign": foreign, **told},
         )
 

@@ -17,6 +17,7 @@ from contract.permit.rig import Controller
 from contract.permit.test_strangers import (
     IMAGE,
     UNUSED,
+    Elsewhere,
     Make,
     about_to_be_deployed,
     deployed_meanwhile,
@@ -28,7 +29,7 @@ from maas_server import operations
 from maas_server.answers import conflict
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
-from maas_server.statuses import DEPLOYED, NEW
+from maas_server.statuses import DEPLOYED, FAILED_DEPLOYMENT, NEW
 
 
 @pytest.fixture
@@ -134,6 +135,24 @@ def test_j7_an_order_after_a_first_step_is_one_of_ours(controller: Make, maas: M
 
 def orders(site: Controller) -> list[dict[str, Any]]:
     return [told for told in map(json.loads, site.data("intent")) if "orders" in told]
+
+
+@pytest.mark.parametrize(("noted", "ours"), [("", False), ("d1", False), ("d0", True)])
+def test_j7_a_deployment_that_failed_is_whoevers_it_was(
+    controller: Make, maas: MaasServer, noted: str, ours: bool
+) -> None:
+    """By the same key: parts of it may be there, and whoever ordered it looks for the reason."""
+    site = about_to_be_deployed(controller, maas)
+    [one] = maas.store.machines.values()
+    site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
+    site.run("provisioner_node", action=Elsewhere, state="deployed", image=IMAGE)
+    deployed_meanwhile(maas, **({"gpufleet-deploy-id": noted} if noted else {}))
+    one.status = FAILED_DEPLOYMENT
+    done = provisioned(site, state="released")
+    assert ours or (done["error"]["kind"] == "not_ours" and "release it in the provisioner" in done["error"]["do"]), (
+        done
+    )
+    assert done["changed"] is ours and (one.status == FAILED_DEPLOYMENT) is not ours
 
 
 def test_j7_what_maas_refused_to_release_is_ours_as_before(controller: Make, maas: MaasServer) -> None:

@@ -114,6 +114,7 @@ class IronicReader(Driver):
             image=_noted(image),
             inspection=_inspection(raw),
             deploy_id=record.deploy_id(raw),
+            deploy_failed=native == tables.DEPLOY_FAILED,
             raw=raw,
         )
 

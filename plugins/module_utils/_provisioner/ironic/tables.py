@@ -65,6 +65,9 @@ STATES: Mapping[str, str] = {
     "service failed": FAILED,
 }
 
+#: Whose a node is in this state rests on who ordered that deployment.
+DEPLOY_FAILED = "deploy failed"
+
 # Steps; those that are sent as they stand to PUT /v1/nodes/{id}/states/provision are listed in TARGETS.
 MANAGE, INSPECT, PROVIDE, RECOVER_CLEAN = "manage", "inspect", "provide", "recover-clean"
 DEPLOY, REBUILD, UNDEPLOY = "deploy", "rebuild", "undeploy"

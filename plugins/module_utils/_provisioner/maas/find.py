@@ -166,6 +166,7 @@ class MaasReader(Driver):
             stamp="/".join(str(raw.get(f"current_{kind}_result_id")) for kind in ("commissioning", "installation")),
             image=record.deployed_image(raw),
             deploy_id=record.noted(raw).get("deploy_id", ""),
+            deploy_failed=number == tables.DEPLOY_FAILED,
             inspection=tables.INSPECTIONS.get(raw.get("commissioning_status", -1), "pending"),
             raw=raw,
         )

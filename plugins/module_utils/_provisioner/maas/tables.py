@@ -55,7 +55,7 @@ NUMBERS: Mapping[int, tuple[str, str]] = {
     21: ("Testing", INSPECTING),
     22: ("Failed testing", FAILED),
 }
-NEW, READY_NUMBER, DEPLOYED_NUMBER, BROKEN, DEPLOYING_NUMBER = 0, 4, 6, 8, 9
+NEW, READY_NUMBER, DEPLOYED_NUMBER, BROKEN, DEPLOYING_NUMBER, DEPLOY_FAILED = 0, 4, 6, 8, 9, 11
 
 #: goal -> number -> cell; what is not listed needs a person.
 _STEPS: Mapping[str, Mapping[int, Cell]] = {

@@ -188,6 +188,7 @@ class TaskQueueDriver(Driver):
             foreign=foreign,
             owner=str(record.get("owner") or ""),
             stamp=str(stands),
+            deploy_failed=native == "failed" and order.get("action") == INSTALL,
             image={"label": f"{note.get('name')}-{note.get('version')}", **note} if note else {},
             inspection="passed" if looked else "pending",
             raw=record,
