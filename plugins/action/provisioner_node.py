@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strange
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
 
@@ -27,6 +28,10 @@ class ActionModule(VerbAction):
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return params["state"] in ("ready", "deployed", "released")
+
+    def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """That there is a reason lets the module write to a record that nothing says is the machine's."""
+        return {"force_reason": FORCED} if params.get("force_reason") else {}
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params["name"] = params.get("name") or self._host

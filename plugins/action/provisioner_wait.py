@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -12,8 +13,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
+
+_OF_NODE = ("provisioner_id", "image", "boot_mac", "serial", "bmc_address", "bmc_system_id")
 
 
 class ActionModule(SlicedAction):
@@ -23,9 +27,13 @@ class ActionModule(SlicedAction):
     SPEC = WAIT_SPEC
     TOUCHES = True
     PORT: ClassVar[ModuleType | None] = names
-    HOST_VARS = {name: f"gpufleet_{name}" for name in ("provisioner_id", "image", "boot_mac", "serial")}
+    HOST_VARS = {name: f"gpufleet_{name}" for name in _OF_NODE}
     FROM_AFTER = ("deploy_id",)
     verb = staticmethod(watch)
+
+    def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """That there is a reason lets the module write to a record that nothing says is the machine's."""
+        return {"force_reason": FORCED} if params.get("force_reason") else {}
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)

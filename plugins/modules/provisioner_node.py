@@ -62,6 +62,9 @@ options:
     description:
       - Serial number of the chassis. Taken from the host variable C(gpufleet_serial). A provisioner's node that is
         known by another serial is refused.
+      - Before a step towards V(ready), V(deployed) or V(released), and before anything is written to a record that is
+        deployed, the record must have this serial, O(boot_mac) or the BMC's address. One that was found by its name
+        alone may be a neighbour's; O(force_reason) goes past it.
     type: str
   image:
     description:
@@ -292,6 +295,14 @@ stamp:
   returned: success
   type: str
   sample: "2026-11-20T10:12:58+00:00"
+agrees:
+  description:
+    - In what record and inventory agree, of V(serial) and V(boot_mac), and of V(bmc_address) where neither does. Told
+      in check mode with O(state=enrolled), since a record that was made right agrees.
+  returned: success in check mode, with O(state=enrolled), of a record that there is
+  type: list
+  elements: str
+  sample: [serial, boot_mac]
 last_error:
   description: The provisioner's last error about the node.
   returned: success

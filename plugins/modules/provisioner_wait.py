@@ -26,7 +26,7 @@ description:
     the way there and a first look take longer, that leave lasts up to 45 seconds; beyond that the node's verdict says
     how long they take.
   - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(deploy_id), C(boot_mac),
-    C(serial) and C(driver).
+    C(serial), C(bmc_address), C(bmc_system_id) and C(driver).
 author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)

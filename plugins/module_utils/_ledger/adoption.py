@@ -134,6 +134,18 @@ def _claimed(seen: Seen) -> str:
     return ""
 
 
+def _by_its_name_alone(seen: Seen) -> str:
+    """It would be released one day, and the machine behind it wiped."""
+    if not seen.provisioner or seen.unrecorded or seen.provisioner.get("agrees"):
+        return ""
+    provisioner, node = seen.site.get("provisioner"), seen.provisioner.get("name") or seen.provisioner["provisioner_id"]
+    return (
+        f"Nothing shows that the record {node} of {provisioner} is this machine's: it has neither its serial, nor its"
+        " boot MAC, nor the address of its BMC. Correct gpufleet_provisioner_id, gpufleet_serial or gpufleet_boot_mac,"
+        " or the BMC's address in that record"
+    )
+
+
 def _under_way(seen: Seen) -> str:
     if _told(seen.provisioner, "before", "state") not in _UNDER_WAY:
         return ""
@@ -173,6 +185,7 @@ def _named_otherwise(seen: Seen) -> str:
 _OBJECTIONS: tuple[Callable[[Seen], str], ...] = (
     _not_in_service,
     _claimed,
+    _by_its_name_alone,
     _under_way,
     _silent,
     _unconfirmed,

@@ -17,7 +17,8 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``, ``deploy_proof``.
 * Commands on this machine go through ``command.run``, which serves ``serial`` drivers alone: one that outlives its
   worker, or its time, keeps the turn.
-* Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`. They never write.
+* Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`, and :meth:`bmc` where its
+  records have that. They never write.
 * Writing: :meth:`enrol`, :meth:`start` (or :meth:`start_many`), :meth:`annotate`, :meth:`hold`, :meth:`lift`. Each
   asks ``ctx.may_write`` before every single request, and sends nothing on False. Each is called with the right
   machine proven; where the driver is ``serial`` in its turn, under the node's lease, and with the node as it was
@@ -264,6 +265,12 @@ class Driver(ABC):
     @abstractmethod
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """The machine's cards and addresses as far as it knows them; ``ask`` as in :meth:`serials`."""
+
+    def bmc(self, node: NodeState) -> tuple[str, str]:
+        """By which address it reaches the machine's BMC, and which system it has there, as in ``gpufleet_bmc_address``
+        and ``gpufleet_bmc_system_id``; what it does not tell is empty. Asked before a write, with what requests that
+        takes, where nothing else says which machine it is."""
+        return "", ""
 
     @abstractmethod
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
@@ -25,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     DEPLOYED,
     DEPLOYING,
     Driver,
+    Network,
     NodeState,
     mac,
 )
@@ -128,13 +130,22 @@ def leave_foreign_alone(node: NodeState, wanted: Wanted) -> None:
 # -- which machine is it -------------------------------------------------------------------------------------------
 
 
-def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool = True) -> None:
+#: Ports that an address of a BMC need not name.
+_BMC_PORTS = (None, 443, 623)
+
+
+def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool = True) -> tuple[str, ...]:
     """Hold what the provisioner knows of the machine against what the inventory says of it.
 
     :param ask: also what takes further requests; without it, what the record at hand tells.
+    :return: in what they agree: ``serial``, ``boot_mac``.
     :raises WrongMachine: where one contradicts the other.
     """
-    problem = _other_serial(driver, node, wanted, ask) or _other_cards(driver, node, wanted, ask)
+    serials = driver.serials(node, ask=ask) if wanted.serial else {}
+    same = any(_its_own(serial, wanted) for serial in serials.values())
+    problem = _other_serial(serials, wanted)
+    network = driver.network(node, ask=ask) if wanted.boot_mac and not problem else Network()
+    problem = problem or _other_cards(network, wanted, same)
     if problem:
         raise WrongMachine(
             "the provisioner's node is another machine",
@@ -145,12 +156,68 @@ def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool 
             do="correct gpufleet_provisioner_id, gpufleet_serial, gpufleet_boot_mac or the BMC in the inventory",
         )
 
+    found = (("serial", same), ("boot_mac", mac(wanted.boot_mac) in network.macs))
+    return tuple(name for name, agrees in found if agrees)
 
-def _other_serial(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> str:
-    """Each source speaks for itself: what we once wrote into the record does not outvote what an inspection found."""
-    if not wanted.serial:
+
+def agreed(driver: Driver, node: NodeState, wanted: Wanted) -> tuple[str, ...]:
+    """In what record and inventory agree, of ``serial``, ``boot_mac`` and, where neither does, ``bmc_address``.
+
+    :raises WrongMachine: where one contradicts the other.
+    """
+    found = right_machine(driver, node, wanted)
+    return found or (("bmc_address",) if _same_bmc(driver.bmc(node), wanted.bmc) else ())
+
+
+def demand_known(driver: Driver, node: NodeState, wanted: Wanted) -> None:
+    """Before what could hit running work: a record may be found by a name, or an id, that is a neighbour's.
+
+    :raises EvidenceMissing: where nothing says that it is the machine, and nobody has said why not.
+    """
+    if agreed(driver, node, wanted):
+        return
+    if wanted.forced:
+        driver.ctx.warnings.append(f"{driver.name} and inventory tell nothing of the machine in common")
+        return
+    given = {"serial": wanted.serial, "boot MAC": wanted.boot_mac, "BMC": wanted.bmc.get("bmc_address")}
+    raise EvidenceMissing(
+        f"refused: nothing shows that this record of {driver.name} is the one of this machine",
+        node=wanted.host,
+        address=driver.address,
+        wanted="a serial, boot MAC or BMC address that inventory and record both have: "
+        + (", ".join(f"{what} {value}" for what, value in given.items() if value) or "the inventory has none"),
+        seen=f"node {node.name or node.id}, found by {wanted.key}; its BMC is {driver.bmc(node)[0] or 'not told'}",
+        do="correct gpufleet_provisioner_id, or name gpufleet_serial or gpufleet_boot_mac as the record has it, once"
+        " you have seen that it is this machine, or give force_reason, which is recorded; nothing was changed",
+        details={"provisioner_id": node.id},
+    )
+
+
+def _same_bmc(told: tuple[str, str], bmc: Mapping[str, Any]) -> bool:
+    """One address may serve several systems."""
+    address, system = _bmc_place(told[0]), _last(told[1])
+    ours = _last(str(bmc.get("bmc_system_id") or ""))
+    return bool(address) and address == _bmc_place(str(bmc.get("bmc_address") or "")) and system in (ours, "")
+
+
+def _bmc_place(address: str) -> str:
+    """Whatever it is called: an address with or without its scheme, and the port that goes without saying."""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        port = parts.port
+    except ValueError:
         return ""
-    for source, serial in driver.serials(node, ask=ask).items():
+    host = (parts.hostname or "").rstrip(".")
+    return host if port in _BMC_PORTS else f"{host} {port}"
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _other_serial(serials: Mapping[str, str], wanted: Wanted) -> str:
+    """Each source speaks for itself: what we once wrote into the record does not outvote what an inspection found."""
+    for source, serial in serials.items():
         if contradict(serial, wanted.serial) and not _its_own(serial, wanted):
             return f"serial {serial} ({source})"
     return ""
@@ -161,15 +228,9 @@ def _its_own(serial: str, wanted: Wanted) -> bool:
     return any(same_serial(serial, one) for one in (wanted.serial, *wanted.former_serials))
 
 
-def _other_cards(driver: Driver, node: NodeState, wanted: Wanted, ask: bool) -> str:
+def _other_cards(network: Network, wanted: Wanted, same: bool) -> str:
     """None of the known cards is the boot card. A list that may lack cards is outvoted by a serial that agrees."""
-    if not wanted.boot_mac:
-        return ""
-    network = driver.network(node, ask=ask)
-    if not network.macs or mac(wanted.boot_mac) in network.macs:
-        return ""
-    agreed = any(_its_own(serial, wanted) for serial in driver.serials(node, ask=ask).values())
-    if agreed and not network.complete:
+    if not network.macs or mac(wanted.boot_mac) in network.macs or (same and not network.complete):
         return ""
     return f"no card with MAC {mac(wanted.boot_mac)}, but {', '.join(sorted(network.macs))}"
 
@@ -226,23 +287,26 @@ def found(driver: Driver, wanted: Wanted) -> NodeState | None:
 
 
 @contextmanager
-def recording(driver: Driver, node: NodeState | None, wanted: Wanted) -> Iterator[NodeState | None]:
+def recording(
+    driver: Driver, node: NodeState | None, wanted: Wanted, *, hits: bool = False
+) -> Iterator[NodeState | None]:
     """One write to one node, known or not: the right machine, and in its turn.
 
+    :param hits: may it hit running work, wherever the node stands?
     :return: the node as it is now. Whoever waited for the turn has it read and judged anew, and goes by that.
     """
-    _is_right(driver, node, wanted)
+    _is_right(driver, node, wanted, hits)
     with turn(driver, driver.ctx, [wanted.host]) as waited:
         if waited:
             node = found(driver, replace(wanted, provisioner_id=node.id) if node is not None else wanted)
-            _is_right(driver, node, wanted)
+            _is_right(driver, node, wanted, hits)
         yield node
 
 
 @contextmanager
-def writing(driver: Driver, node: NodeState, wanted: Wanted) -> Iterator[NodeState]:
+def writing(driver: Driver, node: NodeState, wanted: Wanted, *, hits: bool = False) -> Iterator[NodeState]:
     """:func:`recording` of a node that is there, and must still be."""
-    with recording(driver, node, wanted) as now:
+    with recording(driver, node, wanted, hits=hits) as now:
         if now is None:
             raise Changed(
                 f"{driver.name} does not know the node any more",
@@ -255,6 +319,7 @@ def writing(driver: Driver, node: NodeState, wanted: Wanted) -> Iterator[NodeSta
         yield now
 
 
-def _is_right(driver: Driver, node: NodeState | None, wanted: Wanted) -> None:
+def _is_right(driver: Driver, node: NodeState | None, wanted: Wanted, hits: bool) -> None:
+    """What we write into a record would agree with us from then on: so one that is at work is known before that."""
     if node is not None and node.id:
-        right_machine(driver, node, wanted)
+        (demand_known if hits or node.state in (DEPLOYED, DEPLOYING) else right_machine)(driver, node, wanted)

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
+    agreed,
     can,
     found,
     not_ours,
@@ -63,7 +64,10 @@ def node(params: Mapping[str, Any], ctx: Context) -> Result:
 
 def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     before, after, changes = _recorded(driver, wanted)
-    return _result(driver, wanted, before, after, changes, goal="")
+    result = _result(driver, wanted, before, after, changes, goal="")
+    if ctx.check_mode and before is not None:  # a record that was made right agrees with us
+        result.data["agrees"] = list(agreed(driver, before, wanted))
+    return result
 
 
 def _ready(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
@@ -183,7 +187,8 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
             right_machine(driver, node, wanted)
         return node, step
     verified(driver, wanted, goal)
-    with writing(driver, node, wanted) as now:
+    # In check mode the record is not made right first, by which it is known.
+    with writing(driver, node, wanted, hits=not ctx.check_mode) as now:
         step = step if now is node else _next(driver, now, goal, wanted)
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn
             return now, step

@@ -106,6 +106,8 @@ class Wanted:
     stamps: frozenset[str] = frozenset()
     #: Of boards that were swapped out of this machine, as a person said: its provisioner may have it by one of them.
     former_serials: frozenset[str] = frozenset()
+    #: Has a person said why it is done all the same?
+    forced: bool = False
     #: Has this run verified the image? None where no ledger was there to tell.
     verified: bool | None = None
 
@@ -172,6 +174,7 @@ def _wanted(
         deploy_ids=frozenset(map(str, of_node.get("known_deploy_ids") or ())),
         stamps=frozenset(map(str, of_node.get("known_stamps") or ())),
         former_serials=frozenset(map(str, of_node.get("known_former_serials") or ())),
+        forced=bool(of_all.get("force_reason")),
         verified=of_node.get("image_verified"),
     )
 

@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
     can,
+    demand_known,
     not_ours,
     right_machine,
     verified,
@@ -254,7 +255,7 @@ class _Batch:
         elif step == BOOT and not self._booted:
             self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
-            right_machine(self._driver, node, wanted)  # before the write
+            demand_known(self._driver, node, wanted)  # before the write
             verified(self._driver, wanted, self._goal)
             self._due.setdefault(step, []).append((node, wanted))
 

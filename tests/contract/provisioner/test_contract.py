@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
     NotOurs,
     Refused,
     WrongMachine,
@@ -327,6 +328,23 @@ def test_u3_a_machine_whose_board_was_swapped_goes_on_with_the_record_that_it_ha
     told = {**options, "image": site.image("2"), "deploy_id": "9", "known_former_serials": ["S-swapped-out"]}
     assert lead(told, "deployed", redeploy=True)["changed"]
     assert await_all(site, "deployed", told)["verdicts"][options["name"]]["ok"]
+
+
+def test_r3_a_record_that_has_but_the_name_of_the_machine_is_no_permit(site: Any) -> None:
+    options = deployed(site)
+    site.forget_serial(options["name"])
+    assert lead(options, "enrolled", check=True)["agrees"] == ["boot_mac"]
+    site.faults.forget()
+    known = {key: value for key, value in options.items() if key != "boot_mac"}
+    stranger = {**known, "bmc_address": "https://127.0.0.99"}
+    for state in ("enrolled", "released"):
+        with pytest.raises(EvidenceMissing, match="nothing shows"):
+            lead(stranger, state)
+    verdict = await_all(site, "released", stranger, timeout=5)["verdicts"][options["name"]]
+    assert not verdict["ok"] and verdict["kind"] == "evidence_missing", verdict
+    looked = lead(stranger, "enrolled", check=True, force_reason="only looked at")
+    assert looked["agrees"] == [] and site.faults.writes == []
+    assert lead(stranger, "released", force_reason="the only one in this rack")["changed"]
 
 
 def test_a_serial_in_another_spelling_is_the_same_machine(site: Any) -> None:

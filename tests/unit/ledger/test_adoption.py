@@ -20,7 +20,7 @@ SERVES = {
 }  # fmt: skip
 DEPLOYED = {
     "before": {"state": "deployed", "provision_state": "active"}, "provisioner_id": "u1", "provision_state": "active",
-    "stamp": "2026-11-20T10:12:58",
+    "stamp": "2026-11-20T10:12:58", "agrees": ["serial"],
 }  # fmt: skip
 ABSENT = {"before": {"state": "absent"}, "provisioner_id": "", "provision_state": "enroll"}
 PROVEN = {"verdict": "pass", "checks": [{"id": "machine", "verdict": "pass"}], "findings": []}
@@ -90,7 +90,15 @@ def test_j7_a_record_that_may_stand_under_another_name_is_not_said_to_be_missing
 @pytest.mark.parametrize("state", [contract.INSPECTING, contract.DEPLOYING, contract.RELEASING, contract.CLEANING])
 def test_j7_nobody_is_adopted_while_its_provisioner_works_on_it(state: str) -> None:
     """Also by an order of ours that a run left: the jobs of whoever serves there would end with it."""
-    assert "wait call-back" in refused(provisioner={"before": {"state": state, "provision_state": "wait call-back"}})
+    told = {"before": {"state": state, "provision_state": "wait call-back"}, "agrees": ["boot_mac"]}
+    assert "wait call-back" in refused(provisioner=told)
+
+
+@pytest.mark.parametrize("told", [{"agrees": []}, {}])
+def test_j7_a_record_that_was_found_by_its_name_alone_is_not_adopted(told: dict[str, Any]) -> None:
+    """Its release would wipe whichever machine it is."""
+    found = {key: value for key, value in DEPLOYED.items() if key != "agrees"}
+    assert "the record u1 of ironic is this machine's" in refused(provisioner={**found, **told})
 
 
 @pytest.mark.parametrize("change", [{"machine": {}}, {"name": {}}, {"looks": [PROVEN, {}]}])

@@ -32,6 +32,7 @@ class Records(Memory):
     by_id: ClassVar[dict[str, c.NodeState]]
     recorded: ClassVar[dict[str, str]]
     inspected: ClassVar[dict[str, str]]
+    reached: ClassVar[tuple[str, str]]
 
     def find(self, wanted: Wanted) -> c.NodeState | None:
         if wanted.provisioner_id:
@@ -51,6 +52,9 @@ class Records(Memory):
     def network(self, node: c.NodeState, *, ask: bool) -> c.Network:
         return c.Network()
 
+    def bmc(self, node: c.NodeState) -> tuple[str, str]:
+        return self.reached
+
 
 class Meanwhile(Lifeline):
     """Something happens once the leases are taken, while the turn is waited for."""
@@ -67,7 +71,7 @@ def provisioner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(registry.DRIVERS, Records.name, Records)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     Records.by_id = {"x": replace(at("new"), id="x", name="n1")}
-    Records.recorded, Records.inspected = {"x": "S1"}, {}
+    Records.recorded, Records.inspected, Records.reached = {"x": "S1", "y": "S1"}, {}, ("", "")
     Records.sent, Records.refusals = [], {}
 
 
@@ -119,6 +123,49 @@ def test_t1_a_name_that_moved_to_another_record_takes_no_write_along() -> None:
     driver = Records({}, Context(lifeline=Meanwhile(renamed)))
     with guard.recording(driver, Records.by_id["x"], MINE) as now:
         assert now is not None and (now.id, now.name) == ("x", "n1-old")
+
+
+BMC = {"bmc_address": "https://10.0.0.1", "bmc_system_id": "2"}
+
+
+@pytest.mark.parametrize(
+    ("reached", "ours", "known"),
+    [
+        (("10.0.0.1:443", ""), BMC, True),
+        (("https://10.0.0.1/", "/redfish/v1/Systems/2"), BMC, True),
+        (("10.0.0.1:623", "2"), {"bmc_address": "10.0.0.1", "bmc_system_id": "/redfish/v1/Systems/2/"}, True),
+        (("https://10.0.0.1", "1"), BMC, False),
+        (("https://10.0.0.1:8443", "2"), BMC, False),
+        (("https://10.99.99.99", "2"), BMC, False),
+        (("", ""), BMC, False),
+        (("", ""), {}, False),
+        (("https://10.0.0.1:x", "2"), {"bmc_address": "https://10.0.0.1:x"}, False),
+    ],
+)
+def test_r3_where_nothing_else_agrees_one_bmc_is_one_machine(
+    reached: tuple[str, str], ours: dict[str, str], known: bool
+) -> None:
+    Records.recorded, Records.reached = {}, reached
+    driver, wanted = Records({}, Context()), replace(MINE, serial="S1", bmc=ours)
+    assert guard.agreed(driver, at("new"), wanted) == (("bmc_address",) if known else ())
+    if known:
+        guard.demand_known(driver, at("new"), wanted)
+        return
+    with pytest.raises(EvidenceMissing, match="nothing shows"):
+        guard.demand_known(driver, at("new"), wanted)
+    guard.demand_known(driver, at("new"), replace(wanted, forced=True))
+    assert len(driver.ctx.warnings) == 1
+
+
+def test_r3_a_record_that_is_at_work_is_known_before_it_is_written_to_at_all() -> None:
+    """What was written into it would agree from then on."""
+    Records.recorded = {}
+    driver, mine = Records({}, Context()), replace(MINE, deployed=True)
+    with guard.recording(driver, Records.by_id["x"], mine) as now:
+        assert now is not None
+    for native, hits in (("active", False), ("going", False), ("new", True)):
+        with pytest.raises(EvidenceMissing), guard.recording(driver, at(native), mine, hits=hits):
+            raise AssertionError(native)
 
 
 def test_t1_a_node_that_the_batch_was_refused_is_not_touched_and_the_other_one_is() -> None:

@@ -82,6 +82,11 @@ class IronicReader(Driver):
         ports = self.api.listed("/ports", "ports", node=node.id, fields="uuid,address")
         return Network(frozenset(mac(str(port.get("address") or "")) for port in ports))
 
+    def bmc(self, node: NodeState) -> tuple[str, str]:
+        """A list of nodes tells nothing of it."""
+        raw = node.raw if "driver_info" in node.raw else self.api.get(f"/nodes/{node.id}") or {}
+        return record.bmc_in(raw.get("driver_info") or {})
+
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
         """Ironic's list has both the name and the UUID."""
         return {one.host: one.key for one in wanted}

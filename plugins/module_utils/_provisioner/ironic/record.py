@@ -122,6 +122,14 @@ def _ipmi(wanted: Wanted) -> dict[str, Any]:
     }
 
 
+def bmc_in(info: Mapping[str, Any]) -> tuple[str, str]:
+    """What :func:`driver_info` writes, read again: the BMC's address, and its system."""
+    if info.get("redfish_address"):
+        return str(info["redfish_address"]), str(info.get("redfish_system_id") or "")
+    host, port = str(info.get("ipmi_address") or ""), str(info.get("ipmi_port") or "")
+    return (f"{host}:{port}" if host and port else host), ""
+
+
 def is_secret(key: str) -> bool:
     return any(word in key for word in _SECRETS)
 

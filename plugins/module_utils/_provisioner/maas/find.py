@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Refused, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    NotOurs,
+    Refused,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
@@ -109,6 +114,15 @@ class MaasReader(Driver):
         links = [link for card in node.raw.get("interface_set") or [] for link in card.get("links") or []]
         addresses = frozenset(str(link["ip_address"]) for link in links if link.get("ip_address"))
         return Network(frozenset(record.macs(node.raw)), addresses, complete=True)
+
+    def bmc(self, node: NodeState) -> tuple[str, str]:
+        """Only an administrator's key is told that."""
+        try:
+            told = self.api.get(f"machines/{node.id}/", [("op", "power_parameters")])
+        except (NotOurs, Refused):
+            return "", ""
+        known = told if isinstance(told, dict) else {}
+        return str(known.get("power_address") or ""), str(known.get("node_id") or "")
 
     def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
         raw = self.api.get(f"machines/{node.id}/")
