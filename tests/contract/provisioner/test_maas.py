@@ -69,6 +69,15 @@ def test_words_for_redfish(maas: Any) -> None:
     assert result["after"]["power_parameters"]["power_pass"] == "********"
 
 
+def test_r3_a_machine_is_known_by_its_bmc_where_its_board_tells_no_serial(maas: Any) -> None:
+    options = {**maas.new(), "serial": "", "bmc_address": "https://10.9.0.1:8443", "bmc_system_id": "5ac0"}
+    lead(options, "enrolled")
+    known = {key: value for key, value in options.items() if key != "boot_mac"}
+    assert lead(known, "enrolled", check=True)["agrees"] == ["bmc_address"]
+    for other in ({"bmc_address": "https://10.9.0.1"}, {"bmc_system_id": "5ac1"}):
+        assert lead({**known, **other}, "enrolled", check=True)["agrees"] == []
+
+
 def test_words_for_ipmi(maas: Any) -> None:
     options = {**maas.new(), "bmc_protocol": "ipmi", "bmc_address": "10.9.0.4:623"}
     options["driver"] = {"power_parameters": {"cipher_suite_id": "3"}}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import ssl
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trustme
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     ConfigError,
@@ -296,6 +298,45 @@ def test_t1_no_result_shows_a_password(serve: Callable[..., Server]) -> None:
     assert SECRET in str(server.written), "Ironic gets it"
     assert changed.after and created.after
     assert SECRET not in f"{created} {changed} {line.asked}"
+
+
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [
+        ({"redfish_address": "https://10.0.0.9", "redfish_system_id": "/redfish/v1/Systems/1"},
+         ("https://10.0.0.9", "/redfish/v1/Systems/1")),
+        ({"ipmi_address": "10.0.0.9", "ipmi_port": "6230"}, ("10.0.0.9:6230", "")),
+        ({"ipmi_address": "10.0.0.9"}, ("10.0.0.9", "")),
+        ({}, ("", "")),
+    ],
+)  # fmt: skip
+def test_r3_its_record_tells_the_bmc_also_where_a_list_of_nodes_does_not(
+    serve: Callable[..., Server], info: dict[str, str], told: tuple[str, str]
+) -> None:
+    mine = driver(serve(lambda *request: (200, {**NODE, "driver_info": info})).url)
+    assert mine.bmc(mine.state_of(NODE)) == told == driver().bmc(mine.state_of({**NODE, "driver_info": info}))
+
+
+@pytest.mark.parametrize("image", [{"sha256": ""}, {"format": "ramdisk"}])
+@pytest.mark.parametrize("check", [True, False])
+def test_n8_an_image_that_it_cannot_deploy_is_refused_before_anything_is_written(
+    serve: Callable[..., Server], image: dict[str, str], check: bool
+) -> None:
+    """The role oob_ready looks in check mode, before the node is held."""
+    server = serve(lambda *request: (200, NODE))
+    mine = IronicDriver({"provisioner_url": server.url}, Context(check_mode=check))
+    for node in (None, mine.state_of(NODE)):
+        with pytest.raises(ConfigError, match="needs (sha256|kernel_url)"):
+            mine.enrol(wanted(image=image, bmc={"bmc_address": "10.0.0.1"}), node)
+    assert server.written == []
+
+
+def test_n8_ironic_can_deploy_the_image_of_the_quick_start() -> None:
+    text = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
+    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.S)]
+    (variables,) = [block for block in blocks if "gpufleet_image" in block]
+    image = Image.of(variables["gpufleet_image"])
+    assert image is not None and record.instance_info(image, {}, "n1")
 
 
 # -- TLS -------------------------------------------------------------------------------------------------------------

@@ -42,6 +42,9 @@ class IronicDriver(IronicReader):
     # -- the record --------------------------------------------------------------------------------------------
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
+        """What cannot be deployed as it is declared is told here, where nothing is held or written yet."""
+        if wanted.image is not None:
+            record.instance_info(wanted.image, wanted.extras, wanted.host)
         if node is None:
             node, changes = self._create(wanted)
         else:
