@@ -54,7 +54,7 @@ def run(tmp_path_factory):
     }
     command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "gpu001,gpu002,gpu003,", "play.yml"]
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True, timeout=600, check=False
     )
     return done, json.loads((folder / "host_tasks.json").read_text(encoding="utf-8"))
 

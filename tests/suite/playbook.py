@@ -103,7 +103,7 @@ def run(
     argv: Sequence[str],
     env: Mapping[str, str],
     cwd: Optional[Path] = None,
-    timeout: float = 120,
+    timeout: float = 600,
 ) -> subprocess.CompletedProcess[str]:
     """As subprocess.run() of ansible-playbook with these arguments does it, with its output captured as text.
 

@@ -71,7 +71,7 @@ def import_alone(collections: Path) -> subprocess.CompletedProcess[str]:
     """In a Python that has Ansible but is told of no other path than the tree's own."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", str(IMPORT_ALONE), str(collections)]
-    return subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_module_utils_imports_without_any_library(tmp_path):

@@ -163,7 +163,7 @@ def test_of_many_at_once_one_gets_it(url: str, ledger: Ledger) -> None:
         group = [FORK.Process(target=_race, args=(url, node, start, answers)) for _number in range(6)]
         for process in group:
             process.start()
-        told = [answers.get(timeout=60) for _process in group]
+        told = [answers.get(timeout=300) for _process in group]
         for process in group:
             process.join(60)
         winners = [run for what, run in told if what == "taken"]

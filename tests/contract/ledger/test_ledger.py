@@ -201,7 +201,7 @@ def test_two_writers_at_once_make_one_node(url: str) -> None:
         ]
         for process in group:
             process.start()
-        nodes = {answers.get(timeout=60) for _process in group}
+        nodes = {answers.get(timeout=300) for _process in group}
         for process in group:
             process.join(60)
         assert len(nodes) == 1

@@ -342,7 +342,7 @@ def test_the_module_alone_says_where_the_ledger_is() -> None:
         [sys.executable, "-c", code],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": {}}),
         env={**os.environ, "PYTHONPATH": str(CHECKOUT / "build" / "collections"), "_ANSIBLE_PROFILE": "legacy"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     result = json.loads(done.stdout)
     assert result["failed"] and result["error"]["kind"] == "unsupported" and "controller" in result["msg"], done.stderr

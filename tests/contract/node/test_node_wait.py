@@ -112,7 +112,7 @@ def test_the_module_by_itself() -> None:
             [sys.executable, "-c", code],
             input=json.dumps({"ANSIBLE_MODULE_ARGS": args}),
             env={**os.environ, "PYTHONPATH": str(CHECKOUT / "build" / "collections"), "_ANSIBLE_PROFILE": "legacy"},
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     result = json.loads(done.stdout)
     assert result["verdicts"]["n1"]["ok"] and result["changed"] is False, done.stderr

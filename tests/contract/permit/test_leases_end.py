@@ -35,7 +35,7 @@ def play(folder: Path, *more: dict[str, object]) -> tuple[int, str]:
     env = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections")}
     argv = [str(PLAYBOOK), "-i", "hosts.yml", "play.yml"]
     env["ANSIBLE_LOCAL_TEMP"] = str(folder / "home")
-    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -46,7 +46,7 @@ def sent(args: dict[str, Any]) -> dict[str, Any]:
     """What the module over there says."""
     done = subprocess.run(
         [sys.executable, "-m", MODULE], input=json.dumps({"ANSIBLE_MODULE_ARGS": {**args, "_ansible_no_log": False}}),
-        env={**os.environ, "_ANSIBLE_PROFILE": "legacy"}, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "_ANSIBLE_PROFILE": "legacy"}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stdout, done.stderr
     return dict(json.loads(done.stdout))

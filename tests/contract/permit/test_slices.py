@@ -62,7 +62,7 @@ def shipped(folder: Path, args: dict[str, Any], held: tuple[int, ...] = ()) -> d
     done = subprocess.run(
         [sys.executable, "-m", "contract.permit.wiper"],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": {**args, "_ansible_no_log": False}}),
-        env={**env, "_ANSIBLE_PROFILE": "legacy"}, capture_output=True, text=True, timeout=60, check=False,
+        env={**env, "_ANSIBLE_PROFILE": "legacy"}, capture_output=True, text=True, timeout=300, check=False,
         start_new_session=True, pass_fds=held,
     )  # fmt: skip
     assert done.stdout, done.stderr

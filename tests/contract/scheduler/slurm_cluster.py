@@ -183,7 +183,7 @@ class Cluster:
     def run(self, *argv: str, check: bool = True) -> str:
         env = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": self._path, "LC_ALL": "C"}
         argv = (shutil.which(argv[0], path=self._path) or argv[0], *argv[1:])
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300, check=False)
         if check and done.returncode != 0:
             raise AssertionError(f"{argv}: rc {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout + done.stderr

@@ -232,7 +232,7 @@ def test_the_first_door_is_the_module_itself(slurm: Any) -> None:
         [sys.executable, "-c", code],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": args}),
         env={**os.environ, "PYTHONPATH": str(CHECKOUT / "build" / "collections"), "_ANSIBLE_PROFILE": "legacy"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     result = json.loads(done.stdout)
     assert result["changed"] and result["reason"] == "gpufleet:run9:reimage", done.stderr

@@ -50,7 +50,7 @@ def test_it_ends_and_says_what_the_program_would(site: Path, said: str, code: in
     argv = ["-i", "hosts.ini", "--diff", "play.yml"]
     forked = playbook.run(argv, env=env, cwd=site)
     command = [str(playbook.PROGRAM), *argv]
-    real = subprocess.run(command, env=env, cwd=site, capture_output=True, text=True, timeout=120, check=False)
+    real = subprocess.run(command, env=env, cwd=site, capture_output=True, text=True, timeout=600, check=False)
     assert (forked.returncode, forked.stdout, forked.stderr) == (real.returncode, real.stdout, real.stderr)
     assert forked.returncode == code and f"{said} in {site}, a group's a host's" in forked.stdout
     assert list((site / "tmp").iterdir()) == [], "a run takes its folder away again"

@@ -145,7 +145,7 @@ def test_what_the_drivers_do_wrong_is_bad_and_ends_with_an_error(tmp_path: Path,
     script.write_text(script.read_text().replace(asked, f"{asked}\n        identity['serial'] = {claim}"))
     recordings = record(tmp_path / "recordings", "odd", tree("1"))
     argv = [sys.executable, str(script), str(recordings), "--format", "json"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, cwd=CHECKOUT)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False, cwd=CHECKOUT)
     report = json.loads(done.stdout)
     assert done.returncode == 1 and report["bad"] == ["odd"] and report["trees"][0][key], done.stderr
 

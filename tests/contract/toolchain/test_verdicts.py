@@ -21,7 +21,7 @@ OUTPUTS = CHECKOUT / "tests" / "outputs"
 
 def told(folder: Path, *options: str, script: Path = CHECKOUT / "make" / "verdicts.py") -> tuple[int, dict[str, Any]]:
     argv = [sys.executable, str(script), str(folder), "--format", "json", *options]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, json.loads(done.stdout) if done.stdout else {"said": done.stderr}
 
 
