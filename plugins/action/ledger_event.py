@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import FIRST_LOOK
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import since_retired
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -74,9 +74,12 @@ class ActionModule(VerbAction):
             raise failed[self._host]
 
     def _of_adoption(self, node_id: str) -> dict[str, Any]:
+        """One that was adopted, and that no run has imaged since, is no more ours to image than it was then."""
+        ledger = self.ledger()
+        admitted, imaging = (since_retired(ledger, [node_id], state).get(node_id) for state in ("admitted", "imaging"))
         return {
-            "proven": proven(self.ledger(), node_id, self.run_id),
-            "admitted_before": node_id in since_retired(self.ledger(), [node_id], "admitted"),
+            "proven": proven(ledger, node_id, self.run_id),
+            "admitted_before": admitted is not None and not as_adopted(admitted, imaging),
         }
 
     def _person(self) -> str:

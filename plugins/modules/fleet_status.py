@@ -136,8 +136,10 @@ nodes:
       sample: 1
     left:
       description:
-        - Why day 2 leaves a quarantined node to people, unless somebody says otherwise; empty where it does not.
-        - A recycle is not the remedy, or was tried often enough.
+        - Why day 2 leaves a node that is out of service to people, unless somebody says otherwise; empty where it does
+          not.
+        - A recycle is not the remedy of its quarantine, or was tried often enough; or the node was adopted, and no run
+          has imaged it since.
       type: str
       sample: "no run is the remedy rma: apply it first"
     admitted_before:
@@ -169,7 +171,8 @@ nodes:
       description: When its newest passport ends, UTC.
       type: str
     adopted:
-      description: Is the node in service as it was adopted, and has passed no full set of gates since?
+      description:
+        - Does the node run what it ran when it was adopted? It was not imaged since, nor admitted on a passport.
       type: bool
       sample: false
     stranger:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import UNKNOWN, UNSERVED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 #: What is due where a stage failed that names no remedy: no finding does.
@@ -46,6 +47,10 @@ BUDGETS: Mapping[str, Budget] = {
 #: Of a newer release that shares this ledger, or of one before remedies were a list.
 _UNHEARD_OF = Budget(0, "own rule: what this release does not know is a matter for people")
 
+#: Day 2 looks at these first, whosever they are.
+_LOOKED_AT = frozenset({"admitted", UNSERVED, UNKNOWN})
+_AS_ADOPTED = "it runs what it ran when it was adopted, and no run images that of its own accord"
+
 
 def tries(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, int]:
     """By node id, how many recycles since it was last admitted ended in quarantine, in one query; a node with none is
@@ -66,7 +71,7 @@ def left(one: Mapping[str, Any], tried: int) -> dict[str, Any]:
 
     :param one: as ``report.status`` tells it.
     """
-    why = ""
+    why = _AS_ADOPTED if one["adopted"] and one["state"] not in _LOOKED_AT and not one["kept"] else ""
     if one["state"] == "quarantined":
         remedy = one["remedy"] or REIMAGE
         budget = BUDGETS.get(remedy, _UNHEARD_OF)

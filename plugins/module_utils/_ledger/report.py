@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import left, tries
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import (
     FOREIGN,
@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
     together,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import since_retired
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, COMMAND, SOMEBODY_ELSES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
 
@@ -107,6 +107,7 @@ def status(
     found = {}
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
+        one["adopted"] = as_adopted(admitted.get(node_id), imaging.get(node_id))
         one["lease"] = _live(leases.get(node_id), now, asker)
         one["busy"] = one["lease"] not in ("", run_id)
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""))
@@ -158,6 +159,8 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
     """What goes before the next command of the node's state; empty where nothing does."""
     if one["kept"]:
         return _GIVEN_BACK
+    if one["adopted"] and one["served"] == "yes" and one["state"] != "admitted":
+        return COMMAND  # who resumed it has told the scheduler alone
     if one["left"]:
         return _TAKEN_UP
     if one["unproven"]:
@@ -267,7 +270,7 @@ def _one(
         "attempts": 0,
         "left": "",
         "admitted_before": admitted_before,
-        "adopted": state == "admitted" and bool(data.get(ADOPTED)),
+        "adopted": False,
         "stranger": False,
         "unrecorded": state == "admitted" and data.get(RECORD) == "absent",
         "hold": token,

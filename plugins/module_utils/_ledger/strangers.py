@@ -134,5 +134,12 @@ def since_retired(ledger: Ledger, node_ids: Collection[str], state: str) -> dict
     return {node_id: event for node_id, event in newest.items() if event["name"] == state}
 
 
+def as_adopted(admitted: Mapping[str, Any] | None, imaging: Mapping[str, Any] | None) -> bool:
+    """Does it run what it ran when it was adopted? By the newest of each, as ``since_retired`` tells them."""
+    if admitted is None or not admitted["data"].get(ADOPTED):
+        return False
+    return imaging is None or bool(imaging["id"] < admitted["id"])
+
+
 def _ids(ledger: Ledger, query: str, node_ids: Collection[str]) -> set[str]:
     return {str(row["node_id"]) for row in ledger._many(query, "nodes", [one for one in node_ids if one] or [""], {})}

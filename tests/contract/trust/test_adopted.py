@@ -185,3 +185,11 @@ def test_j7_day_2_ends_no_jobs_of_what_serves_as_it_was_adopted(working: Working
     assert (name, "GPU 3: clocks were cut" in data["reason"]) == ("stopped", True), data
     assert working.nodes.scheduler("gpu001") == "IDLE" and working.nodes.states("gpu001") == ["admitted"]
     assert f"Next: ansible-playbook {ALL}" in told, told
+
+
+def test_j7_what_a_person_took_out_and_put_back_is_adopted_again(working: Working) -> None:
+    """As it is: no verb of ours has imaged it."""
+    working.recorded()
+    working.told(("state", "admitted", {"adopted": True}), ("state", "drained", {"reason": "maintenance is over"}))
+    told = working.adopt()
+    assert working.admitted["adopted"] and working.admitted["from"] == "drained" and ALL in told, told

@@ -14,6 +14,7 @@ import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, report, status
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
@@ -187,3 +188,30 @@ def test_j7_what_was_adopted_is_due_until_all_its_gates_were_run(ledger: Ledger)
     assert one["unrecorded"] and "its provisioner has no record of it" in shown, one
     one = told(ledger, ("state", "draining", {}), ("state", "admitted", {}))
     assert not one["adopted"] and not one["passport_due"] and one["next"] == "", one
+
+
+BY_HAND = {"reason": "disk swap"}
+
+
+@pytest.mark.parametrize("state", ["draining", "drained", "quarantined"])
+def test_j7_no_run_images_of_its_own_accord_what_was_adopted_wherever_it_stands(ledger: Ledger, state: str) -> None:
+    """A technician has kept and given it back: it was never ours to image, and is not now."""
+    one = told(ledger, ("state", "admitted", {"adopted": True}), ("state", state, BY_HAND))
+    assert one["adopted"] and "when it was adopted" in one["left"] and one["next"] == ALL, one
+    node = one["node_id"]
+    kept = Seen(False, "foreign", "IDLE+DRAIN", holds=[{"text": "gpufleet:r1+keep:disk swap", "kind": "keep"}])
+    one = status(ledger, {"n1": node}, seen={"n1": kept})["n1"]
+    assert one["left"] == "" and one["next"].endswith("maintenance=off"), one
+    # Who resumed it in the scheduler itself has it in service as before: it is taken back as it is.
+    one = status(ledger, {"n1": node}, seen={"n1": Seen(serves=True, owner="free")})["n1"]
+    assert one["next"] == AGAIN.format("adopt") and "in service all the same" in " ".join(report("F", {"n1": one}))
+    one = told(ledger, ("state", "imaging", {"deploy_id": "d1"}), ("state", "quarantined", BY_HAND))
+    assert not one["adopted"] and not one["left"] and one["next"] == AGAIN.format("day2_recycle"), one
+
+
+def test_j7_a_hold_that_a_run_left_on_what_was_adopted_is_gone_on_with_on_request_alone(ledger: Ledger) -> None:
+    node = told(ledger, ("state", "admitted", {"adopted": True}))["node_id"]
+    ours = Seen(False, "ours", "IDLE+DRAIN", holds=[{"text": "gpufleet:r1:maintenance is over"}])
+    one = status(ledger, {"n1": node}, seen={"n1": ours})["n1"]
+    assert (one["state"], one["recorded"], one["adopted"]) == ("draining", "admitted", True)
+    assert one["left"] and one["next"] == ALL, one
