@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, SWAPS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, REPLACED, SWAPS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.identity import BOARD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
@@ -34,13 +35,14 @@ def evidence(ledger: Ledger, node_id: str) -> dict[str, Any]:
     events = [event for event in rows if event["id"] > first]
     imaged = _last(events, _images)
     since = imaged["id"] if imaged else 0
+    board = int((_last(rows, _is_another_board) or _NOTHING).get("id", 0))
     newest: dict[str, Mapping[str, Any]] = {}
     for event in events:
         if event["kind"] == "verdict" and event["id"] > since and _counts(event, since):
             newest[event["name"]] = event
     return {
         "verdicts": list(newest.values()),
-        "history": [event for event in rows if event["kind"] in _JUDGES and _stays(event, since)],
+        "history": [one for one in rows if one["id"] > board and one["kind"] in _JUDGES and _stays(one, since)],
         "now": ledger.now(),
         "imaged": imaged,
         "deploy_id": str((_last(events, _begins) or _NOTHING)["data"].get("deploy_id") or ""),
@@ -99,6 +101,11 @@ def _begins(event: Mapping[str, Any]) -> bool:
 
 def _swaps(event: Mapping[str, Any]) -> bool:
     return event["kind"] == IDENTITY and event["name"] in SWAPS
+
+
+def _is_another_board(event: Mapping[str, Any]) -> bool:
+    """What the old one failed, or passed, went with it: a person has said so, and the node is judged anew."""
+    return (event["kind"], event["name"], event["data"].get("part")) == (IDENTITY, REPLACED, BOARD)
 
 
 def _last(events: Sequence[Mapping[str, Any]], fits: Any) -> Mapping[str, Any] | None:

@@ -53,11 +53,12 @@ _AS_ADOPTED = "it runs what it ran when it was adopted, and no run images that o
 
 
 def tries(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, int]:
-    """By node id, how many recycles since it was last admitted ended in quarantine, in one query; a node with none is
-    left out. One that a service stopped, or a kill, says nothing of the node."""
+    """By node id, how many recycles since it was last admitted, or a part of it was swapped, ended in quarantine; a
+    node with none is left out. One that a service stopped, or a kill, says nothing of the node."""
     sql = (
         "SELECT node_id, count(*) AS tries FROM attempts WHERE node_id IN :nodes AND at > coalesce((SELECT max(at) FROM"
-        " events WHERE events.node_id = attempts.node_id AND kind = 'state' AND name = 'admitted'), 0)"
+        " events WHERE events.node_id = attempts.node_id AND (kind = 'state' AND name = 'admitted'"
+        " OR kind = 'identity' AND name IN ('replaced', 'moved'))), 0)"
         " AND EXISTS (SELECT 1 FROM events WHERE events.node_id = attempts.node_id AND kind = 'state'"
         " AND name = 'quarantined' AND events.at >= attempts.at AND events.at < coalesce((SELECT min(later.at) FROM"
         " attempts later WHERE later.node_id = attempts.node_id AND later.id > attempts.id), events.at + 1))"

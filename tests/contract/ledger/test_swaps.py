@@ -15,8 +15,10 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action.node_identity import ActionModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import identity, lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
@@ -115,6 +117,23 @@ def test_u3_what_followed_the_old_board_counts_for_nothing_though_the_aliases_st
     assert known(ledger, node) == {"serial": "OLD0001", "mac": MAC} and evidence(ledger, node)["deploy_id"] == ""
     ledger.append("r1", [(node, Event("state", name)) for name in ("validating",)])
     assert "passport" in lacks(ledger, node, looked=False)
+
+
+def test_u3_what_the_old_board_failed_and_what_was_tried_on_it_go_with_it(ledger: Ledger, ask: Ask) -> None:
+    node = in_service(ledger)
+    xid = {"verdict": "fail", "remedy": "rma", "findings": [{"id": "xid_79", "remedy": "rma", "text": "Xid 79"}]}
+    ledger.append("r1", [(node, Event("verdict", "kernel_log_gate", xid))])
+    for _recycle in range(2):
+        ledger.record_attempt("r1", node, "reimage", "Xid 79")
+        ledger.append("r1", [(node, Event("state", "quarantined", {"reason": "Xid 79", "remedy": "reset_gpu"}))])
+    assert standing(evidence(ledger, node), {}) and status(ledger, {"gpu001": node})["gpu001"]["attempts"] == 2
+    assert ask({"gpufleet_serial": "NEW0001"}, state="replaced", part="board")["changed"]
+    one = status(ledger, {"gpu001": node})["gpu001"]
+    assert (one["attempts"], one["left"]) == (0, "") and "day2_recycle_all" not in one["next"], one
+    ledger.append("r2", [(node, Event("state", "imaging", {"deploy_id": "d2"}))])
+    assert standing(evidence(ledger, node), {}) == [], "the log of the old board"
+    ledger.append("r2", [(node, Event("verdict", "kernel_log_gate", xid))])
+    assert standing(evidence(ledger, node), {}), "what the new one fails stands"
 
 
 def test_u3_a_chassis_that_was_swapped_is_another_node(ledger: Ledger, ask: Ask) -> None:
