@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.tu
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     KEEP,
     PREFIX,
@@ -153,7 +154,8 @@ def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool 
             address=driver.address,
             wanted=", ".join(filter(None, [wanted.serial and f"serial {wanted.serial}", wanted.boot_mac])),
             seen=f"node {node.name or node.id} has {problem}",
-            do="correct gpufleet_provisioner_id, gpufleet_serial, gpufleet_boot_mac or the BMC in the inventory",
+            do="correct gpufleet_provisioner_id, gpufleet_serial, gpufleet_boot_mac or the BMC in the inventory;"
+            f" {SWAPPED}; once that is said, correct the record there, or delete it: the node is enrolled anew",
         )
 
     found = (("serial", same), ("boot_mac", mac(wanted.boot_mac) in network.macs))

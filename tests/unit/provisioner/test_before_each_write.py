@@ -87,8 +87,10 @@ def test_t1_a_hold_of_another_site_is_not_ours_where_our_ledger_knows_no_run() -
 def test_t1_a_serial_that_begins_or_ends_like_another_is_another(known: str, wanted: str) -> None:
     Records.recorded = {"x": known}
     driver = Records({}, Context())
-    with pytest.raises(WrongMachine, match=known):
+    with pytest.raises(WrongMachine, match=known) as refused:
         guard.right_machine(driver, at("new"), replace(MINE, serial=wanted))
+    # Of a node whose board was swapped the inventory is right, and it is the record that is of before.
+    assert "identity_part=board" in refused.value.do and "correct the record there, or delete it" in refused.value.do
 
 
 def test_u3_the_serial_of_a_board_that_was_swapped_out_is_this_machines_and_no_other() -> None:
