@@ -20,8 +20,10 @@ def swap(state: str, why: str = "RMA 4711", **more: str) -> tuple[str, str]:
 
 def test_u3_a_board_swap_from_the_refusal_to_the_next_command(tmp_path: Path) -> None:
     with in_service(tmp_path) as nodes:
+        nodes.hosts["gpu001"]["gpufleet_boot_mac"] = "52:54:00:00:00:01"
         shown = nodes.book("identity", ok=True)
         assert "serial SN0001 bmc" in shown and "differences" in shown, shown
+        assert "mac 52:54:00:00:00:01 claimed" in shown and '"host": "gpu001"' in shown, shown
         bmc = nodes.bmcs["gpu001"]
         bmc.vendor = {**bmc.vendor, "system": {**bmc.vendor["system"], "SerialNumber": "SN-NEW"}}
         nodes.hosts["gpu001"]["gpufleet_serial"] = "SN-NEW"
@@ -31,7 +33,8 @@ def test_u3_a_board_swap_from_the_refusal_to_the_next_command(tmp_path: Path) ->
             refused = nodes.book(one, ok=False)
             assert "by another serial" in refused and "gpufleet.baremetal.identity" in refused, refused
             assert "The node is unknown" not in refused, "that is not what is to be mended"
-        assert "identity_why not set" in nodes.book("identity", *swap("replaced", "", part="board"), ok=False)
+        refused = nodes.book("identity", *swap("replaced", ""), ok=False)
+        assert "identity_why not set" in refused and "identity_part not set" in refused, refused
         before = nodes.states("gpu001")
         foreseen = nodes.book("identity", *swap("replaced", part="board"), "--check", "--diff", ok=True)
         assert "state quarantined" in foreseen and nodes.states("gpu001") == before
