@@ -81,6 +81,11 @@ def says(reason: str, why: str) -> bool:
     return found is not None and found["why"].startswith(_clean_why(why))
 
 
+def says_just(token: str, why: str) -> bool:
+    """Does it say this, and nothing behind it? Of a text to which nobody has appended."""
+    return why_of(token) == _clean_why(why)
+
+
 def runs_of(*given: Iterable[str] | None) -> frozenset[str]:
     """Ids of runs as they are compared with tokens."""
     return frozenset(clean_run(str(run)) for runs in given for run in runs or () if run)

@@ -34,7 +34,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
+    make_token,
+    run_of,
+    says,
+    says_just,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 #: The name of the event that binds a machine to another node of its scheduler.
@@ -192,7 +197,10 @@ def _stands(node: _Node, view: NodeView, kind: str, why: str) -> bool:
         return True
     if bool(node.claim.keep(view)) != (kind == KEEP):
         return False
-    return any(says(hold.text, why) or hold.overwrites for hold in node.claim.holds_of(view, OURS))
+    holds = node.claim.holds_of(view, OURS)
+    if kind == KEEP:  # a person gives another reason by leaving the end of the first away, such as its date
+        return any(says_just(_token_in(hold), why) or hold.overwrites for hold in holds)
+    return any(says(hold.text, why) or hold.overwrites for hold in holds)
 
 
 def _is_drain(view: NodeView) -> bool:
@@ -211,10 +219,13 @@ def _taken(node: _Node, holds: Sequence[Hold], known: Claim) -> list[Event]:
 
 
 def _told_of(hold: Hold, name: str) -> dict[str, str]:
-    """Without what the scheduler appended to it, and may append to again."""
-    token = hold.text[: len(hold.text) - len(hold.appended)]
     author = {"hold_author": hold.author} if hold.author else {}
-    return {"hold_token": token, **author, "scheduler_node": name}
+    return {"hold_token": _token_in(hold), **author, "scheduler_node": name}
+
+
+def _token_in(hold: Hold) -> str:
+    """Without what the scheduler appended to it, and may append to again."""
+    return hold.text[: len(hold.text) - len(hold.appended)]
 
 
 # -- resume ----------------------------------------------------------------------------------------------------

@@ -212,6 +212,10 @@ def test_h2_a_person_keeps_a_node_through_us_and_gives_it_back(keeper: Any) -> N
     keeper.faults.forget()
     again = node(keeper, name, "held", kind="keep", why="disk swap", known_token=kept)
     assert not again.changed and keeper.faults.writes == []
+    shorter = make_token(RUN, "disk", "keep")  # the same without its end, such as a date that no longer holds
+    assert node(keeper, name, "held", kind="keep", why="disk", known_token=kept).changed
+    assert keeper.texts(name) == [shorter]
+    kept = shorter
     with pytest.raises(NotOurs, match="a keep hold"):
         node(keeper, name, "held", known_token=kept)
     found = wait(keeper, name, over_keep=True, line=Line(at_poll={2: lambda: keeper.end(job)}))
