@@ -185,11 +185,6 @@ def test_j7_the_deployment_is_told_by_what_ends_with_it(kind: dict[str, str]) ->
     assert driver().state_of({**node, "instance_info": {}}).deploy_id == ""
 
 
-@pytest.mark.parametrize(("native", "failed"), [("deploy failed", True), ("clean failed", False), ("active", False)])
-def test_j7_of_a_deployment_that_failed_it_is_said_so(native: str, failed: bool) -> None:
-    assert driver().state_of({**NODE, "provision_state": native}).deploy_failed is failed
-
-
 def test_t1_a_node_runs_what_was_noted_and_begun() -> None:
     identity = wanted(image={"deploy_id": "d1"}).image.identity()  # type: ignore[union-attr]
     assert current({**identity, "before": "t0"}, deploy_id="d1")

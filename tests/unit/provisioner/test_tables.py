@@ -18,7 +18,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     resolve_cell,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import tables as ironic_tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables as maas_tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 FACTS = {
     "ironic": ("inspected", "image_current", "same_deploy_interface"),
@@ -130,3 +132,9 @@ def test_nothing_that_failed_is_ever_done_but_where_it_came_after() -> None:
             failed = {state for state in done if tables.STATES[state] == "failed"}
             never_deployed = {"inspect failed", "Failed commissioning"}
             assert failed <= (after if goal == "ready" else never_deployed if goal == "released" else set())
+
+
+@pytest.mark.parametrize(("native", "failed"), [("deploy failed", True), ("clean failed", False), ("active", False)])
+def test_j7_of_a_deployment_that_failed_ironic_says_so(native: str, failed: bool) -> None:
+    ironic = IronicDriver({"provisioner_url": "http://127.0.0.1:9"}, Context())
+    assert ironic.state_of({"uuid": "u-1", "provision_state": native}).deploy_failed is failed
