@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import KIND
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import NAME as LAST
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, PASSPORT_RULES
@@ -24,6 +26,7 @@ class ActionModule(VerbAction):
     NAME = "node_passport"
     SPEC = NODE_PASSPORT
     RULES = PASSPORT_RULES
+    TELLS = {KIND: (LAST,)}
     verb = staticmethod(node_passport)
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -46,6 +49,9 @@ class ActionModule(VerbAction):
             params["identity"] = params.get("identity") or self._read_identity(params)
         params["evidence"] = {**self._evidence(params["state"]), "profile_problem": problem}
         return params
+
+    def _looks(self) -> bool:
+        return bool(self._params["same_boot"]) and super()._looks()
 
     def _goes_elsewhere(self) -> bool:
         return False  # ledger and key are on the controller

@@ -105,9 +105,11 @@ class ActionModule(VerbAction):
         """
         look = renewable(self.ledger(), self.node_id(), self.run_id)
         if look is not None:
+            began = self.ledger().moment().as_data()  # a boot from here on it may not have seen
             with self._line.renewing(self.ledger().another):  # its nvidia-smi may hang for as long as a lease lasts
                 machine = normal_identity(read_identity(self._low_level_execute_command, look["asked"]))
             event = looked_again(look, machine, Context(node=self._host))
+            event.data.update(began)
             self.ledger().append(self.run_id, [(self.node_id(), event)])
 
     def _as_it_was_seen(self, event: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import bar_to_service
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
@@ -45,7 +46,7 @@ def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
 def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
     """A GPU may be lost, and a node booted, while its passport is issued: what counts is how it is at the resume."""
     look = _last_look(ledger, node_id)
-    if look and look["data"].get("passport") == passport["digest"] and 0 <= ledger.now() - look["at"] <= SECONDS:
+    if look and look["data"].get("passport") == passport["digest"] and 0 <= ledger.now() - seen_at(look).at <= SECONDS:
         return ""
     return (
         f"a last look at the node, at most {SECONDS:.0f} s ago, by which it runs the boot of its newest passport"
@@ -60,7 +61,12 @@ def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | 
     of for an hour.
     """
     look = _last_look(ledger, node_id)
-    if not look or look["run_id"] != run_id or not look["data"].get("asked") or ledger.now() - look["at"] <= SECONDS:
+    if (
+        not look
+        or look["run_id"] != run_id
+        or not look["data"].get("asked")
+        or ledger.now() - seen_at(look).at <= SECONDS
+    ):
         return None
     log = ledger.latest([node_id], "verdict", [_LOG]).get(node_id)
     if log is None or log["data"].get("verdict") != "pass" or ledger.now() - looked_at(log) > _LOG_SECONDS:
@@ -69,9 +75,9 @@ def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | 
 
 
 def looked_ago(ledger: Ledger, node_id: str) -> float | None:
-    """For how many seconds the last look at the node has been over; None where nobody has looked."""
+    """How many seconds ago the last look at the node began; None where nobody has looked."""
     look = _last_look(ledger, node_id)
-    return max(ledger.now() - look["at"], 0.0) if look else None
+    return max(ledger.now() - seen_at(look).at, 0.0) if look else None
 
 
 def looked_boot(ledger: Ledger, node_id: str) -> str:

@@ -370,9 +370,10 @@ class VerbAction(Shipping):
         return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
 
     def _placed(self, event: Event) -> Event:
-        """A verdict is written down after its look. What was imaged between the two is not what was looked at, and its
-        age is that of the look. So is that of what a machine elsewhere has looked at; here, each look tells its own."""
-        if event.kind != "verdict" and not (self._elsewhere and event.kind in LOOKS):
+        """A verdict, or a last look, is written down after the look. What was imaged or booted between the two is not
+        what was looked at, and its age is that of the look. So is that of what a machine elsewhere has looked at; here,
+        each look of those tells its own."""
+        if event.kind not in ("verdict", "look") and not (self._elsewhere and event.kind in LOOKS):
             return event
         return replace(event, data={**event.data, **self.began(event.node).as_data()})
 

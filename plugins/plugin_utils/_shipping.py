@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import be
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Events that end a look. What happened since its beginning, it may not have seen.
-LOOKS = frozenset({"verdict", "evidence", MAINTENANCE})
+LOOKS = frozenset({"verdict", "evidence", "look", MAINTENANCE})
 #: What a later part has at least, to look and to ask.
 _LAST_SECONDS = 10.0
 #: So many parts in a row come back without a write: the first, those for which leave is lengthened, and a few more.

@@ -356,6 +356,11 @@ def test_c6_a_host_that_waited_behind_slow_ones_is_looked_at_again(controller: M
         assert refused["error"]["kind"] == kind and "since its last look" in refused["msg"], refused
         (tmp_path / name).write_text(before, encoding="utf-8")
     assert site.node()["state"] == "IDLE+DRAIN" and len(site.events("look")) == 2
+    smi.write_text(f"#!/bin/sh\necho 1450 > {tmp_path}/ahead\ncat {tmp_path}/gpus\n", encoding="utf-8")
+    site.node(booted=time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 1440)))
+    refused = site.run("scheduler_node", state="resumed")
+    assert "no gate has seen this boot" in refused["msg"], "it began while the look took its time"
+    site.node(booted="2026-11-20T10:12:58")
     assert site.run("scheduler_node", state="resumed")["state"] == "idle" and len(site.events("look")) == 3
 
 
