@@ -54,7 +54,7 @@ options:
     type: str
     choices: [serial, system_uuid, mac, gpu]
   value:
-    description: The alias, in any spelling.
+    description: The alias, in any spelling. A MAC has twelve hexadecimal digits; one of zeros or of fs is none.
     type: str
   reason:
     description: Why, for instance the number of the ticket. Needed for all but V(present).

@@ -151,7 +151,8 @@ class Aliases(Connection):
                 NAMELESS,
                 node=asked.name,
                 wanted="gpufleet_node_id, gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac",
-                do="add the serial, the system UUID or the boot MAC to the inventory; host names are no identity",
+                do="add the serial, the system UUID or the boot MAC to the inventory; host names are no identity, nor"
+                " is a MAC that has not twelve digits, or what stands for none",
             )
         told = {in_any_case(pair) for pair in found}
         missing = [pair for pair in asked.known if in_any_case(pair) not in told]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial, serial_of, uuid_of
@@ -14,8 +15,18 @@ JOINING = ("serial", "system_uuid", "mac")
 #: Kind and value.
 Pair = tuple[str, str]
 
+#: What stands between the digits of a MAC, in whichever of the usual forms, and the twelve of one card's.
+_MARKS = re.compile(r"[:.\-\s]")
+_CARD = re.compile(r"(?!0{12}|f{12})[0-9a-f]{12}", re.ASCII)
+
+
+def _mac_of(value: str) -> str:
+    digits = _MARKS.sub("", value.lower())
+    return ":".join(digits[at : at + 2] for at in range(0, 12, 2)) if _CARD.fullmatch(digits) else ""
+
+
 #: The spelling of what machines are delivered with as well, where nobody has set anything.
-_OF_KIND: Mapping[str, Callable[[str], str]] = {"serial": serial_of, "system_uuid": uuid_of}
+_OF_KIND: Mapping[str, Callable[[str], str]] = {"serial": serial_of, "system_uuid": uuid_of, "mac": _mac_of}
 
 
 def other_serials(ours: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -26,11 +37,8 @@ def other_serials(ours: Sequence[str], theirs: Sequence[str]) -> bool:
 
 def normal(kind: str, value: str) -> str:
     """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around; empty
-    for what is on many machines."""
+    for what is on many machines, and for what is no MAC: its digits alone may be those of another card."""
     value = value.strip()
-    if kind == "mac":
-        digits = "".join(ch for ch in value.lower() if ch in "0123456789abcdef")
-        return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2))
     return _OF_KIND[kind](value) if kind in _OF_KIND else value
 
 

@@ -222,3 +222,16 @@ def test_u3_present_shows_who_says_what(ledger: Ledger, ask: Ask) -> None:
     assert told == {"serial": ("OLD0001", True, "bmc"), "mac": (MAC, False, "")}
     assert shown["inventory"] == {"serial": "OLD0001", "mac": MAC2} and shown["bmc"] == ["serial NEW0001"]
     assert any(MAC2 in one for one in shown["differences"]) and rows(ledger) == before
+
+
+@pytest.mark.parametrize(
+    "typed", ["gpu018", "7c:c2:55:10:20:1", "00:00:00:00:00:00", "ff-ff-ff-ff-ff-ff", "7c:c2:55:10:20:11:99"]
+)
+def test_y3_what_is_no_mac_is_nobodys(ledger: Ledger, ask: Ask, typed: str) -> None:
+    node = in_service(ledger)
+    before = rows(ledger)
+    for verb in ("moved", "retired"):
+        assert f"mac {typed!r} is nothing that can be {verb}" in ask(OLD, state=verb, kind="mac", value=typed)["msg"]
+    # A row that has it is one that has none.
+    assert ledger.identify("gpu001", aliases=[("serial", "OLD0001"), ("mac", typed)]) == node
+    assert rows(ledger) == before
