@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import identity, known_as, lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import identity, known_as, lease, whose
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import spelled
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, in_any_case, spelled
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import claims
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import claims, what_says
 
 
 class ActionModule(VerbAction):
@@ -27,6 +28,8 @@ class ActionModule(VerbAction):
         asked = Asked(self._host, spelled(claims(self.host_var)), params, str(params.get("node_id") or ""))
         if params["state"] != identity.PRESENT:
             self.refuse_tenants(self._host)
+            # All of them are read before anything is locked: that takes a while in a large inventory.
+            asked = replace(asked, others=self._others())
         dry = bool(self._task.check_mode) or params["state"] == identity.PRESENT
         plan, before, after = self._foreseen(asked) if dry else self._written(asked)
         ledger = self.ledger()
@@ -39,7 +42,10 @@ class ActionModule(VerbAction):
             "aliases": known_as.shown(ledger, plan.node),
             "inventory": dict(asked.says),
             "bmc": [f"{kind} {value}" for kind, value in dict.fromkeys(asked.told)],
-            "differences": known_as.differences(ledger, asked, plan.node),
+            "differences": [
+                *known_as.differences(ledger, asked, plan.node),
+                *whose.also(ledger, asked, plan.node),
+            ],
             "retired_node": plan.data.get("retired_node", ""),
             "from_node": plan.data.get("from_node", ""),
             "events": [],
@@ -48,8 +54,21 @@ class ActionModule(VerbAction):
             result["diff"] = {"before": before, "after": after}
         return result
 
-    def _foreseen(self, asked: Asked) -> tuple[Plan, dict[str, Any], dict[str, Any]]:
+    def _others(self) -> dict[Pair, str]:
+        """Which other host of the inventory says a pair now."""
+        hosts = [host for host in self._vars.get("hostvars") or () if host != self._host]
+        says = what_says(self.host_var, hosts)
+        return {in_any_case(pair): host for host in hosts for pair in spelled(says(host) or ())}
+
+    def _plan(self, asked: Asked) -> Plan:
+        """:raises NotOurs: where a node is a tenant's whom this run does not name."""
         plan = identity.plan(self.ledger(), asked)
+        for host in whose.concerned(self.ledger(), asked, plan):
+            self.refuse_tenants(host)
+        return plan
+
+    def _foreseen(self, asked: Asked) -> tuple[Plan, dict[str, Any], dict[str, Any]]:
+        plan = self._plan(asked)
         before = known_as.lines(self.ledger(), plan.nodes or [node for node in [plan.node] if node])
         return plan, before, known_as.foretold(self.ledger(), plan, before)
 
@@ -59,7 +78,7 @@ class ActionModule(VerbAction):
         ledger = self.ledger()
         with ledger.transaction() as conn:
             ledger.alone_with_aliases(conn)
-            plan = identity.plan(ledger, asked)
+            plan = self._plan(asked)
             nodes = plan.nodes or [node for node in [plan.node] if node]
             before = known_as.lines(ledger, nodes)
             for node in plan.puts:

@@ -26,6 +26,8 @@ notes:
   - It works through its action on the controller alone, which has the ledger. The module by itself fails and says so.
   - All but V(present) takes the lease of each node that it changes. A node that another run works on is left to it, and
     with it the whole call.
+  - All but V(present) asks what the other hosts of the inventory say now. What one of them still says is its own, and
+    the call is refused, as it is where a node that it would change is a tenant's whom the run does not name.
 options:
   state:
     description:
@@ -44,7 +46,8 @@ options:
         judged before, it goes into quarantine; no passport, verdict or deployment of before counts. So also where the
         sheet metal was swapped around the same boards.
       - With V(chassis), the whole machine was swapped. The node of the one that left is retired, the one that came
-        has a node of its own. A hold of ours at the scheduler goes over to it.
+        has a node of its own. Where that served elsewhere before, it goes into quarantine. A hold of ours at the
+        scheduler goes over to it.
     type: str
     choices: [board, chassis]
   kind:

@@ -15,7 +15,7 @@ from typing import Any
 from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import INVENTORY
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import INVENTORY, Says
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
@@ -92,6 +92,22 @@ def claims(var: Callable[[str], Any], serial: str = "") -> list[tuple[str, str]]
     return [("serial", serial), ("system_uuid", system_uuid), ("mac", str(var("gpufleet_boot_mac") or ""))]
 
 
+def what_says(var: Callable[[str, str], Any], hosts: Collection[str], learnt_of: str = "") -> Says:
+    """What a host of the inventory says of its machine now; None of one that is not in there, or unreadable.
+
+    :param learnt_of: the host whose serial a task of this run has learnt, which is no word of the inventory.
+    """
+
+    def says(other: str) -> list[tuple[str, str]] | None:
+        try:
+            pairs = claims(lambda name: var(name, other)) if other in hosts else None
+        except ConfigError:  # what is wrong with that host is told where its own task runs
+            return None
+        return [pair for pair in pairs if pair[0] != "serial"] if pairs and other == learnt_of else pairs
+
+    return says
+
+
 def node_of(
     ledger: Ledger,
     host: str,
@@ -114,14 +130,6 @@ def node_of(
     def own(name: str) -> Any:
         return var(name, host)
 
-    def says(other: str) -> list[tuple[str, str]] | None:
-        try:
-            pairs = claims(lambda name: var(name, other)) if other in hosts else None
-        except ConfigError:  # what is wrong with that host is told where its own task runs
-            return None
-        # What a task of this run has learnt is no word of the inventory.
-        return [pair for pair in pairs if pair[0] != "serial"] if pairs and learnt and other == host else pairs
-
     inventory = not learnt and (not serial or bool(serial_of(own("gpufleet_serial"))))
     return ledger.identify(
         host,
@@ -130,7 +138,7 @@ def node_of(
         aliases=claims(own, serial),
         source=INVENTORY if inventory else "bmc",
         inventory=inventory,
-        says=says,
+        says=what_says(var, hosts, host if learnt else ""),
         run_id=run_id,
     )
 

@@ -355,13 +355,17 @@ def _taken_out(asked: Asked, row: Row) -> bool:
     return says is not None and not of_kind(spelled(says), "serial")
 
 
-def _two_hosts(name: str, row: Row, more: str = "") -> ConfigError:
+def two_hosts(name: str, seen: str) -> ConfigError:
     return ConfigError(
         "two hosts of the inventory are one node in the ledger",
         node=name,
         wanted="a serial, a node id or a boot MAC that no other host has",
-        seen=f"{row['host']} is node {row['node_id']} too, by its {row['kind']} {row['value']}{more}",
+        seen=seen,
         do="correct gpufleet_serial, gpufleet_node_id or gpufleet_boot_mac of one of them; where the nodes of a chassis"
         " share a serial, leave gpufleet_serial out and name gpufleet_boot_mac and gpufleet_bmc_system_id of each;"
         f" {SWAPPED}",
     )
+
+
+def _two_hosts(name: str, row: Row, more: str = "") -> ConfigError:
+    return two_hosts(name, f"{row['host']} is node {row['node_id']} too, by its {row['kind']} {row['value']}{more}")

@@ -16,16 +16,19 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import (
-    Asked,
-    Plan,
-    listed,
-    pairs_of,
-    state_of,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan, listed, state_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import WAYS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, in_any_case
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.whose import (
+    UNTOUCHED,
+    before_the_swap,
+    demand_free,
+    here,
+    meant,
+    names_host,
+    refuse_shared,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 PRESENT, RETIRED = "present", "retired"
@@ -49,8 +52,6 @@ RULES = {
         ("state", RETIRED, ("kind", "value", "reason")),
     ]
 }
-#: States in which nothing was imaged or judged yet that another part would make untrue.
-_UNTOUCHED = frozenset({"discovered", "enrolled", "retired"})
 
 
 def node_identity(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -77,63 +78,6 @@ def plan(ledger: Ledger, asked: Asked) -> Plan:
     return _PLANS[asked.params["state"]](ledger, asked)
 
 
-# -- who the host is ---------------------------------------------------------------------------------------------------
-
-
-def here(ledger: Ledger, asked: Asked, *, without: Pair | None = None) -> str:
-    """The node of this host as the ledger has it; empty for nobody.
-
-    What the inventory says now may be of the machine that came; then it is whom the host claimed to be before.
-
-    :raises ConfigError: where that was several.
-    """
-    if asked.text("was"):
-        return _was(ledger, asked)
-    says = [pair for pair in asked.says if pair != without]
-    found = {owner for owner in (ledger.owner(*pair) for pair in says) if owner and not ledger.retired(owner)}
-    claimed = [node for node in ledger.claimed_by(asked.host) if _names(ledger, node, asked.host)]
-    if asked.node_id:
-        return asked.node_id if ledger.name(asked.node_id) else ""
-    own = sorted(found & set(claimed)) or claimed or sorted(found)
-    if len(own) > 1:
-        raise ConfigError(
-            "this host was several nodes of the ledger",
-            node=asked.host,
-            seen=", ".join(f"node {one} ({listed(pairs_of(ledger, one))})" for one in own),
-            do="name the serial, the MAC or the id of the one that is meant in was (-e identity_was=)",
-        )
-    return own[0] if own else ""
-
-
-def _names(ledger: Ledger, node: str, host: str) -> bool:
-    """Has it more of this host than a claim on another one's node?"""
-    rows = [row for row in ledger.aliases(node) if row["kind"] in JOINING]
-    serials = [row for row in rows if row["kind"] == "serial"]
-    return any(row["host"] == host for row in serials or rows)
-
-
-def _was(ledger: Ledger, asked: Asked) -> str:
-    text = asked.text("was")
-    owners = (ledger.owner(kind, text) for kind in (*JOINING, "gpu"))
-    found = text if ledger.name(text) else next(filter(None, owners), "")
-    if not found:
-        raise ConfigError(f"the ledger knows no node by {text!r}", node=asked.host, do="correct was (identity_was)")
-    return found
-
-
-def _known_here(ledger: Ledger, asked: Asked) -> str:
-    node = here(ledger, asked)
-    if node and not ledger.retired(node):
-        return node
-    raise ConfigError(
-        "the ledger has no living node of this host",
-        node=asked.host,
-        wanted="the node that the machine was before the swap",
-        do="name its old serial, MAC or id in was (-e identity_was=); of a machine that the ledger has never seen"
-        " nothing was replaced: run day0_bringup",
-    )
-
-
 # -- the states --------------------------------------------------------------------------------------------------------
 
 
@@ -148,9 +92,9 @@ def _replaced(ledger: Ledger, asked: Asked) -> Plan:
 def _board(ledger: Ledger, asked: Asked) -> Plan:
     """The node goes on with its history: what it ran, what was tried on it, what was found. Nothing that was measured
     or signed with the old board holds for the new one."""
-    node = _known_here(ledger, asked)
-    for pair in asked.says:
-        _free(ledger, asked, pair, node)
+    node = before_the_swap(ledger, asked)
+    refuse_shared(ledger, asked, asked.says, [node])
+    taken = demand_free(ledger, asked, node)
     said = {in_any_case(pair) for pair in asked.says}
     kinds = {kind for kind, value in asked.says}
     rows = [row for row in ledger.aliases(node) if row["kind"] in kinds]
@@ -163,7 +107,8 @@ def _board(ledger: Ledger, asked: Asked) -> Plan:
     was = listed([(row["kind"], row["value"]) for row in ledger.aliases(node)])
     old = {"was": was, "serials": [row["value"] for row in drops if row["kind"] == "serial"]}
     events = [Event(IDENTITY, REPLACED, {**told, **old}), *_judged_again(ledger, node, BOARD, told)]
-    return Plan(node, drops, {node: puts}, [(node, event) for event in events], [node])
+    drops += [row for one in taken for row in ledger.aliases(one)]
+    return Plan(node, drops, {node: puts}, [(node, event) for event in events], [node, *taken])
 
 
 def _chassis(ledger: Ledger, asked: Asked) -> Plan:
@@ -186,13 +131,15 @@ def _chassis(ledger: Ledger, asked: Asked) -> Plan:
             seen=listed(asked.says) or "nothing",
             do="name it there; where the chassis alone was swapped around the same boards, say part board",
         )
-    for pair in asked.says:
-        _free(ledger, asked, pair, old, its)
+    refuse_shared(ledger, asked, asked.says, [old, its], leaves=old)
+    demand_free(ledger, asked, old, its)
     new = its or str(uuid.uuid4())
     reason = asked.text("reason")
     told = {"part": CHASSIS, "reason": reason, "was": old, "now": new}
     left = [Event(IDENTITY, REPLACED, told), *_out_of_the_fleet(ledger, old, f"chassis replaced: {reason}")]
-    came = [Event(IDENTITY, REPLACED, told), *_back_in_the_fleet(ledger, new), *_held_on(ledger, old)]
+    # One that served elsewhere is judged here as any other: its place, its power and its cables are new.
+    again = _judged_again(ledger, new, "chassis moved here", told)
+    came = [Event(IDENTITY, REPLACED, told), *_back_in_the_fleet(ledger, new), *again, *_held_on(ledger, old)]
     events = [*((old, event) for event in left), *((new, event) for event in came)]
     puts = [pair for pair in asked.says if ledger.owner(*pair) != new]
     return Plan(new, [], {new: puts}, events, [old, new], {"retired_node": old})
@@ -201,14 +148,14 @@ def _chassis(ledger: Ledger, asked: Asked) -> Plan:
 def _leaving(ledger: Ledger, asked: Asked, its: str) -> str:
     """The node that the chassis was; empty where it was retired already, and the host is the new one."""
     if asked.text("was"):
-        old = _was(ledger, asked)
+        old = meant(ledger, asked)
         return "" if ledger.retired(old) and its and its != old else old
-    living = [node for node in ledger.claimed_by(asked.host) if node != its and _names(ledger, node, asked.host)]
+    living = [node for node in ledger.claimed_by(asked.host) if node != its and names_host(ledger, node, asked.host)]
     if len(living) == 1:
         return living[0]
     if its and not living and _began_here(ledger, its):
         return ""
-    return _known_here(ledger, asked)
+    return before_the_swap(ledger, asked)
 
 
 def _began_here(ledger: Ledger, node: str) -> bool:
@@ -228,6 +175,7 @@ def _moved(ledger: Ledger, asked: Asked) -> Plan:
             node=asked.host,
             do="name gpufleet_serial in the inventory and bring it up first, or its old serial in was",
         )
+    refuse_shared(ledger, asked, [*asked.says, pair], [node])
     owner = ledger.owner(*pair)
     if owner == node:
         return Plan(node)
@@ -251,6 +199,7 @@ def _retired(ledger: Ledger, asked: Asked) -> Plan:
     if not rows:
         return Plan(node)
     row = rows[0]
+    refuse_shared(ledger, asked, [pair] if row["host"] != asked.host else [])
     state = state_of(ledger, row["node_id"])
     if row["confirmed_by"] and row["kind"] in JOINING and state == "admitted" and not asked.text("force_reason"):
         raise ConfigError(
@@ -286,26 +235,10 @@ def _demand_value(asked: Asked, pair: Pair) -> None:
         )
 
 
-def _free(ledger: Ledger, asked: Asked, pair: Pair, *ours: str) -> None:
-    """:raises ConfigError: where another living node has what the inventory names here."""
-    owner = ledger.owner(*pair)
-    if not owner or owner in ours or ledger.retired(owner):
-        return
-    if {row["host"] for row in ledger.aliases(owner)} == {asked.host} and state_of(ledger, owner) in _UNTOUCHED:
-        return  # what this host was taken for since the swap, before anybody said that there was one
-    raise ConfigError(
-        f"the {pair[0]} {pair[1]} belongs to another node",
-        node=asked.host,
-        seen=f"node {owner} ({ledger.name(owner)})",
-        do="correct the inventory; if the part came from that machine, say state moved; if the whole machine did,"
-        " retire that node first (ledger_event with state retired)",
-    )
-
-
 def _judged_again(ledger: Ledger, node: str, part: str, told: Mapping[str, Any]) -> list[Event]:
     """What was imaged or judged goes through quarantine, which no passport of before survives."""
     state = state_of(ledger, node)
-    if state in _UNTOUCHED:
+    if state in UNTOUCHED:
         return []
     reason = f"{part} replaced: {told['reason']}" if part == BOARD else f"{part}: {told['reason']}"
     return [Event("state", "quarantined", {"from": state, "reason": reason, "remedy": "reimage", "swapped": True})]

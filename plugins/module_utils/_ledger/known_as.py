@@ -23,12 +23,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 
 @dataclass(frozen=True)
 class Asked:
-    """host: the host's name in the inventory. says: the pairs that it names there. node_id: it names that, too."""
+    """host: the host's name in the inventory. says: the pairs that it names there. node_id: it names that, too.
+
+    others: which other host of the inventory says a pair now, by the pair as it is compared.
+    """
 
     host: str
     says: Sequence[Pair]
     params: Mapping[str, Any]
     node_id: str = ""
+    others: Mapping[Pair, str] = field(default_factory=dict)
 
     def text(self, option: str) -> str:
         return str(self.params.get(option) or "").strip()

@@ -31,13 +31,14 @@ Ask = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def ask(url: str, tmp_path: Path) -> Ask:
-    """The verb as a task of gpu001 that says what the inventory has for it now."""
+    """The verb as a task of gpu001 that says what the inventory has for it now, and hostvars what it has for others."""
 
-    def call(said: dict[str, str], *, check_mode: bool = False, **args: Any) -> dict[str, Any]:
+    def call(said: dict[str, str], *, check_mode: bool = False, hostvars: Any = (), **args: Any) -> dict[str, Any]:
         args.setdefault("reason", "RMA 4711")
+        shared = {"gpufleet_ledger_url": url}
         door = Door(
             tmp_path, identity.node_identity, base=ActionModule, name="node_identity", own_spec=identity.SPEC,
-            args=args, check_mode=check_mode, diff=True, **{"gpufleet_ledger_url": url, **said},
+            args=args, check_mode=check_mode, diff=True, hostvars={**dict(hostvars), "gpu001": said}, **shared, **said,
         )  # fmt: skip
         return door.run()
 
