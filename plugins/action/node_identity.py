@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, in_any_case, spelled
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._measured import where_measured
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import claims, what_says
 
 
@@ -29,7 +30,7 @@ class ActionModule(VerbAction):
         if params["state"] != identity.PRESENT:
             self.refuse_tenants(self._host)
             # All of them are read before anything is locked: that takes a while in a large inventory.
-            asked = replace(asked, others=self._others())
+            asked = replace(asked, others=self._others(), measured=lambda gpu: where_measured(self.ledger(), gpu))
         dry = bool(self._task.check_mode) or params["state"] == identity.PRESENT
         plan, before, after = self._foreseen(asked) if dry else self._written(asked)
         ledger = self.ledger()

@@ -35,7 +35,8 @@ options:
       - V(replaced) says that a board or the whole chassis at this host's place was swapped, as O(part) tells. The
         inventory names the new one already.
       - V(moved) says that the part of O(kind) and O(value) came to this host's machine from another one. Both nodes go
-        into quarantine where they were imaged or judged before, and are to be imaged and judged again.
+        into quarantine where they were imaged or judged before, and are to be imaged and judged again. A GPU came from
+        the machine whose newest passport named it last.
       - V(retired) takes the alias of O(kind) and O(value) off whichever node has it. It is nobody's then.
     type: str
     choices: [present, moved, replaced, retired]
@@ -177,7 +178,7 @@ retired_node:
   type: str
   sample: ""
 from_node:
-  description: The id of the node that the alias was taken from; empty where it was nobody's.
+  description: The id of the node that the alias was taken from; empty where nobody is known to have had it.
   returned: success
   type: str
   sample: ""

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.whose i
     UNTOUCHED,
     before_the_swap,
     demand_free,
+    donor,
     here,
     meant,
     names_host,
@@ -176,7 +177,7 @@ def _moved(ledger: Ledger, asked: Asked) -> Plan:
             do="name gpufleet_serial in the inventory and bring it up first, or its old serial in was",
         )
     refuse_shared(ledger, asked, [*asked.says, pair], [node])
-    owner = ledger.owner(*pair)
+    owner = donor(ledger, asked, node)
     if owner == node:
         return Plan(node)
     reason = asked.text("reason")

@@ -182,6 +182,14 @@ class Ledger(Aliases):
         rows = self._many(sql, "nodes", list(node_ids) or [""], {})
         return {row["node_id"]: (row["issued"], row["expires"]) for row in rows}
 
+    def newest_passports(self) -> list[dict[str, Any]]:
+        """That of each node, its envelope decoded."""
+        sql = (
+            "SELECT node_id, issued, envelope FROM passports WHERE id IN (SELECT max(id) FROM passports"
+            " GROUP BY node_id)"
+        )
+        return [{**row, "envelope": json.loads(row["envelope"])} for row in self._rows(sql)]
+
     def passport(self, node_id: str) -> dict[str, Any] | None:
         """The newest passport of a node, its envelope decoded; None where it never had one."""
         rows = self._rows(

@@ -188,3 +188,12 @@ def _anothers(ledger: Ledger, asked: Asked, pair: Pair, owner: str) -> ConfigErr
         do="correct the inventory; if the part came from that machine, say state moved; if the whole machine did,"
         " retire that node first (ledger_event with state retired)",
     )
+
+
+def donor(ledger: Ledger, asked: Asked, node: str) -> str:
+    """Whose the part was. No inventory names a GPU: it was where it was last said, or measured, to be."""
+    kind, value = asked.pair
+    rows = [row for row in ledger._aliases([asked.pair]) if row["kind"] == kind]
+    told = [(float(row["seen"]), str(row["node_id"])) for row in rows]
+    elsewhere = [one for one in asked.measured(value) if one[1] != node] if kind == "gpu" else []
+    return max((*told, *elsewhere), default=(0.0, ""))[1]

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ MAC9 = "52:54:00:00:00:09"
 NEW = {"gpufleet_serial": "NEW0001", "gpufleet_boot_mac": MAC9}
 NEIGHBOUR = {"gpufleet_serial": "OLD0002", "gpufleet_boot_mac": MAC2}
 KEPT = Event("hold", "taken", {"hold_token": "gpufleet:r0+keep:disk"})
+GPU = "GPU-00000000-0000-4000-8000-000000000001"
 
 
 def asked_before(ledger: Ledger) -> str:
@@ -120,3 +124,42 @@ def test_y2_a_chassis_that_served_elsewhere_is_judged_anew_at_its_place(ledger: 
     done = ask(NEIGHBOUR, hostvars={"gpu002": {"gpufleet_serial": "NEW0002"}}, **CHASSIS)
     assert (done["node_id"], done["retired_node"]) == (came, old), done
     assert (state(ledger, old), state(ledger, came)) == ("retired", "quarantined")
+
+
+def passport(ledger: Ledger, node: str, at: float, *gpus: str) -> None:
+    pairs = [f"chassis-serial:{node}", *(f"gpu-uuid:{gpu}" for gpu in gpus)]
+    subject = [
+        {"name": one, "digest": {"sha256": hashlib.sha256(one.partition(":")[2].encode()).hexdigest()}} for one in pairs
+    ]
+    payload = base64.b64encode(json.dumps({"subject": subject, "predicate": {}}).encode()).decode()
+    envelope = {"payloadType": "application/vnd.in-toto+json", "payload": payload}
+    ledger.save_passport("r0", node, issued=at, expires=at + 9999, digest="d", envelope=envelope)
+
+
+def test_y6_a_gpu_that_moved_came_from_where_it_was_measured_last(ledger: Ledger, ask: Ask) -> None:
+    node, other, third = (in_service(ledger, f"gpu00{n}", f"OLD000{n}", f"52:54:00:00:00:0{n}") for n in (1, 2, 3))
+    now = ledger.now()
+    passport(ledger, third, now - 30, GPU)
+    passport(ledger, other, now - 20, GPU, "GPU-00000000-0000-4000-8000-000000000002")
+    passport(ledger, node, now - 10, GPU)  # it has been judged since with that one
+    moved = {"state": "moved", "kind": "gpu", "value": GPU}
+    done = ask(OLD, **moved)
+    assert (done["from_node"], done["node_id"]) == (other, node), done
+    assert [state(ledger, one) for one in (node, other, third)] == ["quarantined", "quarantined", "admitted"]
+    assert ledger.history(other, kinds=("identity",))[-1]["data"]["to"] == node
+    before = rows(ledger)
+    assert not ask(OLD, **moved)["changed"] and rows(ledger) == before
+    # It went on to another machine, unsaid, and was measured there: it came back from that one.
+    passport(ledger, third, ledger.now() + 10, GPU)
+    assert ask(OLD, **moved)["from_node"] == third and state(ledger, third) == "quarantined"
+
+
+def test_y6_a_gpu_that_a_newer_passport_of_that_machine_does_not_name_was_no_longer_there(
+    ledger: Ledger, ask: Ask
+) -> None:
+    in_service(ledger)
+    other = in_service(ledger, "gpu002", "OLD0002", MAC2)
+    passport(ledger, other, ledger.now() - 20, GPU)
+    passport(ledger, other, ledger.now() - 10)
+    done = ask(OLD, state="moved", kind="gpu", value=GPU)
+    assert done["changed"] and done["from_node"] == "" and state(ledger, other) == "admitted"
