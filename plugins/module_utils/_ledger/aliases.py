@@ -355,13 +355,14 @@ def _taken_out(asked: Asked, row: Row) -> bool:
     return says is not None and not of_kind(spelled(says), "serial")
 
 
-def two_hosts(name: str, seen: str) -> ConfigError:
+def two_hosts(name: str, seen: str, do: str = "") -> ConfigError:
     return ConfigError(
         "two hosts of the inventory are one node in the ledger",
         node=name,
         wanted="a serial, a node id or a boot MAC that no other host has",
         seen=seen,
-        do="correct gpufleet_serial, gpufleet_node_id or gpufleet_boot_mac of one of them; where the nodes of a chassis"
+        do=do
+        or "correct gpufleet_serial, gpufleet_node_id or gpufleet_boot_mac of one of them; where the nodes of a chassis"
         " share a serial, leave gpufleet_serial out and name gpufleet_boot_mac and gpufleet_bmc_system_id of each;"
         f" {SWAPPED}",
     )

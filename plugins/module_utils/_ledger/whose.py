@@ -25,6 +25,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 
 #: States in which nothing was imaged or judged yet that another part would make untrue.
 UNTOUCHED = frozenset({"discovered", "enrolled", "retired"})
+_CORRECT = (
+    "correct what was typed (gpufleet_serial and gpufleet_boot_mac of this host, identity_was, identity_value), or"
+    " if that is right, the row of the other host, which has the part or the machine no more"
+)
 
 
 # -- who the host is ---------------------------------------------------------------------------------------------------
@@ -143,7 +147,7 @@ def refuse_shared(
         if other:
             owner = ledger.owner(kind, value)
             whose = f", which is node {owner} ({ledger.name(owner)})" if owner else ""
-            raise two_hosts(asked.host, f"{other} says {kind} {value} now{whose}")
+            raise two_hosts(asked.host, f"{other} says {kind} {value} now{whose}", _CORRECT)
 
 
 def concerned(ledger: Ledger, asked: Asked, plan: Plan) -> list[str]:

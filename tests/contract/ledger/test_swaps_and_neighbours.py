@@ -87,6 +87,7 @@ def test_y2_a_typo_takes_nothing_from_a_neighbour(
     for dry in (True, False):
         done = ask(said, hostvars={"gpu002": NEIGHBOUR}, check_mode=dry, bmc=bmc, **args)
         assert "two hosts of the inventory" in done["msg"] and "gpu002 says" in done["msg"], done
+        assert "identity_was" in done["msg"] and "the row of the other host" in done["msg"]
     assert rows(ledger) == before and (state(ledger, node), state(ledger, other)) == ("admitted", now)
 
 
