@@ -98,10 +98,9 @@ def status(
     :param unproven: of a node, and where it stands: why no renewal can sign a new passport for it.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
-    states = ledger.latest(ids, "state")
+    states, looks = ledger.latest(ids, "state"), ledger.latest(ids, "verdict", ["image_verify"])
     admitted, imaging = since_retired(ledger, ids, "admitted"), since_retired(ledger, ids, "imaging")
     holds, stopped = ledger.latest(ids, "hold"), ledger.latest(ids, "note", ["stopped"])
-    looks = ledger.latest(ids, "verdict", ["image_verify"])
     passports, leases, tried = ledger.passport_times(ids), holders(ledger, ids), tries(ledger, ids)
     now, orders = ledger.now(), _orders(ledger, nodes, seen or {})
     found = {}
@@ -161,9 +160,7 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
         return _GIVEN_BACK
     if one["adopted"] and one["served"] == "yes" and one["state"] != "admitted":
         return COMMAND  # who resumed it has told the scheduler alone
-    if one["left"]:
-        return _TAKEN_UP
-    if one["unproven"]:
+    if one["left"] or one["unproven"]:
         return _TAKEN_UP
     if one["adopted"] and one["state"] == "admitted":
         return _TAKEN_UP  # what was found of it before day 2 looked need not be found again
