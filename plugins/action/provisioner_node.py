@@ -40,7 +40,7 @@ class ActionModule(VerbAction):
         params["known_runs"] = writers(self.ledger(), {self._host: node_id})[self._host]
         known = noted(self.ledger(), [node_id])[node_id]
         params["known_deployed"] = bool(params.get("force_reason")) or known.stands
-        params["known_deploy_ids"], params["known_stamps"] = known.ids, known.stamps
+        params["known_deploy_ids"], params["known_stamps"] = known.known_ids, known.stamps
         params["known_former_serials"] = former_serials(self.ledger(), node_id, known)
         params["image_verified"] = self._verified(params, node_id)
         return params

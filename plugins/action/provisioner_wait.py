@@ -53,7 +53,7 @@ class ActionModule(SlicedAction):
             {
                 "known_runs": runs.get(node.get("host"), []),
                 "known_deployed": bool(params.get("force_reason")) or notes[str(node.get("host"))].stands,
-                "known_deploy_ids": notes[str(node.get("host"))].ids,
+                "known_deploy_ids": notes[str(node.get("host"))].known_ids,
                 "known_stamps": notes[str(node.get("host"))].stamps,
                 "known_former_serials": former.get(str(node.get("host")), []),
                 **node,

@@ -54,6 +54,6 @@ def _look(variable: Variable, host: str, run_id: str, runs: Sequence[str]) -> Ev
     with connected(params, Context(check_mode=True, node=host)) as driver:
         wanted = wants.of_task(params, driver.name, driver.image_needs, host)
         node = found(driver, wanted)
-        ours = node is not None and node.maintenance and has_form(node.hold) and not not_ours(node, wanted)
+        ours = node is not None and node.maintenance and has_form(node.hold) and not not_ours(driver, node, wanted)
         told = {"hold_token": node.hold if node else "", "provisioner": driver.name}
     return Event(MAINTENANCE, HELD if ours else "lifted", told)

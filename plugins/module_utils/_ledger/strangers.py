@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NOT_TAKEN
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, STAMP
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD, STAMP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 #: The verbs that send a provisioner its steps, the option that tells each where the node shall come to, and where that
@@ -56,12 +56,19 @@ class Noted:
     _notes: set[int] = field(default_factory=set)
     _ends: set[int] = field(default_factory=set)
     _newest: str = ""
+    _begun: list[str] = field(default_factory=list)
     _intents: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     @property
     def stands(self) -> bool:
         """Was it deployed by us, or adopted, and not given back by us since?"""
         return max(self._notes, default=0) > max(self._ends, default=0)
+
+    @property
+    def known_ids(self) -> list[str]:
+        """By which a deployment is known as ours. The note of an order that was refused may lie beside an older one of
+        ours, and says then that the node is whose it was."""
+        return list(dict.fromkeys([*self.ids, *self._begun])) if self.stands else self.ids
 
     def add(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         if row["kind"] == "intent":
@@ -71,10 +78,12 @@ class Noted:
         elif row["kind"] == "identity":
             self.serials += map(str, data.get("serials") or ())
         elif row["name"] == "admitted":
-            self._notes.add(row["id"])
+            # Whoever enrols a machine of which there was no record, and deploys it, does not do so for us.
+            self._notes |= set() if data.get(ADOPTED) and data.get(RECORD) == "absent" else {row["id"]}
             self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
         else:  # it is recorded before anybody is asked to deploy, so it is no order
             self._newest = str(data.get("deploy_id") or "")
+            self._begun += [self._newest] if self._newest else []
 
     def _ordered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         order = str(data.get("orders") or "")

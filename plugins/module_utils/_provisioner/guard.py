@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     ConfigError,
@@ -68,7 +69,7 @@ def can(driver: Driver, asked: Mapping[str, Any]) -> None:
 # -- whose is it ---------------------------------------------------------------------------------------------------
 
 
-def not_ours(node: NodeState, wanted: Wanted) -> str:
+def not_ours(driver: Driver, node: NodeState, wanted: Wanted) -> str:
     """Why the node is not ours to touch, in words; empty where it is.
 
     The form of a token proves nothing, since another site's controller writes the same: the run in it must be
@@ -76,7 +77,9 @@ def not_ours(node: NodeState, wanted: Wanted) -> str:
     """
     if node.foreign:
         return node.foreign
-    if at_work(node, wanted):
+    if at_work(driver, node, wanted):
+        if wanted.deployed:
+            return f"{_has(node)}, and somebody has deployed it since we did, or since it was adopted"
         return f"{_has(node)}, and our ledger has no note that we deployed or adopted it"
     if kind_of(node.hold) == KEEP:
         return f"held by a person: a keep hold that was made through us, and that no run lifts: {node.hold}"
@@ -85,15 +88,25 @@ def not_ours(node: NodeState, wanted: Wanted) -> str:
     return f"held by another controller of this kind: {node.hold}"
 
 
-def at_work(node: NodeState, wanted: Wanted) -> bool:
+def at_work(driver: Driver, node: NodeState, wanted: Wanted) -> bool:
     """Is it deployed, or just being, or was to be, by whoever did it, and nobody has adopted it? What its provisioner
     tells with a deployment of ours is that one, also where our run was killed before it knew. Nor is what was adopted
     anybody else's while it stands as it did then, whatever we ordered since: that order has not reached it."""
-    if wanted.deployed is not False or node.deploy_id in wanted.deploy_ids:
+    if wanted.deployed is None or wanted.forced or node.deploy_id in wanted.deploy_ids:
         return False
     if node.state == DEPLOYED and node.stamp and node.stamp in wanted.stamps:
         return False
+    if wanted.deployed:
+        return _deployed_since(driver, node, wanted)
     return node.state in (DEPLOYED, DEPLOYING) or node.deploy_failed
+
+
+def _deployed_since(driver: Driver, node: NodeState, wanted: Wanted) -> bool:
+    """Where its provisioner tells another deployment, somebody has deployed it since, also by our own key. Of what an
+    older version has deployed the ledger has no word to hold against it."""
+    told = driver.deploy_proof == deployment.NONCE and bool(wanted.deploy_ids or wanted.stamps)
+    asked_for = wanted.image is not None and node.deploy_id != "" and node.deploy_id == wanted.image.deploy_id
+    return told and not asked_for and node.state in (DEPLOYED, DEPLOYING)
 
 
 def _has(node: NodeState) -> str:
@@ -110,10 +123,12 @@ _DO: Mapping[bool, str] = {
 }
 
 
-def leave_foreign_alone(node: NodeState, wanted: Wanted) -> None:
+def leave_foreign_alone(driver: Driver, node: NodeState, wanted: Wanted) -> None:
     """:raises NotOurs: naming whose it is."""
-    foreign = not_ours(node, wanted)
-    if foreign and not node.foreign and not node.deploy_failed and at_work(node, wanted):
+    foreign = not_ours(driver, node, wanted)
+    if foreign and not node.foreign and not node.deploy_failed and at_work(driver, node, wanted):
+        if wanted.deployed:
+            raise _deployed_anew(node, wanted)
         details = {"foreign": foreign, "provision_state": node.native, "state": node.state, "owner": node.owner}
         raise not_adopted(wanted.host, _has(node), details={**details, "provisioner_id": node.id})
     if foreign:
@@ -126,6 +141,19 @@ def leave_foreign_alone(node: NodeState, wanted: Wanted) -> None:
             do=_DO[node.deploy_failed],
             details={"foreign": foreign, **told},
         )
+
+
+def _deployed_anew(node: NodeState, wanted: Wanted) -> NotOurs:
+    told = f"deployment {node.deploy_id}" if node.deploy_id else "a deployment without a note of ours"
+    return NotOurs(
+        "somebody has deployed this node since we did, or since it was adopted",
+        node=wanted.host,
+        wanted="the deployment that our ledger has a note of",
+        seen=f"{_has(node)}, {told}",
+        do="ask who deployed it; once nobody needs what it runs, give force_reason, which is recorded, or release it at"
+        " the provisioner; nothing was changed",
+        details={"provisioner_id": node.id, "provision_state": node.native, "state": node.state},
+    )
 
 
 # -- which machine is it -------------------------------------------------------------------------------------------
@@ -284,7 +312,7 @@ def found(driver: Driver, wanted: Wanted) -> NodeState | None:
     node = driver.find(wanted)
     if node is not None:
         right_machine(driver, node, wanted, ask=False)
-        leave_foreign_alone(node, wanted)
+        leave_foreign_alone(driver, node, wanted)
     return node
 
 

@@ -149,7 +149,9 @@ def _order(driver: Driver, ctx: Context) -> str:
 
 def _ordered(driver: Driver, wanted: Wanted, ctx: Context) -> Wanted:
     """Once this call has ordered it, what is deployed there, or just being, is ours."""
-    return replace(wanted, deployed=True) if _order(driver, ctx) == DEPLOYED else wanted
+    if _order(driver, ctx) != DEPLOYED:
+        return wanted
+    return replace(wanted, deployed=True, deploy_ids=frozenset(), stamps=frozenset())
 
 
 def _known(driver: Driver, wanted: Wanted) -> NodeState:
@@ -273,7 +275,7 @@ def _result(
             "maintenance": after.maintenance,
             "hold": after.hold,
             "owner": after.owner,
-            "foreign": not_ours(after, wanted),
+            "foreign": not_ours(driver, after, wanted),
             "inspection": after.inspection,
             "image": dict(after.image),
             "deploy_id": wanted.image.deploy_id if wanted.image else "",

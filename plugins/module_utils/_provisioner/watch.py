@@ -241,7 +241,8 @@ class _Batch:
             self._close(wanted.host, False, told, kind=ConfigError.kind)
             return
         if self._ctx.ordered.get(wanted.host) == DEPLOYED:
-            wanted = replace(wanted, deployed=True)  # what is deployed there, or just being, is ours
+            # What is deployed there, or just being, is ours.
+            wanted = replace(wanted, deployed=True, deploy_ids=frozenset(), stamps=frozenset())
         before, self._last[wanted.host] = self._last.get(wanted.host), node
         right_machine(self._driver, node, wanted, ask=False)
         step = self._driver.next_step(node, self._goal, wanted)
@@ -261,7 +262,7 @@ class _Batch:
 
     def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> tuple[str, str]:
         """Why nothing of ours brings this node on, in words, and of what kind that is; empty where something does."""
-        foreign = not_ours(node, wanted)
+        foreign = not_ours(self._driver, node, wanted)
         if foreign:
             return f"not ours to touch: {foreign}", NotOurs.kind
         error = node.last_error or "no reason given"

@@ -79,8 +79,8 @@ def test_t1_a_hold_of_another_site_is_not_ours_where_our_ledger_knows_no_run() -
     """No known run is a word of the ledger; only no ledger at all is none."""
     wanted = replace(MINE, runs=frozenset())
     with pytest.raises(NotOurs, match="another controller"):
-        guard.leave_foreign_alone(at("new", hold=OTHER), wanted)
-    assert guard.not_ours(at("new", hold="gpufleet:r2:x"), wanted) == ""
+        guard.leave_foreign_alone(Records({}, Context()), at("new", hold=OTHER), wanted)
+    assert guard.not_ours(Records({}, Context()), at("new", hold="gpufleet:r2:x"), wanted) == ""
 
 
 @pytest.mark.parametrize(("known", "wanted"), [("S1", "S10"), ("S10", "S1"), ("10S", "S"), ("S", "10S")])

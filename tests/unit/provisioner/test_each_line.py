@@ -264,10 +264,10 @@ def test_r4_a_serial_that_is_none_neither_agrees_nor_contradicts() -> None:
 def test_t1_a_node_is_left_to_whose_it_is(view: c.NodeState, runs: Any, ours: bool) -> None:
     wanted = replace(MINE, runs=None if runs is None else frozenset(runs))
     if ours:
-        guard.leave_foreign_alone(view, wanted)
+        guard.leave_foreign_alone(Memory({}, Context()), view, wanted)
         return
     with pytest.raises(NotOurs):
-        guard.leave_foreign_alone(view, wanted)
+        guard.leave_foreign_alone(Memory({}, Context()), view, wanted)
 
 
 @pytest.mark.parametrize(("option", "limit"), [("erase", "erases"), ("annotations", "annotates")])
