@@ -44,8 +44,10 @@ def untaken(ordered: dict[str, str], host: str, exc: FleetError) -> None:
         ordered.pop(host, None)
 
 
-def not_taken(verb: str, host: str, exc: FleetError) -> list[Event]:
-    """Where the peer said no to an order that was announced for this host: its ledger is told beside the verdict."""
+def not_taken(verb: str, host: str, exc: FleetError, *, announced: bool = False) -> list[Event]:
+    """Where the peer said no, or an order was not taken that was announced for this host: its ledger is told beside the
+    verdict."""
+    said_no = isinstance(exc, Refused) or (announced and NOT_TAKEN.get(exc.kind))
     begun = {"begun": exc.details["begun"]} if exc.details.get("begun") else {}
     told = {"error": str(exc), "kind": exc.kind, **begun}
-    return [Event("outcome", verb, told, host)] if isinstance(exc, Refused) else []
+    return [Event("outcome", verb, told, host)] if said_no else []

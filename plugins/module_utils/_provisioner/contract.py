@@ -307,7 +307,8 @@ class Driver(ABC):
         for node, wanted in nodes:
             try:
                 self.start(step, node, wanted)
-            except OF_ALL:
+            except OF_ALL as exc:
+                exc.details["host"] = wanted.host  # those before it were sent on
                 raise
             except FleetError as exc:
                 failed[wanted.host] = exc

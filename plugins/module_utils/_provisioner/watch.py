@@ -310,22 +310,36 @@ class _Batch:
 
     def _begun(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
         """By host, why not; what befell one order for many befell each, and an outage is asked again."""
+        hosts = [wanted.host for _node, wanted in nodes]
+        earlier = {host: self._ctx.ordered.pop(host) for host in hosts if host in self._ctx.ordered}
+        failed: Mapping[str, FleetError] = {}
         try:
-            return self._driver.order(step, nodes) if nodes else {}
-        except OF_ALL:
+            failed = self._driver.order(step, nodes) if nodes else {}
+        except OF_ALL as exc:
+            failed = dict.fromkeys([str(exc.details["host"])] if exc.details.get("host") else hosts, exc)
             raise
         except FleetError as exc:
-            return {wanted.host: exc for _node, wanted in nodes}
+            failed = dict.fromkeys(hosts, exc)
+        finally:
+            self._not_taken(failed, earlier)
+        return failed
+
+    def _not_taken(self, failed: Mapping[str, FleetError], earlier: Mapping[str, str]) -> None:
+        """Of an order that was announced the ledger is told that it was not taken, also where that ends the wait. What
+        was ordered before it stands."""
+        for host, exc in failed.items():
+            said_no = not_taken("provisioner_wait", host, exc, announced=host in self._ctx.ordered)
+            self._ctx.told += said_no
+            self.refused += [event.node for event in said_no]
+            untaken(self._ctx.ordered, host, exc)
+        for host, goal in earlier.items():
+            self._ctx.ordered.setdefault(host, goal)
 
     def _note(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]], failed: Mapping[str, FleetError]) -> None:
         for node, wanted in nodes:
             host = wanted.host
             if host in failed:
                 self._went_wrong(host, failed[host])
-                untaken(self._ctx.ordered, host, failed[host])
-                said_no = not_taken("provisioner_wait", host, failed[host])
-                self._ctx.told += said_no
-                self.refused += [event.node for event in said_no]
                 continue
             self._sent[host].append(_Sent(node.native, step, node.stamp, time.monotonic()))
             self.steps[host].append(step)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    ConfigError,
     Fenced,
     FleetError,
     NotOurs,
@@ -102,6 +104,31 @@ def test_j7_the_ledger_gets_to_know_who_was_refused_where_the_wait_fails() -> No
     with pytest.raises(AuthFailed):
         wait(ctx=ctx)
     assert [(event.node, event.data["kind"]) for event in ctx.told] == [("n1", "refused")]
+
+
+class Answers(Memory):
+    """Says no to an order that it was sent, and that was announced."""
+
+    name = "answers"
+
+    def start(self, step: str, node: c.NodeState, wanted: Wanted) -> None:
+        self.ctx.may_write(f"{step} {wanted.host}", destructive=True, nodes=(wanted.host,))
+        for problem in self.refusals.get(wanted.host, []):
+            raise problem
+
+
+@pytest.mark.parametrize("problem", [AuthFailed("no such key"), NotOurs("it is locked"), ConfigError("no such image")])
+def test_j7_whatever_kept_an_announced_order_from_being_taken_the_ledger_gets_to_know(
+    monkeypatch: pytest.MonkeyPatch, problem: FleetError
+) -> None:
+    """Whoever deploys the second node then does so for himself; the first one is ours."""
+    monkeypatch.setitem(DRIVERS, Answers.name, Answers)
+    Memory.seen = {"n1": [at("new"), at("active")], "n2": [at("new")], "n3": [at("going"), at("active")]}
+    Memory.refusals, ctx = {"n2": [problem]}, Context()
+    with contextlib.suppress(AuthFailed):
+        wait(provisioner="answers", ctx=ctx)
+    assert [(event.node, event.data["kind"]) for event in ctx.told] == [("n2", problem.kind)]
+    assert ctx.ordered == {"n1": "deployed"}
 
 
 def test_t1_an_outage_that_passes_is_waited_out_and_one_that_lasts_is_told() -> None:
