@@ -39,6 +39,9 @@ class Wiper(Memory):
     def states(self, ids: Sequence[str]) -> dict[str, c.NodeState]:
         return {host: c.NodeState(host, host, f"wiped {len(wipes(self.folder, host))}", c.READY) for host in ids}
 
+    def serials(self, node: c.NodeState, *, ask: bool) -> Mapping[str, str]:
+        return {"record": f"S-{node.id}"}
+
     def next_step(self, node: c.NodeState, goal: str, wanted: Wanted) -> str:
         enough = int((self.folder / "wipes").read_text(encoding="ascii"))
         return c.DONE if len(wipes(self.folder, wanted.host)) >= enough else "wipe"
