@@ -165,3 +165,40 @@ def test_j7_what_maas_refused_to_release_is_ours_as_before(controller: Make, maa
         told = provisioned(site, state="released")
     assert told["error"]["kind"] == "refused" and site.events("intent")[-1] == "provisioner_node", told
     assert provisioned(site, state="released")["changed"]
+
+
+BEGUN = ("state", "imaging", {"deploy_id": "d0"})
+ORDER = ("intent", "provisioner_node", {"options": {"state": "deployed"}, "orders": "deployed"})
+WORKED = {"adopted": True, "provisioner_record": "present", "provisioner_stamp": "1/2"}
+
+
+@pytest.mark.parametrize(
+    ("notes", "deployment", "whose"),
+    [
+        ([BEGUN, ORDER, ("state", "admitted", {})], {}, "theirs"),
+        ([BEGUN, ORDER, ("state", "admitted", {})], {"gpufleet-deploy-id": "d9"}, "theirs"),
+        ([BEGUN, ORDER, ("state", "admitted", {})], {"gpufleet-deploy-id": "d0"}, "ours"),
+        ([("state", "admitted", WORKED)], {}, "theirs"),
+        ([("state", "admitted", {**WORKED, "provisioner_record": "absent", "provisioner_stamp": ""})], {}, "unknown"),
+        ([("state", "admitted", {"adopted": True})], {}, "ours"),  # by an older version, which kept no stamp
+        ([ORDER], {}, "ours"),
+    ],
+)
+def test_j7_what_somebody_deploys_on_a_node_of_ours_is_theirs(
+    controller: Make, maas: MaasServer, notes: Any, deployment: dict[str, str], whose: str
+) -> None:
+    """By our own key, since we deployed or adopted it: its provisioner tells another deployment now."""
+    site = controller(known=False)
+    for kind, name, data in notes:
+        site.tells("gpu001", kind, name, data)
+    machine(maas, site, DEPLOYED).annotations.update(deployment)
+    site.node(**UNUSED)
+    site.hold()
+    told = provisioned(site, state="released")
+    if whose == "ours":
+        assert told["changed"], told
+        return
+    kind = {"theirs": "not_ours", "unknown": "not_adopted"}[whose]
+    assert told["error"]["kind"] == kind and not told["changed"], told
+    assert ("since we did" in told["msg"]) == (whose == "theirs") and "force_reason" in told["msg"]
+    assert provisioned(site, state="released", force_reason="their job has ended")["changed"]
