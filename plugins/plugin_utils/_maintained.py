@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HELD, MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, not_ours
@@ -40,17 +41,22 @@ def renewed(
         try:
             node_id = identify(host)
             moment = ledger.moment().as_data()
-            event = _look(variable, host, run_id, writers(ledger, {host: node_id})[host])
+            known = {
+                "known_runs": writers(ledger, {host: node_id})[host],
+                # A board was swapped under this maintenance: its record has the old one until the next deployment.
+                "known_former_serials": former_serials(ledger, node_id, noted(ledger, [node_id])[node_id]),
+            }
+            event = _look(variable, host, run_id, known)
             tell([(node_id, Event(event.kind, event.name, {**event.data, **moment}))])
         except FleetError as exc:
             failed[host] = exc
     return failed
 
 
-def _look(variable: Variable, host: str, run_id: str, runs: Sequence[str]) -> Event:
+def _look(variable: Variable, host: str, run_id: str, known: Mapping[str, Any]) -> Event:
     own = {name: variable(f"gpufleet_{name}", host) for name in (names.OPTION, *names.OPTIONS, *_OF_THE_NODE)}
     params = {name: value_of(own, name, names.OPTIONS) for name in own}
-    params.update(name=host, run_id=run_id, known_runs=list(runs))
+    params.update(known, name=host, run_id=run_id)
     with connected(params, Context(check_mode=True, node=host)) as driver:
         wanted = wants.of_task(params, driver.name, driver.image_needs, host)
         node = found(driver, wanted)

@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_node, scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.action import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id
 from contract.permit.rig import Controller
-from maas_server.config import Config, User
-from maas_server.server import MaasServer
-from maas_server.statuses import DEPLOYED
-from maas_server.store import Machine
 
 Make = Callable[..., Controller]
 GPU = "GPU-00000000-0000-4000-8000-00000000000"
@@ -362,39 +358,3 @@ def test_c6_a_host_that_waited_behind_slow_ones_is_looked_at_again(controller: M
     assert "no gate has seen this boot" in refused["msg"], "it began while the look took its time"
     site.node(booted="2026-11-20T10:12:58")
     assert site.run("scheduler_node", state="resumed")["state"] == "idle" and len(site.events("look")) == 3
-
-
-# -- past the provisioner ----------------------------------------------------------------------------------------------
-
-
-def test_j6_a_maintenance_is_asked_for_again_where_it_is_old(controller: Make, tmp_path: Path) -> None:
-    site = controller()
-    (tmp_path / "maas").mkdir()
-    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas"))
-    machine = Machine(
-        server.store.new_id(), "gpu001", status=DEPLOYED, owner="fleet", hardware={"system_serial": "S-gpu001"}
-    )
-    with server.store.changing() as machines:
-        machines[machine.system_id] = machine
-    server.start()
-    try:
-        named(
-            site, gpufleet_provisioner="maas", gpufleet_provisioner_url=server.url, gpufleet_provisioner_api_key="a:b:c"
-        )
-        site.tells("gpu001", "state", "imaging")  # by us
-        site.hold()
-        assert site.power()["error"]["kind"] == "not_ours" and not site.switched()
-        held = site.run("provisioner_node", action=provisioner_node.ActionModule, state="maintenance", why="reseat")
-        assert held.get("maintenance") and "gpufleet:" in machine.description, held
-        site.later(600)
-        assert site.power()["changed"] and site.events("maintenance") == ["held", "held"]
-        site.bmcs["gpu001"].machine.reset("On")
-        machine.locked, machine.description = False, ""  # by a person, in its own interface
-        assert site.power()["changed"], "a minute ago it stood"
-        site.bmcs["gpu001"].machine.reset("On")
-        site.later(1200)
-        refused = site.power()
-        assert refused["error"]["kind"] == "not_ours" and "no maintenance of ours" in refused["msg"], refused
-        assert site.events("maintenance") == ["held", "held", "lifted"] and site.bmcs["gpu001"].machine.power == "On"
-    finally:
-        server.close()
