@@ -30,7 +30,7 @@ class ActionModule(VerbAction):
         if params["state"] != identity.PRESENT:
             self.refuse_tenants(self._host)
             # All of them are read before anything is locked: that takes a while in a large inventory.
-            asked = replace(asked, others=self._others(), measured=lambda gpu: where_measured(self.ledger(), gpu))
+            asked = replace(asked, others=self._others(), measured=self._measured(asked))
         dry = bool(self._task.check_mode) or params["state"] == identity.PRESENT
         plan, before, after = self._foreseen(asked) if dry else self._written(asked)
         ledger = self.ledger()
@@ -60,6 +60,12 @@ class ActionModule(VerbAction):
         hosts = [host for host in self._vars.get("hostvars") or () if host != self._host]
         says = what_says(self.host_var, hosts)
         return {in_any_case(pair): host for host in hosts for pair in spelled(says(host) or ())}
+
+    def _measured(self, asked: Asked) -> list[tuple[float, str]]:
+        """Where a GPU that moved was found: all passports are read for it."""
+        kind, value = asked.pair
+        gpu_moved = asked.params["state"] == identity.MOVED and kind == "gpu"
+        return where_measured(self.ledger(), value) if gpu_moved else []
 
     def _plan(self, asked: Asked) -> Plan:
         """:raises NotOurs: where a node is a tenant's whom this run does not name."""

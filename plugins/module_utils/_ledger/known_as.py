@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,17 +21,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 
-def _nowhere(gpu: str) -> list[tuple[float, str]]:
-    """Nobody has looked."""
-    return []
-
-
 @dataclass(frozen=True)
 class Asked:
     """host: the host's name in the inventory. says: the pairs that it names there. node_id: it names that, too.
 
-    others: which other host of the inventory says a pair now, by the pair as it is compared. measured: where a GPU was
-    found, and when: pairs of time and node.
+    others: which other host of the inventory says a pair now, by the pair as it is compared. measured: where a GPU
+    that moved was found, and when: pairs of time and node.
     """
 
     host: str
@@ -39,7 +34,7 @@ class Asked:
     params: Mapping[str, Any]
     node_id: str = ""
     others: Mapping[Pair, str] = field(default_factory=dict)
-    measured: Callable[[str], Sequence[tuple[float, str]]] = _nowhere
+    measured: Sequence[tuple[float, str]] = ()
 
     def text(self, option: str) -> str:
         return str(self.params.get(option) or "").strip()

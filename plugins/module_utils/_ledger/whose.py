@@ -196,8 +196,8 @@ def _anothers(ledger: Ledger, asked: Asked, pair: Pair, owner: str) -> ConfigErr
 
 def donor(ledger: Ledger, asked: Asked, node: str) -> str:
     """Whose the part was. No inventory names a GPU: it was where it was last said, or measured, to be."""
-    kind, value = asked.pair
+    kind, _value = asked.pair
     rows = [row for row in ledger._aliases([asked.pair]) if row["kind"] == kind]
     told = [(float(row["seen"]), str(row["node_id"])) for row in rows]
-    elsewhere = [one for one in asked.measured(value) if one[1] != node] if kind == "gpu" else []
+    elsewhere = [one for one in asked.measured if one[1] != node]
     return max((*told, *elsewhere), default=(0.0, ""))[1]
