@@ -115,7 +115,7 @@ def _has(node: NodeState) -> str:
     return f"the provisioner has it as {node.name or node.id}: {', '.join(filter(None, told))}"
 
 
-#: What failed to be deployed does no work that could be adopted.
+#: What somebody else failed to deploy does no work that could be adopted.
 _DO: Mapping[bool, str] = {
     False: "ask whoever holds it; nothing was changed",
     True: "ask whoever deployed it; where nobody needs it any more, release it in the provisioner itself, or give"
@@ -126,7 +126,8 @@ _DO: Mapping[bool, str] = {
 def leave_foreign_alone(driver: Driver, node: NodeState, wanted: Wanted) -> None:
     """:raises NotOurs: naming whose it is."""
     foreign = not_ours(driver, node, wanted)
-    if foreign and not node.foreign and not node.deploy_failed and at_work(driver, node, wanted):
+    by_others = bool(foreign) and not node.foreign and at_work(driver, node, wanted)
+    if by_others and not node.deploy_failed:
         if wanted.deployed:
             raise _deployed_anew(node, wanted)
         details = {"foreign": foreign, "provision_state": node.native, "state": node.state, "owner": node.owner}
@@ -138,7 +139,7 @@ def leave_foreign_alone(driver: Driver, node: NodeState, wanted: Wanted) -> None
             node=wanted.host,
             wanted=f"no hold, or one of ours ({PREFIX}...)",
             seen=foreign,
-            do=_DO[node.deploy_failed],
+            do=_DO[by_others],
             details={"foreign": foreign, **told},
         )
 

@@ -83,6 +83,17 @@ def test_t1_a_hold_of_another_site_is_not_ours_where_our_ledger_knows_no_run() -
     assert guard.not_ours(Records({}, Context()), at("new", hold="gpufleet:r2:x"), wanted) == ""
 
 
+@pytest.mark.parametrize(("more", "words"), [({"foreign": "carol keeps it"}, "holds it"), ({}, "release it")])
+def test_j7_who_is_asked_about_a_failed_deployment_is_who_keeps_the_node_from_us(
+    more: dict[str, str], words: str
+) -> None:
+    """A person's hold is lifted by no reason of ours, whoever deployed what failed."""
+    failed = at("new", deploy_failed=True, **more)
+    with pytest.raises(NotOurs) as told:
+        guard.leave_foreign_alone(Records({}, Context()), failed, replace(MINE, deployed=False))
+    assert words in told.value.do and ("force_reason" in told.value.do) is (not more)
+
+
 @pytest.mark.parametrize(("known", "wanted"), [("S1", "S10"), ("S10", "S1"), ("10S", "S"), ("S", "10S")])
 def test_t1_a_serial_that_begins_or_ends_like_another_is_another(known: str, wanted: str) -> None:
     Records.recorded = {"x": known}
