@@ -42,7 +42,7 @@ _NOTES = (
 
 @dataclass
 class Noted:
-    """What the ledger has of one node's deployments. ids: of those that day 0 and day 2 began, whatever became of them.
+    """What the ledger has of one node's deployments. ids: of those that were ordered, but not of one that was refused.
     stamps: what its provisioner told of those that were adopted. serials: of boards that were swapped out of it.
 
     An order counts, and no step on the way to it. One that is given on the controller is told right before its request.

@@ -100,7 +100,7 @@ class Wanted:
     runs: frozenset[str] | None = None
     #: Does our ledger know of a deployment of ours, or has it adopted the node? None where none was there to tell.
     deployed: bool | None = None
-    #: The deployments that our ledger has begun on it.
+    #: The deployments that are ours by the word of our ledger: ordered, and not refused.
     deploy_ids: frozenset[str] = frozenset()
     #: What its provisioner told of it when our ledger adopted it, which changes with the next deployment.
     stamps: frozenset[str] = frozenset()
