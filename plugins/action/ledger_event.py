@@ -76,10 +76,10 @@ class ActionModule(VerbAction):
     def _of_adoption(self, node_id: str) -> dict[str, Any]:
         """One that was adopted, and that no run has imaged since, is no more ours to image than it was then."""
         ledger = self.ledger()
-        admitted, imaging = (since_retired(ledger, [node_id], state).get(node_id) for state in ("admitted", "imaging"))
+        admitted = node_id in since_retired(ledger, [node_id], "admitted")
         return {
             "proven": proven(ledger, node_id, self.run_id),
-            "admitted_before": admitted is not None and not as_adopted(admitted, imaging),
+            "admitted_before": admitted and node_id not in as_adopted(ledger, [node_id]),
         }
 
     def _person(self) -> str:

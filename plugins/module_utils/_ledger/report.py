@@ -100,13 +100,13 @@ def status(
     ids = [node_id for node_id in nodes.values() if node_id]
     states, looks = ledger.latest(ids, "state"), ledger.latest(ids, "verdict", ["image_verify"])
     admitted, imaging = since_retired(ledger, ids, "admitted"), since_retired(ledger, ids, "imaging")
+    adopted, tried, orders = as_adopted(ledger, ids), tries(ledger, ids), _orders(ledger, nodes, seen or {})
     holds, stopped = ledger.latest(ids, "hold"), ledger.latest(ids, "note", ["stopped"])
-    passports, leases, tried = ledger.passport_times(ids), holders(ledger, ids), tries(ledger, ids)
-    now, orders = ledger.now(), _orders(ledger, nodes, seen or {})
+    passports, leases, now = ledger.passport_times(ids), holders(ledger, ids), ledger.now()
     found = {}
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
-        one["adopted"] = as_adopted(admitted.get(node_id), imaging.get(node_id))
+        one["adopted"] = node_id in adopted
         one["lease"] = _live(leases.get(node_id), now, asker)
         one["busy"] = one["lease"] not in ("", run_id)
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""))

@@ -24,9 +24,14 @@ _SENDS: Mapping[str, str] = {"provisioner_node": "state", "provisioner_wait": "u
 _DEPLOYED, _RELEASED = "deployed", "released"
 _RETIRED = "retired"
 
-_SINCE_RETIRED = (
+_SINCE = (
     " AND id > coalesce((SELECT max(gone.id) FROM events gone WHERE gone.node_id = events.node_id"
-    " AND gone.kind = 'state' AND gone.name = 'retired'), 0)"
+    " AND gone.kind = 'state' AND gone.name IN ({states})), 0)"
+)
+_SINCE_RETIRED = _SINCE.format(states="'retired'")
+_NEVER_IMAGED = (
+    "SELECT node_id, data FROM events WHERE node_id IN :nodes"
+    " AND kind = 'state' AND name = 'admitted'" + _SINCE.format(states="'retired', 'imaging'")
 )
 _OURS = (
     "SELECT DISTINCT node_id FROM events WHERE node_id IN :nodes"
@@ -143,11 +148,12 @@ def since_retired(ledger: Ledger, node_ids: Collection[str], state: str) -> dict
     return {node_id: event for node_id, event in newest.items() if event["name"] == state}
 
 
-def as_adopted(admitted: Mapping[str, Any] | None, imaging: Mapping[str, Any] | None) -> bool:
-    """Does it run what it ran when it was adopted? By the newest of each, as ``since_retired`` tells them."""
-    if admitted is None or not admitted["data"].get(ADOPTED):
-        return False
-    return imaging is None or bool(imaging["id"] < admitted["id"])
+def as_adopted(ledger: Ledger, node_ids: Collection[str]) -> set[str]:
+    """Those that run what they ran when they were adopted, however often they were admitted again: no run has imaged
+    them since."""
+    asked = [node_id for node_id in dict.fromkeys(node_ids) if node_id]
+    rows = ledger._many(_NEVER_IMAGED, "nodes", asked, {}) if asked else ()
+    return {str(row["node_id"]) for row in rows if json.loads(row["data"]).get(ADOPTED)}
 
 
 def _ids(ledger: Ledger, query: str, node_ids: Collection[str]) -> set[str]:

@@ -172,7 +172,7 @@ def test_w8_each_state_that_the_playbook_records_names_it() -> None:
     assert block["rescue"][0]["vars"] == {"quarantine_playbook": "passports"}
 
 
-def test_j7_what_was_adopted_is_due_until_all_its_gates_were_run(ledger: Ledger) -> None:
+def test_j7_what_was_adopted_is_due_until_its_first_imaging(ledger: Ledger) -> None:
     node = ledger.identify("n1", aliases=[("serial", "GF0001")])
     now = ledger.now()
     ledger.save_passport("r1", node, issued=now, expires=now + 9e6, digest="sha256:1", envelope={})
@@ -187,6 +187,8 @@ def test_j7_what_was_adopted_is_due_until_all_its_gates_were_run(ledger: Ledger)
     assert one["next"] == ALL and "Xid 79" in shown, "what stood before day 2 looks it need not find again"
     assert one["unrecorded"] and "its provisioner has no record of it" in shown, one
     one = told(ledger, ("state", "draining", {}), ("state", "admitted", {}))
+    assert one["adopted"] and not one["passport_due"] and one["next"] == ALL, "who readmits it images nothing"
+    one = told(ledger, ("state", "imaging", {}), ("state", "admitted", {}))
     assert not one["adopted"] and not one["passport_due"] and one["next"] == "", one
 
 
