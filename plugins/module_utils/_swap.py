@@ -11,4 +11,9 @@ SAY_SO = (
     " -e identity=moved with the alias that came from another machine, each with -e identity_why=; it finds the old"
     " node by the host's name in the inventory, or by -e identity_was="
 )
+#: After "what a person took out of the inventory".
+UNSAID = (
+    "take it off the node with the same playbook: -e identity=retired -e identity_kind=serial -e identity_value= and"
+    " -e identity_why="
+)
 SWAPPED = f"if a part was swapped, {SAY_SO}"

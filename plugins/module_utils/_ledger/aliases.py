@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spellin
     other_serials,
     spelled,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED, UNSAID
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
@@ -63,8 +63,8 @@ def nobody(host: str) -> None:
 class Asked:
     """A host, and what is known of it.
 
-    inventory: is it the inventory that says so? What a peer says takes back no claim that the inventory still makes.
-    node_id: named by the inventory.
+    inventory: is it the inventory that says so? What a peer says takes back no claim. node_id: named by
+    the inventory.
     """
 
     name: str
@@ -241,8 +241,7 @@ class Aliases(Connection):
         rows = [row for row in self.aliases(whose.node) if row["kind"] in kinds]
         said = {in_any_case(pair) for pair in asked.known}
         others = [row for row in rows if in_any_case((row["kind"], row["value"])) not in said]
-        own = [row for row in others if row["host"] == asked.name and not row["confirmed_by"]]
-        own = [row for row in own if asked.inventory or _taken_out(asked, row)]
+        own = [row for row in others if asked.inventory and row["host"] == asked.name and not row["confirmed_by"]]
         serials = [row for row in own if row["kind"] == "serial"]
         if serials and self._served(whose.node):
             own = [row for row in own if row["kind"] != "serial"]
@@ -273,7 +272,8 @@ class Aliases(Connection):
             node=name,
             wanted=f"serial {' or '.join(known)}",
             seen=f"serial {', '.join(serials)}",
-            do=f"correct the serial, the boot MAC, the node id or the address of the BMC in the inventory; {SWAPPED}",
+            do="correct the serial, the boot MAC, the node id or the address of the BMC in the inventory; where it had"
+            f" a serial that was mistyped and has none now, {UNSAID}; {SWAPPED}",
         )
 
     # -- rows --------------------------------------------------------------------------------------------------
@@ -347,12 +347,6 @@ class Aliases(Connection):
     def aliases(self, node_id: str) -> list[dict[str, Any]]:
         """All names of a node: rows of kind, value, node_id, source, seen, host, confirmed_by, confirmed."""
         return self._rows(f"SELECT {_SHOWN} FROM aliases WHERE node_id = :id ORDER BY kind, value", {"id": node_id})
-
-
-def _taken_out(asked: Asked, row: Row) -> bool:
-    """Is it a serial of the inventory, which names none of this host any more? One that a peer told stands."""
-    says = asked.says(asked.name) if row["kind"] == "serial" and row["source"] == INVENTORY else None
-    return says is not None and not of_kind(spelled(says), "serial")
 
 
 def two_hosts(name: str, seen: str, do: str = "") -> ConfigError:

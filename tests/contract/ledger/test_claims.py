@@ -82,10 +82,14 @@ def learnt(ledger: Ledger, row: Row) -> str:
     return node_of(ledger, "gpu001", lambda name, host: variables.get(name), **asks)
 
 
-def test_u3_what_a_bmc_tells_stands_in_for_a_typo_that_was_taken_out(ledger: Ledger) -> None:
-    """There is nothing in the inventory that a person could correct any more."""
+def test_u3_no_bmc_stands_in_for_a_typo_that_was_taken_out(ledger: Ledger) -> None:
+    """It may be another machine's. There is nothing in the inventory that a person could correct: the message says how
+    it is taken off the node."""
     node = Inventory(ledger, gpu001=TYPO).node("gpu001")
-    assert learnt(ledger, ONE) == node and known(ledger, node) == ONE
+    with pytest.raises(ConfigError, match="by another serial") as refused:
+        learnt(ledger, ONE)
+    assert "identity=retired -e identity_kind=serial" in refused.value.do
+    assert known(ledger, node) == TYPO
 
 
 def test_u3_what_another_bmc_tells_takes_back_nothing_that_the_first_one_told(ledger: Ledger) -> None:

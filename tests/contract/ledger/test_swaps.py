@@ -195,6 +195,15 @@ def test_u3_an_alias_that_is_retired_is_nobodys(ledger: Ledger, ask: Ask) -> Non
     assert not ask(OLD, state="retired", kind="mac", value=MAC)["changed"]
 
 
+def test_u3_a_serial_that_was_mistyped_and_taken_out_of_the_inventory_is_taken_off_the_node(
+    ledger: Ledger, ask: Ask
+) -> None:
+    node = ledger.identify("gpu001", aliases=[("serial", "TYPO1"), ("mac", MAC)])
+    said = {"gpufleet_boot_mac": MAC}
+    assert ask(said, state="retired", kind="serial", value="TYPO1")["changed"] and known(ledger, node) == {"mac": MAC}
+    assert ledger.identify("gpu001", aliases=[("serial", "S1"), ("mac", MAC)], inventory=False) == node
+
+
 def test_u3_what_cannot_have_happened_is_not_written(ledger: Ledger, ask: Ask) -> None:
     in_service(ledger)
     in_service(ledger, "gpu002", "OLD0002", MAC2)
