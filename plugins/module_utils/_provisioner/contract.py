@@ -192,8 +192,7 @@ class Driver(ABC):
     leads_to: Mapping[str, str]
     #: Steps that can hit running work.
     destructive: frozenset[str]
-    #: step -> the goal that it is the order for: "deployed" where another deployment runs from it on, "released" where
-    #: none does. Whose a node is rests on these; what leads up to them, such as an inspection, is no order.
+    #: Step to the goal that it orders, "deployed" or "released"; whose a node is rests on these alone.
     orders: Mapping[str, str]
 
     #: Keys of gpufleet_image that it cannot do without: BY_URL, BY_NAME, or others.

@@ -138,6 +138,7 @@ def test_j2_what_happened_while_the_scheduler_was_asked_takes_its_answer_back(co
 def test_j2_a_look_that_took_long_is_as_old_as_its_beginning(controller: Make) -> None:
     """Slurm answered after more than a minute: nobody knows what became of the node since it looked."""
     site = controller()
+    site.stands_still()
     site.hold()
     site.meanwhile("show node", site.later(600))
     done = site.power()
