@@ -47,8 +47,9 @@ _NOTES = (
 
 @dataclass
 class Noted:
-    """What the ledger has of one node's deployments. ids: of those that were ordered, but not of one that was refused.
-    stamps: what its provisioner told of those that were adopted. serials: of boards that were swapped out of it.
+    """What the ledger has of one node's deployments. ids: of those that were ordered, but not of one that was refused;
+    an empty one where the newest order named none. stamps: what its provisioner told of those that were adopted.
+    serials: of boards that were swapped out of it.
 
     An order counts, and no step on the way to it. One that is given on the controller is told right before its request.
     What goes to another machine is told before anybody knows to what it will come there: that the order was given
@@ -60,9 +61,9 @@ class Noted:
     serials: list[str] = field(default_factory=list)
     _notes: set[int] = field(default_factory=set)
     _ends: set[int] = field(default_factory=set)
-    _newest: str = ""
+    _newest: tuple[str, str] = "", ""
     _begun: list[str] = field(default_factory=list)
-    _intents: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    _intents: dict[tuple[str, str], tuple[int, str, str]] = field(default_factory=dict)
 
     @property
     def stands(self) -> bool:
@@ -87,30 +88,37 @@ class Noted:
             self._notes |= set() if data.get(ADOPTED) and data.get(RECORD) == "absent" else {row["id"]}
             self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
         else:  # it is recorded before anybody is asked to deploy, so it is no order
-            self._newest = str(data.get("deploy_id") or "")
-            self._begun += [self._newest] if self._newest else []
+            self._newest = str(row["run_id"]), str(data.get("deploy_id") or "")
+            self._begun += filter(None, self._newest[1:])
 
     def _ordered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         order = str(data.get("orders") or "")
         sent = str(data.get("write") or "").startswith(f"{row['name']} on ")
-        goal = str((data.get("options") or {}).get(_SENDS[row["name"]]) or "") if sent else order
+        options = data.get("options") or {}
+        goal = str(options.get(_SENDS[row["name"]]) or "") if sent else order
         self._notes |= {row["id"]} if order == _DEPLOYED else set()
         self._ends |= {row["id"]} if goal == _RELEASED else set()
-        if goal == _DEPLOYED and self._newest:
-            self.ids = [*(one for one in self.ids if one != self._newest), self._newest]
-        self._intents[_of(row)] = row["id"], goal
+        run, begun = self._newest
+        alone = row["name"] == "provisioner_node"  # a wait gives the order that another task has begun, for a batch
+        of_its_run = begun if run == str(row["run_id"]) or not alone else ""
+        deploy_id = str((options.get("deploy_id") if alone else "") or of_its_run)
+        if goal == _DEPLOYED:
+            self.ids = [*(one for one in self.ids if one not in ("", deploy_id)), deploy_id]
+        elif goal == _RELEASED:  # what bears no id is ours by the newest order alone
+            self.ids = [one for one in self.ids if one]
+        self._intents[_of(row)] = row["id"], goal, deploy_id
 
     def _answered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """An order that was refused neither made the node ours nor ended that it is. What it was to deploy may still be
         noted at the provisioner, and the next deployment, whoever's it is, would bear that note."""
-        number, goal = self._intents.get(_of(row), (0, ""))
+        number, goal, deploy_id = self._intents.get(_of(row), (0, "", ""))
         told = {_DEPLOYED: self._notes, _RELEASED: self._ends}.get(str(data.get("ordered")))
         if told is not None:
             told.add(row["id"])
         elif NOT_TAKEN.get(str(data.get("kind"))) and not data.get("begun"):
             self._notes.discard(number)
             self._ends.discard(number)
-            self.ids = [one for one in self.ids if goal != _DEPLOYED or one != self._newest]
+            self.ids = [one for one in self.ids if goal != _DEPLOYED or one != deploy_id]
         if told is self._notes:  # with what else this task ends says nothing of that any more
             self._intents.pop(_of(row), None)
 

@@ -145,7 +145,7 @@ def test_j7_a_deployment_that_failed_is_whoevers_it_was(
     site = about_to_be_deployed(controller, maas)
     [one] = maas.store.machines.values()
     site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
-    site.run("provisioner_node", action=Elsewhere, state="deployed", image=IMAGE)
+    site.run("provisioner_node", action=Elsewhere, state="deployed", image=IMAGE, deploy_id="d0")
     deployed_meanwhile(maas, **({"gpufleet-deploy-id": noted} if noted else {}))
     one.status = FAILED_DEPLOYMENT
     done = provisioned(site, state="released")

@@ -24,8 +24,8 @@ def step(state: str, write: str = "PUT x", **more: Any) -> Event:
     return Event("intent", "provisioner_node", {"options": {"state": state}, "write": write, **more})
 
 
-def order(state: str) -> Event:
-    return step(state, orders=state)
+def order(state: str, **options: Any) -> Event:
+    return step(state, orders=state, options={"state": state, **options})
 
 
 def sent(state: str) -> Event:
@@ -58,8 +58,17 @@ def test_j7_an_order_to_deploy_makes_a_node_ours_unless_it_was_not_taken(ledger:
     found = of(ledger, BEGUN, order("deployed"), *said)
     taken = not errors.NOT_TAKEN.get(kind)
     assert found.stands is taken and found.ids == (["d1"] if taken else []), found
-    again = of(ledger, order("deployed"), run="r2")
+    again = of(ledger, order("deployed", deploy_id="d1"), run="r2")
     assert again.stands and again.ids == ["d1"], "it is ordered again as the same deployment"
+
+
+def test_j7_an_order_that_names_no_deployment_is_known_by_none_until_the_next_order(ledger: Ledger) -> None:
+    """A person's own play orders it, and no run has recorded that it begins; the record bears no id then."""
+    of(ledger, BEGUN, order("deployed"), answer(), SERVES)
+    assert of(ledger, order("released"), answer(), order("deployed"), answer(), run="r2").known_ids == ["d1", ""]
+    assert of(ledger, order("released"), answer(), run="r3").ids == ["d1"], "who deploys it now does so without an id"
+    refused = of(ledger, order("deployed"), answer("refused"), run="r4")
+    assert not refused.stands and refused.ids == ["d1"], refused
 
 
 @pytest.mark.parametrize("said", [[], [answer()], [answer(begun="commission", ordered="")], [answer("unreachable")]])
