@@ -72,9 +72,11 @@ def adopted(given: Mapping[str, Any], site: Mapping[str, str], node: str) -> dic
 
 def _data(seen: Seen) -> dict[str, Any]:
     known = not seen.unrecorded
+    # Of a node without a scheduler it would be the host's own name, which binds the machine to no node of a later one.
+    there = seen.scheduler.get("state") != "absent"
     return {
         ADOPTED: True,
-        "scheduler_node": str(seen.scheduler.get("scheduler_node") or ""),
+        "scheduler_node": str(seen.scheduler.get("scheduler_node") or "") if there else "",
         "machine_name": seen.own_name,
         "provisioner_id": str(seen.provisioner.get("provisioner_id") or "") if known else "",
         "provision_state": str(seen.provisioner.get("provision_state") or "") if known else "",

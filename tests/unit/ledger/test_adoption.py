@@ -67,8 +67,9 @@ def test_j7_who_is_not_in_service_is_told_so_before_all_else(change: dict[str, A
 
 @pytest.mark.parametrize("scheduler", ["", "none"])
 def test_j7_a_node_of_no_scheduler_needs_neither_service_nor_name(scheduler: str) -> None:
-    nobody = seen(scheduler={"state": "absent"}, name={"skipped": True})
-    assert adopted(nobody, {**SITE, "scheduler": scheduler}, "gpu001")["machine_name"] == ""
+    nobody = seen(scheduler={"state": "absent", "scheduler_node": "gpu001"}, name={"skipped": True})
+    data = adopted(nobody, {**SITE, "scheduler": scheduler}, "gpu001")
+    assert data["machine_name"] == data["scheduler_node"] == "", "which is no name that a scheduler has told"
 
 
 def test_j7_a_node_of_which_its_provisioner_has_no_record_is_adopted_and_recorded_so() -> None:
