@@ -303,6 +303,13 @@ agrees:
   type: list
   elements: str
   sample: [serial, boot_mac]
+bmc_system:
+  description:
+    - Which system the record has at the BMC of the inventory, where they agree in nothing but that BMC's address, and
+      the inventory names another system there, or none. Empty otherwise.
+  returned: success in check mode, with O(state=enrolled), of a record that there is
+  type: str
+  sample: "1"
 last_error:
   description: The provisioner's last error about the node.
   returned: success

@@ -141,6 +141,13 @@ def _by_its_name_alone(seen: Seen) -> str:
     if not seen.provisioner or seen.unrecorded or seen.provisioner.get("agrees"):
         return ""
     provisioner, node = seen.site.get("provisioner"), seen.provisioner.get("name") or seen.provisioner["provisioner_id"]
+    system = seen.provisioner.get("bmc_system")
+    if system:
+        return (
+            f"Nothing shows that the record {node} of {provisioner} is this machine's, and no neighbour's: it has the"
+            f" same BMC, system {system}, which the inventory does not name. Set gpufleet_bmc_system_id: {system}, if"
+            " it is that one; else correct gpufleet_provisioner_id, gpufleet_serial or gpufleet_boot_mac"
+        )
     return (
         f"Nothing shows that the record {node} of {provisioner} is this machine's: it has neither its serial, nor its"
         " boot MAC, nor the address of its BMC. Correct gpufleet_provisioner_id, gpufleet_serial or gpufleet_boot_mac,"

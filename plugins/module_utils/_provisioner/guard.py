@@ -211,14 +211,18 @@ def demand_known(driver: Driver, node: NodeState, wanted: Wanted) -> None:
         driver.ctx.warnings.append(f"{driver.name} and inventory tell nothing of the machine in common")
         return
     given = {"serial": wanted.serial, "boot MAC": wanted.boot_mac, "BMC": wanted.bmc.get("bmc_address")}
+    reached = driver.bmc(node)
+    system = other_system(reached, wanted.bmc)
     raise EvidenceMissing(
         f"refused: nothing shows that this record of {driver.name} is the one of this machine",
         node=wanted.host,
         address=driver.address,
         wanted="a serial, boot MAC or BMC address that inventory and record both have: "
         + (", ".join(f"{what} {value}" for what, value in given.items() if value) or "the inventory has none"),
-        seen=f"node {node.name or node.id}, found by {wanted.key}; its BMC is {driver.bmc(node)[0] or 'not told'}",
-        do="correct gpufleet_provisioner_id, or name gpufleet_serial or gpufleet_boot_mac as the record has it, once"
+        seen=f"node {node.name or node.id}, found by {wanted.key}; its BMC is {reached[0] or 'not told'}"
+        + (f", the same one, but its system there {system}" if system else ""),
+        do=(f"set gpufleet_bmc_system_id: {system}, if it is that one; else " if system else "")
+        + "correct gpufleet_provisioner_id, or name gpufleet_serial or gpufleet_boot_mac as the record has it, once"
         " you have seen that it is this machine, or give force_reason, which is recorded; nothing was changed",
         details={"provisioner_id": node.id},
     )
@@ -226,9 +230,18 @@ def demand_known(driver: Driver, node: NodeState, wanted: Wanted) -> None:
 
 def _same_bmc(told: tuple[str, str], bmc: Mapping[str, Any]) -> bool:
     """One address may serve several systems."""
-    address, system = _bmc_place(told[0]), _last(told[1])
-    ours = _last(str(bmc.get("bmc_system_id") or ""))
-    return bool(address) and address == _bmc_place(str(bmc.get("bmc_address") or "")) and system in (ours, "")
+    system, ours = _last(told[1]), _last(str(bmc.get("bmc_system_id") or ""))
+    return _same_address(told[0], bmc) and system in (ours, "")
+
+
+def other_system(told: tuple[str, str], bmc: Mapping[str, Any]) -> str:
+    """Which system the record has at the very BMC of the inventory, where that has another one or names none."""
+    return _last(told[1]) if _same_address(told[0], bmc) and not _same_bmc(told, bmc) else ""
+
+
+def _same_address(told: str, bmc: Mapping[str, Any]) -> bool:
+    address = _bmc_place(told)
+    return bool(address) and address == _bmc_place(str(bmc.get("bmc_address") or ""))
 
 
 def _bmc_place(address: str) -> str:

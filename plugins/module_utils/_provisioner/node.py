@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     can,
     found,
     not_ours,
+    other_system,
     recording,
     right_machine,
     verified,
@@ -67,6 +68,8 @@ def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
     result = _result(driver, wanted, before, after, changes, goal="")
     if ctx.check_mode and before is not None:  # a record that was made right agrees with us
         result.data["agrees"] = list(agreed(driver, before, wanted))
+        alone = not result.data["agrees"]
+        result.data["bmc_system"] = other_system(driver.bmc(before), wanted.bmc) if alone else ""
     return result
 
 

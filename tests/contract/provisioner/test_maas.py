@@ -74,8 +74,14 @@ def test_r3_a_machine_is_known_by_its_bmc_where_its_board_tells_no_serial(maas: 
     lead(options, "enrolled")
     known = {key: value for key, value in options.items() if key != "boot_mac"}
     assert lead(known, "enrolled", check=True)["agrees"] == ["bmc_address"]
-    for other in ({"bmc_address": "https://10.9.0.1"}, {"bmc_system_id": "5ac1"}):
-        assert lead({**known, **other}, "enrolled", check=True)["agrees"] == []
+    others = (
+        ({"bmc_address": "https://10.9.0.1"}, ""),
+        ({"bmc_system_id": "5ac1"}, "5ac0"),
+        ({"bmc_system_id": ""}, "5ac0"),
+    )
+    for other, system in others:
+        looked = lead({**known, **other}, "enrolled", check=True)
+        assert (looked["agrees"], looked["bmc_system"]) == ([], system)
 
 
 def test_words_for_ipmi(maas: Any) -> None:

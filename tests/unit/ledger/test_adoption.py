@@ -99,7 +99,13 @@ def test_j7_nobody_is_adopted_while_its_provisioner_works_on_it(state: str) -> N
 def test_j7_a_record_that_was_found_by_its_name_alone_is_not_adopted(told: dict[str, Any]) -> None:
     """Its release would wipe whichever machine it is."""
     found = {key: value for key, value in DEPLOYED.items() if key != "agrees"}
-    assert "the record u1 of ironic is this machine's" in refused(provisioner={**found, **told})
+    said = refused(provisioner={**found, **told})
+    assert "the record u1 of ironic is this machine's" in said and "system_id" not in said
+
+
+def test_r3_a_record_with_another_system_of_the_same_bmc_is_told_by_that() -> None:
+    said = refused(provisioner={**DEPLOYED, "agrees": [], "bmc_system": "5ac0"})
+    assert "gpufleet_bmc_system_id: 5ac0" in said and "neither" not in said
 
 
 @pytest.mark.parametrize("change", [{"machine": {}}, {"name": {}}, {"looks": [PROVEN, {}]}])

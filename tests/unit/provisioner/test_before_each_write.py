@@ -170,6 +170,26 @@ def test_r3_where_nothing_else_agrees_one_bmc_is_one_machine(
     assert len(driver.ctx.warnings) == 1
 
 
+@pytest.mark.parametrize(
+    ("reached", "ours", "system"),
+    [
+        (("https://10.0.0.1", "/redfish/v1/Systems/1/"), {"bmc_address": "10.0.0.1"}, "1"),
+        (("https://10.0.0.1", "1"), BMC, "1"),
+        (("https://10.0.0.9", "1"), BMC, ""),
+        (("", "1"), {}, ""),
+    ],
+)
+def test_r3_where_only_the_system_of_the_same_bmc_differs_it_is_named(
+    reached: tuple[str, str], ours: dict[str, str], system: str
+) -> None:
+    """The address is equal: what is missing is the variable that names the system."""
+    Records.recorded, Records.reached = {}, reached
+    with pytest.raises(EvidenceMissing) as told:
+        guard.demand_known(Records({}, Context()), at("active"), replace(MINE, bmc=ours, serial="S1"))
+    named = f"gpufleet_bmc_system_id: {system}," in told.value.do
+    assert named == ("the same one" in told.value.seen) == bool(system)
+
+
 def test_r3_a_record_that_is_at_work_is_known_before_it_is_written_to_at_all() -> None:
     """What was written into it would agree from then on."""
     Records.recorded = {}
