@@ -12,6 +12,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 #: The playbook that takes a node that works into the ledger, and how it is called for one.
 ADOPT = "adopt"
 COMMAND = "ansible-playbook gpufleet.baremetal.adopt -i INVENTORY --limit {host}"
+#: One that was adopted is taken as it is now: who says so has seen that what runs there is still theirs.
+AGAIN = f"{COMMAND} -e adopt_again=true"
 
 SOMEBODY_ELSES = (
     "this node is at work, or was when its scheduler last heard of it, or a person holds it there, and our ledger has"

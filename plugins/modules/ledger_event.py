@@ -60,7 +60,8 @@ options:
       - With O(state=admitted), the node is adopted; what the verbs told that looked at it, each as it was registered.
       - It must be in service at its scheduler and held by nobody, under the name that the machine itself has. Its
         provisioner must know the machine, or have no record of it under any name, and be carrying out no order there.
-        The machine must have been proven by its BMC in this run, and the ledger must never have admitted the node.
+        The machine must have been proven by its BMC in this run, and the ledger must never have admitted the node,
+        unless by an adoption after which no run has imaged it. That one is adopted once more, as it is now.
         Whatever is not so fails the task, in check mode as well.
       - What the looks found, or why no passport could be signed, becomes the reason of the event.
     type: dict

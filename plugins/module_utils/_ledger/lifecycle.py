@@ -114,10 +114,10 @@ def _from(*states: str) -> frozenset[str]:
 _LIVING = frozenset(STATES) - {"retired"}
 
 #: Into service, for a node that works, and was not brought up by us; also one that we began with, and that its owner
-#: has taken back. Which failures stand against it stays as it is.
-ADOPTION = Way(_from("discovered", "enrolled", "imaging", "validating", "draining", "drained", "quarantined"), _adopted)
+#: has taken back, and one that was adopted before. Which failures stand against it stays as it is.
+ADOPTION = Way(_LIVING - {"wiping"}, _adopted)
 
-#: By target state. To stay in a state is always allowed.
+#: By target state. To stay in a state is always allowed, and to be adopted in it once more is not that.
 WAYS: Mapping[str, Way] = {
     "discovered": Way(_from("retired")),
     "enrolled": Way(_from("discovered")),
@@ -143,9 +143,9 @@ def bar_to_service(current: str, known: Known, now: float) -> str:
 
 def objection(current: str, target: str, known: Known, data: Mapping[str, Any], now: float) -> tuple[str, str]:
     """Why a node may not go from one state to another: what is wrong, and what would be right; both empty if it may."""
-    if current == target and target not in BEGINNINGS:
-        return "", ""
     way = ADOPTION if target == "admitted" and data.get(ADOPTED) else WAYS[target]
+    if current == target and target not in BEGINNINGS and way is not ADOPTION:
+        return "", ""
     if current != target and current not in way.sources:
         ways = ", ".join(state for state in STATES if current in WAYS[state].sources)
         becomes = f"be {ADOPTED}" if way is ADOPTION else f"become {target}"

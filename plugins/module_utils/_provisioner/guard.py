@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import AGAIN, not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     KEEP,
@@ -146,13 +146,18 @@ def leave_foreign_alone(driver: Driver, node: NodeState, wanted: Wanted) -> None
 
 def _deployed_anew(node: NodeState, wanted: Wanted) -> NotOurs:
     told = f"deployment {node.deploy_id}" if node.deploy_id else "a deployment without a note of ours"
+    # What a servicing and a rescue change there too.
+    changed = (
+        "if nobody did, and it was only serviced or rescued there since it was adopted, adopt it once more while it"
+        f" serves: {AGAIN.format(host=wanted.host)}; "
+    )
     return NotOurs(
         "somebody has deployed this node since we did, or since it was adopted",
         node=wanted.host,
         wanted="the deployment that our ledger has a note of",
         seen=f"{_has(node)}, {told}",
-        do="ask who deployed it; once nobody needs what it runs, give force_reason, which is recorded, or release it at"
-        " the provisioner; nothing was changed",
+        do=f"ask who deployed it; {changed if wanted.stamps else ''}once nobody needs what it runs, give force_reason,"
+        " which is recorded, or release it at the provisioner; nothing was changed",
         details={"provisioner_id": node.id, "provision_state": node.native, "state": node.state},
     )
 

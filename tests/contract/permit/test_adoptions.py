@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,21 @@ def test_j7_a_batch_is_not_refused_for_having_been_slow_and_asked_for_once(contr
         assert adopt(site, host, proofs[host]).get("changed"), host
         assert site.events("state", host) == ["admitted"]
     assert len(site.asked(*SHOW)) == looks + 1
+
+
+def test_j7_what_was_adopted_is_adopted_once_more_until_a_run_has_imaged_it(controller: Make) -> None:
+    """Its provisioner tells since that it changed, as after a servicing: what it tells now is recorded."""
+    site = controller(known=False)
+    proof = looked_at(site, "gpu001")
+    for stamp in ("s1", "s2"):
+        record = {"before": {"state": "deployed"}, "provisioner_id": "u1", "agrees": ["serial"], "stamp": stamp}
+        assert adopt(site, "gpu001", {**proof, "provisioner": record}).get("changed"), stamp
+        assert json.loads(site.data("state")[-1])["provisioner_stamp"] == stamp
+    assert site.events("state") == ["admitted", "admitted"]
+    for state in ("imaging", "admitted"):
+        site.tells("gpu001", "state", state)
+    told = adopt(site, "gpu001", proof)
+    assert told.get("failed") and "day2_recycle goes on" in told["msg"], told
 
 
 def test_j7_who_was_taken_out_of_service_since_the_look_is_not_adopted(controller: Make) -> None:

@@ -201,4 +201,5 @@ def test_j7_what_somebody_deploys_on_a_node_of_ours_is_theirs(
     kind = {"theirs": "not_ours", "unknown": "not_adopted"}[whose]
     assert told["error"]["kind"] == kind and not told["changed"], told
     assert ("since we did" in told["msg"]) == (whose == "theirs") and "force_reason" in told["msg"]
+    assert ("--limit gpu001 -e adopt_again=true" in told["msg"]) == (notes == [("state", "admitted", WORKED)]), told
     assert provisioned(site, state="released", force_reason="their job has ended")["changed"]

@@ -188,14 +188,14 @@ TAKEN_BACK = ["imaging", "validating", "draining", "drained", "quarantined"]
 
 
 @pytest.mark.parametrize("seen", [SERVES, {"name": "not_in_scheduler", "at": NOW}])
-@pytest.mark.parametrize("current", ["discovered", "enrolled", *TAKEN_BACK])
+@pytest.mark.parametrize("current", ["discovered", "enrolled", "admitted", *TAKEN_BACK])
 def test_j7_a_node_that_serves_is_adopted_on_all_the_proof(current: str, seen: dict[str, Any]) -> None:
-    """Also one with which we began, and that its owner put back into service."""
+    """Also one with which we began, and that its owner put back into service; and once more, on no less."""
     assert objection(current, "admitted", {"evidence": seen, **PROOF}, ADOPTION, NOW) == ("", "")
     for lacking, words in (("proven", "proven by its BMC"), ("judged", "option adoption")):
         problem, wanted = objection(current, "admitted", {"evidence": seen, **PROOF, lacking: None}, ADOPTION, NOW)
         assert problem and words in wanted
-    assert objection(current, "admitted", {"evidence": seen, **PROOF}, {}, NOW)[0]
+    assert current == "admitted" or objection(current, "admitted", {"evidence": seen, **PROOF}, {}, NOW)[0]
 
 
 @pytest.mark.parametrize("seen", [None, FREE | {"at": NOW}, {"name": "in_service", "at": NOW - 121}])
@@ -209,7 +209,7 @@ def test_j7_what_is_wiped_or_retired_is_not_adopted(current: str) -> None:
     assert "cannot be adopted" in objection(current, "admitted", {"evidence": SERVES, **PROOF}, ADOPTION, NOW)[0]
 
 
-@pytest.mark.parametrize("current", TAKEN_BACK)
+@pytest.mark.parametrize("current", ["admitted", *TAKEN_BACK])
 def test_j7_what_was_ours_is_not_adopted(current: str) -> None:
     known = {"evidence": SERVES, **PROOF, "admitted_before": True}
     problem, wanted = objection(current, "admitted", known, ADOPTION, NOW)

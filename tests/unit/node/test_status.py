@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
@@ -19,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 PLAYBOOK = Path(__file__).resolve().parents[3] / "playbooks" / "passports.yml"
+ADOPT = PLAYBOOK.with_name("adopt.yml")
 STOPPED = ("note", "stopped", {"reason": "the BMC is silent"})
 
 
@@ -209,6 +211,34 @@ def test_j7_no_run_images_of_its_own_accord_what_was_adopted_wherever_it_stands(
     assert one["next"] == AGAIN.format("adopt") and "in service all the same" in " ".join(report("F", {"n1": one}))
     one = told(ledger, ("state", "imaging", {"deploy_id": "d1"}), ("state", "quarantined", BY_HAND))
     assert not one["adopted"] and not one["left"] and one["next"] == AGAIN.format("day2_recycle"), one
+
+
+@pytest.mark.parametrize(
+    ("events", "serves", "again"),
+    [
+        ([("state", "admitted", {"adopted": True})], True, True),
+        ([("state", "admitted", {"adopted": True})], None, True),  # of no scheduler
+        ([("state", "admitted", {"adopted": True})], False, None),
+        ([("state", "admitted", {"adopted": True}), ("state", "drained", BY_HAND)], True, False),
+        ([("state", "admitted", {})], True, None),
+    ],
+)
+def test_j7_what_serves_as_adopted_is_adopted_once_more_on_a_word_alone(
+    ledger: Ledger, events: Any, serves: bool | None, again: bool | None
+) -> None:
+    """again: does it take that word? None where no word takes it."""
+    play = yaml.safe_load(ADOPT.read_text(encoding="utf-8"))[0]
+    [task] = [one for one in play["tasks"] if one["name"] == "Leave out what the ledger knows already"]
+    told(ledger, *events)
+    seen = {} if serves is None else {"n1": Seen(serves, "free")}
+    nodes = status(ledger, {"n1": ledger.identify("n1", aliases=[("serial", "GF0001")])}, seen=seen)
+    env = jinja2.Environment(autoescape=True)
+    env.filters["bool"] = bool
+    left_out = env.compile_expression(task["when"])
+    for word in (False, True):
+        takes = again is not None and word >= again
+        said = {"adopt_again": word, "adopt_fleet": {"nodes": nodes}, "inventory_hostname": "n1"}
+        assert bool(left_out(said)) is not takes, (word, nodes)
 
 
 def test_j7_a_hold_that_a_run_left_on_what_was_adopted_is_gone_on_with_on_request_alone(ledger: Ledger) -> None:
