@@ -95,7 +95,7 @@ class Controller:
         assert held.get("state") == "drained", held
 
     def power(self, host: str = "gpu001", **more: Any) -> dict[str, Any]:
-        return self.run("redfish_power", host, state="force_off", timeout=5.0, **more)
+        return self.run("redfish_power", host, state="force_off", timeout=60.0, **more)
 
     # -- what happens beside it ----------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def test_j8_a_network_boot_that_fails_disarms(controller: Callable[..., Controll
     bmc = site.bmcs["gpu001"]
     bmc.machine.reset("ForceOff")
     bmc.reset = _refuses(bmc, refused)
-    failed = site.run("pxe_boot", power="on", timeout=5.0)
+    failed = site.run("pxe_boot", power="on", timeout=60.0)
     assert failed["failed"], failed
     armed = bmc.machine.override["enabled"] == "Once"
     told = "pxe_boot and target none for gpu001" in failed["msg"]
@@ -39,11 +39,11 @@ def test_j8_a_machine_is_armed_only_where_it_may_be_powered_off(
     woken = {"state": "ALLOCATED+POWERING_UP"} if shown == "ForceOff" else {}
     site.node(**woken)
     site.bmcs["gpu001"].machine.reset(shown)
-    refused = site.run("pxe_boot", power=power, timeout=5.0)
+    refused = site.run("pxe_boot", power=power, timeout=60.0)
     assert refused["error"]["kind"] == "evidence_missing" and not site.switched(), refused
     site.node(state="IDLE")
     site.hold()
-    done = site.run("pxe_boot", power=power, timeout=5.0)
+    done = site.run("pxe_boot", power=power, timeout=60.0)
     assert done["changed"] and done["evidence"].startswith("event:"), done
 
 
@@ -54,7 +54,7 @@ def test_j8_a_machine_that_is_armed_already_is_started_only_where_it_may_be_powe
     machine = site.bmcs["gpu001"].machine
     machine.reset("ForceOff")
     machine.override.update(enabled="Once", target="Pxe")
-    refused = site.run("pxe_boot", power="on", timeout=5.0)
+    refused = site.run("pxe_boot", power="on", timeout=60.0)
     assert refused["error"]["kind"] == "evidence_missing" and machine.power == "Off", refused
 
 
@@ -64,14 +64,14 @@ def test_j8_a_machine_that_no_scheduler_knows_is_armed_as_it_is_restarted(
     site = controller()
     site.hosts["gpu001"].update(gpufleet_scheduler="none")
     site.bmcs["gpu001"].machine.reset("ForceOff")
-    assert site.run("scheduler_wait", until="drained", timeout=5.0)["not_ok"] == []
-    done = site.run("pxe_boot", power="on", timeout=5.0)
+    assert site.run("scheduler_wait", until="drained", timeout=60.0)["not_ok"] == []
+    done = site.run("pxe_boot", power="on", timeout=60.0)
     assert done.get("changed") and done["evidence"].startswith("event:"), done
 
 
 def test_j8_no_task_gives_itself_leave_to_arm(controller: Callable[..., Controller]) -> None:
     site = controller()
-    refused = site.run("pxe_boot", permitted=True, leave={"destroys": True}, timeout=5.0)
+    refused = site.run("pxe_boot", permitted=True, leave={"destroys": True}, timeout=60.0)
     assert refused["failed"] and refused["error"]["kind"] == "config" and not site.switched(), refused
 
 
@@ -80,7 +80,7 @@ def test_j8_nothing_is_taken_away_where_arming_was_refused(controller: Callable[
     site = controller()
     stands = {"enabled": "Once", "target": "Cd"}
     site.bmcs["gpu001"].machine.override.update(stands)
-    assert site.run("pxe_boot", timeout=5.0)["error"]["kind"] == "evidence_missing"
+    assert site.run("pxe_boot", timeout=60.0)["error"]["kind"] == "evidence_missing"
     assert stands.items() <= site.bmcs["gpu001"].machine.override.items() and not site.switched()
 
 
@@ -97,9 +97,9 @@ def test_j8_who_disarms_in_vain_is_not_told_to_restart_the_machine(controller: C
 def test_j8_who_disarms_needs_no_proof_that_the_node_is_drained(controller: Callable[..., Controller]) -> None:
     site = controller()
     site.bmcs["gpu001"].machine.override.update(enabled="Once", target="Pxe")
-    done = site.run("pxe_boot", target="none", timeout=5.0)
+    done = site.run("pxe_boot", target="none", timeout=60.0)
     assert (done["changed"], done["proof"], done["after"]["boot"]["enabled"]) == (True, "readback", "disabled"), done
-    again = site.run("pxe_boot", target="none", timeout=5.0)
+    again = site.run("pxe_boot", target="none", timeout=60.0)
     assert (again["changed"], again["asked"]) == (False, []) and site.events("intent") == ["pxe_boot"]
 
 

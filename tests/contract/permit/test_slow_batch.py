@@ -128,6 +128,9 @@ class Slow(Memory):
         found = {host: self._native(host) for host in ids}
         return {host: c.NodeState(host, host, state, self.states_map[state]) for host, state in found.items()}
 
+    def serials(self, node: c.NodeState, *, ask: bool) -> dict[str, str]:
+        return {"record": f"S-{node.name}"}
+
     def _native(self, host: str) -> str:
         if host not in self.ready:
             return "new"
@@ -151,8 +154,8 @@ def test_j2_a_batch_of_three_hundred_loses_nothing_and_is_refused_nothing(
     monkeypatch.setitem(registry.DRIVERS, "slow", type("Driver", (Slow,), {"site": fleet, "ready": {}}))
     for own in fleet.hosts.values():
         own["gpufleet_provisioner"] = "slow"
-    assert fleet.run("scheduler_wait", HOSTS[0], timeout=5.0)["not_ok"] == []
-    done = fleet.run("provisioner_wait", HOSTS[0], action=Waits, until="deployed", timeout=100.0, interval=0.05)
+    assert fleet.run("scheduler_wait", HOSTS[0], timeout=60.0)["not_ok"] == []
+    done = fleet.run("provisioner_wait", HOSTS[0], action=Waits, until="deployed", timeout=600.0, interval=0.05)
     assert {host: one["reason"] for host, one in done["verdicts"].items() if not one["ok"]} == {}
     assert set(map(tuple, done["steps"].values())) == {("deploy",)} and len(done["steps"]) == len(HOSTS)
     looks, proofs = fleet.looks(), fleet.proofs()

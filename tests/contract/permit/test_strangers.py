@@ -74,7 +74,7 @@ def test_j7_what_has_served_is_no_less_somebodys_while_its_scheduler_has_not_hea
     site.node(state=state, reason=reason, by="slurm" if reason else "")
     refused(site.run("scheduler_node", state="held"), state)
     site.bmcs["gpu001"].machine.reset("ForceOff")
-    refused(site.run("pxe_boot", power="on", timeout=5.0), state)
+    refused(site.run("pxe_boot", power="on", timeout=60.0), state)
     assert site.asked("scontrol", "update") == [] and not site.switched() and site.events("intent") == []
 
 
@@ -124,7 +124,7 @@ def test_j7_a_hold_of_ours_that_its_owner_lifted_makes_nobody_ours(controller: M
         return
     refused(again, "4711")
     site.later(100)
-    refused(site.run("pxe_boot", power="none", timeout=5.0), "MIXED")
+    refused(site.run("pxe_boot", power="none", timeout=60.0), "MIXED")
     assert len(site.asked("scontrol", "update")) == asked and not site.switched()
 
 
@@ -134,7 +134,7 @@ def test_j7_while_a_hold_of_ours_stands_the_node_is_ours_to_work_on(controller: 
     site.hold()
     site.node(booted="2026-11-20T10:12:58")
     site.bmcs["gpu001"].machine.reset("ForceOff")
-    assert site.run("pxe_boot", power="on", timeout=5.0)["changed"]
+    assert site.run("pxe_boot", power="on", timeout=60.0)["changed"]
 
 
 def test_j7_the_report_names_the_playbook_that_adopts_it(controller: Make) -> None:
@@ -162,7 +162,7 @@ def test_j7_no_machine_of_a_stranger_is_switched_or_armed(controller: Make, verb
     site = controller(known=False)
     if options != {"state": "force_off"}:
         site.bmcs["gpu001"].machine.reset("ForceOff")
-    refused(site.run(verb, timeout=5.0, **options), "slurm has it as gpu001: IDLE")
+    refused(site.run(verb, timeout=60.0, **options), "slurm has it as gpu001: IDLE")
     assert not site.switched() and len(site.asked("scontrol", "--all", "-o", "show", "node")) == 1
     assert site.events("evidence") == ["in_service"] and site.events("intent") == []
 
@@ -183,7 +183,7 @@ def test_j7_no_machine_that_a_person_holds_is_switched_or_armed(
     site.node(**node, reason="bob: hands inside, fan swap", by="bob")
     if options != {"state": "force_off"}:
         site.bmcs["gpu001"].machine.reset("ForceOff")
-    done = site.run(verb, timeout=5.0, **options)
+    done = site.run(verb, timeout=60.0, **options)
     refused(done, "bob: hands inside", "somebody else", *(one["id"] for one in jobs))
     assert not site.switched() and site.events("intent") == [] and site.events("evidence") == ["foreign_hold"]
     assert ('"serves"' in site.data("evidence")[0]) is bool(jobs)
@@ -195,13 +195,13 @@ def test_j7_a_stranger_whom_nobody_uses_is_asked_for_once_a_minute(controller: M
     site.node(**UNUSED)
     for _times in range(2):
         site.bmcs["gpu001"].machine.reset("ForceOff")
-        assert site.run("redfish_power", state="on", timeout=5.0)["changed"]
+        assert site.run("redfish_power", state="on", timeout=60.0)["changed"]
         site.later(20)
     assert len(site.asked("scontrol", "--all", "-o", "show", "node")) == 1
     site.later(100)
     site.node(state="IDLE", reason="", by="", booted="2026-11-20T10:12:58")
     site.bmcs["gpu001"].machine.reset("ForceOff")
-    refused(site.run("redfish_power", state="on", timeout=5.0))
+    refused(site.run("redfish_power", state="on", timeout=60.0))
 
 
 # -- at the provisioner ------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_j7_a_hold_on_what_somebody_else_deployed_and_nobody_serves_touches_no_m
     for state in ("maintenance", "released"):
         refused(provisioned(site, state=state), "gpu001: Deployed", "owner fleet")
     for verb, options in (("redfish_power", {"state": "force_off"}), ("pxe_boot", {"power": "none"})):
-        assert "maas" in site.run(verb, timeout=5.0, **options)["msg"]
+        assert "maas" in site.run(verb, timeout=60.0, **options)["msg"]
     assert repr(theirs) == before and not site.switched()
     site.node(state="IDLE", reason="", by="", booted="2026-11-20T10:12:58")
     refused(site.run("scheduler_node", state="held"), "IDLE")
