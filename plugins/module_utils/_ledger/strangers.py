@@ -48,8 +48,8 @@ _NOTES = (
 @dataclass
 class Noted:
     """What the ledger has of one node's deployments. ids: of those that were ordered, but not of one that was refused;
-    an empty one where the newest order named none. stamps: what its provisioner told of those that were adopted.
-    serials: of boards that were swapped out of it.
+    an empty one where the newest order named none, and was given. stamps: what its provisioner told of those that were
+    adopted. serials: of boards that were swapped out of it.
 
     An order counts, and no step on the way to it. One that is given on the controller is told right before its request.
     What goes to another machine is told before anybody knows to what it will come there: that the order was given
@@ -102,7 +102,7 @@ class Noted:
         alone = row["name"] == "provisioner_node"  # a wait gives the order that another task has begun, for a batch
         of_its_run = begun if run == str(row["run_id"]) or not alone else ""
         deploy_id = str((options.get("deploy_id") if alone else "") or of_its_run)
-        if goal == _DEPLOYED:
+        if goal == _DEPLOYED and (deploy_id or order):
             self.ids = [*(one for one in self.ids if one not in ("", deploy_id)), deploy_id]
         elif goal == _RELEASED:  # what bears no id is ours by the newest order alone
             self.ids = [one for one in self.ids if one]
@@ -115,6 +115,7 @@ class Noted:
         told = {_DEPLOYED: self._notes, _RELEASED: self._ends}.get(str(data.get("ordered")))
         if told is not None:
             told.add(row["id"])
+            self.ids += [""] if told is self._notes and not deploy_id and "" not in self.ids else []
         elif NOT_TAKEN.get(str(data.get("kind"))) and not data.get("begun"):
             self._notes.discard(number)
             self._ends.discard(number)

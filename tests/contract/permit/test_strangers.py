@@ -372,7 +372,7 @@ def test_j7_what_day_0_was_about_to_deploy_is_ours_where_its_provisioner_tells_t
     """The run ended before it was told what became of its order, which went to another machine."""
     site = about_to_be_deployed(controller, maas)
     site.tells("gpu001", "state", "imaging", {"deploy_id": "d0"})
-    site.run("provisioner_node", action=Elsewhere, state="deployed", image=IMAGE)
+    site.run("provisioner_node", action=Elsewhere, state="deployed", image=IMAGE, deploy_id="d0")
     deployed_meanwhile(maas, **{"gpufleet-deploy-id": "d0" if ours else "d1"})
     again = provisioned(site, state="released")
     assert again["changed"] if ours else refused(again, "gpu001: Deployed") is None, again

@@ -69,6 +69,8 @@ def test_j7_an_order_that_names_no_deployment_is_known_by_none_until_the_next_or
     assert of(ledger, order("released"), answer(), run="r3").ids == ["d1"], "who deploys it now does so without an id"
     refused = of(ledger, order("deployed"), answer("refused"), run="r4")
     assert not refused.stands and refused.ids == ["d1"], refused
+    assert of(ledger, sent("deployed"), answer("unreachable"), run="r5").ids == ["d1"], "nobody knows that it was given"
+    assert of(ledger, sent("deployed"), answer(ordered="deployed"), run="r6").known_ids == ["d1", ""]
 
 
 @pytest.mark.parametrize("said", [[], [answer()], [answer(begun="commission", ordered="")], [answer("unreachable")]])
