@@ -63,8 +63,7 @@ def nobody(host: str) -> None:
 class Asked:
     """A host, and what is known of it.
 
-    inventory: is it the inventory that says so? What a peer says takes back no claim. node_id: named by
-    the inventory.
+    inventory: is it the inventory that says so? What a peer says takes back no claim. node_id: named by the inventory.
     """
 
     name: str

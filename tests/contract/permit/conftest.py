@@ -15,6 +15,8 @@ from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import settle
 from contract.permit.rig import Controller
 from fake_bmc.redfish_server import FakeBmc
+from maas_server.config import Config, User
+from maas_server.server import MaasServer
 
 
 @pytest.fixture
@@ -30,6 +32,22 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
             return Controller(tmp_path, bmcs, **world)
 
         yield make
+
+
+@pytest.fixture
+def images() -> dict[str, Any]:
+    """What lies at the provisioner to be deployed."""
+    return {}
+
+
+@pytest.fixture
+def maas(tmp_path: Path, images: dict[str, Any]) -> Iterator[MaasServer]:
+    """A provisioner, and the key ``a:b:c`` for it."""
+    (tmp_path / "maas").mkdir()
+    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), images=images, state_dir=tmp_path / "maas"))
+    server.start()
+    yield server
+    server.close()
 
 
 def _bmc_of(host: str) -> FakeBmc:

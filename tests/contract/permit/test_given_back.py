@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,19 +26,13 @@ from contract.permit.test_strangers import (
 )
 from maas_server import operations
 from maas_server.answers import conflict
-from maas_server.config import Config, User
 from maas_server.server import MaasServer
 from maas_server.statuses import DEPLOYED, FAILED_DEPLOYMENT, NEW
 
 
 @pytest.fixture
-def maas(tmp_path: Path) -> Iterator[MaasServer]:
-    (tmp_path / "maas").mkdir()
-    users, images = (User("fleet", "a:b:c"),), {"gpu-golden-1": {}}
-    server = MaasServer(Config(users=users, images=images, state_dir=tmp_path / "maas"))
-    server.start()
-    yield server
-    server.close()
+def images() -> dict[str, Any]:
+    return {"gpu-golden-1": {}}
 
 
 @pytest.mark.parametrize("killed", [True, False])

@@ -5,54 +5,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-from ansible_collections.gpufleet.baremetal.plugins.action import node_identity, provisioner_node
+from ansible_collections.gpufleet.baremetal.plugins.action import node_identity
 from contract.permit.rig import Controller
-from contract.permit.test_permit import named
-from maas_server.config import Config, User
+from contract.permit.test_strangers import Make, machine, provisioned
 from maas_server.server import MaasServer
 from maas_server.statuses import DEPLOYED
 from maas_server.store import Machine
 
-Make = Callable[..., Controller]
-
-
-@pytest.fixture
-def maas(tmp_path: Path) -> Iterator[MaasServer]:
-    (tmp_path / "maas").mkdir()
-    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas"))
-    server.start()
-    yield server
-    server.close()
-
 
 def maintained(site: Controller, maas: MaasServer) -> Machine:
     """A node that we deployed, drained and took into maintenance."""
-    machine = Machine(
-        maas.store.new_id(), "gpu001", status=DEPLOYED, owner="fleet", hardware={"system_serial": "S-gpu001"}
-    )
-    with maas.store.changing() as machines:
-        machines[machine.system_id] = machine
-    named(site, gpufleet_provisioner="maas", gpufleet_provisioner_url=maas.url, gpufleet_provisioner_api_key="a:b:c")
+    one = machine(maas, site, DEPLOYED)
     site.tells("gpu001", "state", "imaging")  # by us
     site.hold()
     assert site.power()["error"]["kind"] == "not_ours" and not site.switched()
-    held = site.run("provisioner_node", action=provisioner_node.ActionModule, state="maintenance", why="reseat")
-    assert held.get("maintenance") and "gpufleet:" in machine.description, held
-    return machine
+    held = provisioned(site, state="maintenance", why="reseat")
+    assert held.get("maintenance") and "gpufleet:" in one.description, held
+    return one
 
 
 def test_j6_a_maintenance_is_asked_for_again_where_it_is_old(controller: Make, maas: MaasServer) -> None:
     site = controller()
-    machine = maintained(site, maas)
+    one = maintained(site, maas)
     site.later(600)
     assert site.power()["changed"] and site.events("maintenance") == ["held", "held"]
     site.bmcs["gpu001"].machine.reset("On")
-    machine.locked, machine.description = False, ""  # by a person, in its own interface
+    one.locked, one.description = False, ""  # by a person, in its own interface
     assert site.power()["changed"], "a minute ago it stood"
     site.bmcs["gpu001"].machine.reset("On")
     site.later(1200)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -16,7 +15,6 @@ from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_no
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from contract.permit.rig import Controller
-from maas_server.config import Config, User
 from maas_server.server import MaasServer
 from maas_server.statuses import DEPLOYED, READY
 from maas_server.store import Machine
@@ -205,15 +203,6 @@ def test_j7_a_stranger_whom_nobody_uses_is_asked_for_once_a_minute(controller: M
 
 
 # -- at the provisioner ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def maas(tmp_path: Path) -> Iterator[MaasServer]:
-    (tmp_path / "maas").mkdir()
-    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas"))
-    server.start()
-    yield server
-    server.close()
 
 
 def machine(maas: MaasServer, site: Controller, status: int, owner: str = "fleet") -> Machine:
