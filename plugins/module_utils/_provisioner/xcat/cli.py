@@ -1,0 +1,241 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""xCAT's commands: how they are run, and what they say of whom. PRIVATE to the collection.
+
+What is known of them (2.18, measured unless said otherwise), and why the code is as it is:
+
+* They exit with 0 on errors (``site.master is not set!``, an unknown node of ``nodels``) and with 1 where one node of
+  many failed: nothing here believes an exit status. ``chdef`` says the same whether it changed anything or not.
+* A line about one node begins with its name, with ``[servicenode]:`` behind it where one serves it; its errors say
+  ``Error:`` then. What concerns all nodes has no name before it.
+* A failed ``nodeset`` prints the state that it did not reach, and the error beside it.
+* ``lsdef -i`` prints an empty attribute as ``attr=``; ``-c`` prints one line an attribute.
+* ``mkdef -z`` and ``chdef -z`` read values from their input, and one run serves many nodes: nothing that was not to be
+  read by other users of the machine stands in the words of a command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    Refused,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record
+
+#: Nodes a command: their names are one word of it, of which a system takes 128 kB.
+BLOCK = 1000
+WORD = 100_000
+#: Seconds for a command, and for each of its nodes: a BMC that does not answer takes its time.
+TIMEOUT = 120.0
+EACH = 2.0
+
+_OF_NODE = re.compile(r"(\S+?): (?:\[[^\]]*\]: )?(.*)\Z")
+#: Between the names in a line of many.
+_APART = re.compile(r"[\s,:;'\"()]+")
+#: What concerns all nodes has none's name before it: the BMC of one may refuse or be away as well.
+_OF_ALL = r"^(?:\[[^\]]*\]: )?(?:Error: )?"
+_WAYS = re.IGNORECASE | re.MULTILINE
+_REFUSED = re.compile(_OF_ALL + r"(?:permission denied|not authori[sz]ed)", _WAYS)
+_AWAY = re.compile(_OF_ALL + r"(?:unable to open socket connection|connection refused|verify that the xcatd)", _WAYS)
+_WHOLE = re.compile(r"(?:\[[^\]]*\]: )?Error: ")
+_SUMMARY = re.compile(r"some node\(s\)|against the (?:following )?nodes?:")
+_SECRET = re.compile(r"(password=).*", re.IGNORECASE)
+_NO_MASTER = "site.master is not set!"
+
+
+class Cli:
+    """The commands below one folder, asked in the name of a driver."""
+
+    def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
+        require(params, "provisioner_url", node=driver.ctx.node)
+        self._driver = driver
+        self._root = str(params["provisioner_url"]).rstrip("/")
+        if not self._root.startswith("/"):
+            raise ConfigError(
+                "xCAT is asked by its commands, and this is not their folder",
+                node=driver.ctx.node,
+                wanted="a folder of the machine that runs the task, for instance /opt/xcat",
+                seen=self._root,
+                do="correct gpufleet_provisioner_url",
+            )
+        server = os.environ.get("XCATHOST") or ""
+        self.address = f"{self._root} ({server})" if server else self._root
+
+    # -- one command -------------------------------------------------------------------------------------------
+
+    def run(self, *argv: str, stdin: str = "", nodes: int = 1) -> command.Answer:
+        """:raises AuthFailed: where it may not be used. Whatever else it says is for others to judge."""
+        answer = command.run(
+            self._driver,
+            [self._path(argv[0]), *argv[1:]],
+            timeout=TIMEOUT + EACH * nodes,
+            env={"XCATROOT": self._root},
+            stdin=stdin,
+        )
+        if _REFUSED.search(answer.err):
+            raise AuthFailed(
+                "xCAT refused us",
+                address=self.address,
+                seen=short(answer.err),
+                do="check the policy table of xCAT and ~/.xcat of the user that runs the task",
+            )
+        return answer
+
+    def _path(self, name: str) -> str:
+        places = [f"{self._root}/{folder}{name}" for folder in ("bin/", "sbin/", "")]
+        found = next((place for place in places if os.access(place, os.X_OK)), "")
+        if not found:
+            raise ConfigError(
+                f"xCAT's command {name} is not on this machine",
+                node=self._driver.ctx.node,
+                address=self.address,
+                wanted=" or ".join(places),
+                do="run the task on xCAT's management node (delegate_to), or where its client is installed,"
+                " and name the folder in gpufleet_provisioner_url",
+            )
+        return found
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def nodes(self, names: Sequence[str], *more: str) -> dict[str, dict[str, str]]:
+        """These nodes' attributes; those that it does not know are left out.
+
+        None named: of all of them what is each one's alone.
+        """
+        if not names:
+            return self._read(["lsdef", "-t", "node", "-i", "mac,bmc", "-c"], ())
+        asked = ",".join([*record.ATTRIBUTES, *more])
+        found: dict[str, dict[str, str]] = {}
+        for block in blocks(names):
+            found.update(self._read(["lsdef", "-t", "node", "-o", ",".join(block), "-i", asked, "-c"], block))
+        return found
+
+    def image(self, name: str) -> dict[str, str] | None:
+        """An osimage; None where xCAT has none of that name."""
+        asked = "provmethod,osvers,osarch,profile"
+        return self._read(["lsdef", "-t", "osimage", "-o", name, "-i", asked, "-c"], [name]).get(name)
+
+    def groups(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """What groups say of their nodes; those that it does not know are left out."""
+        found: dict[str, dict[str, str]] = {}
+        for block in blocks(names):
+            argv = ["lsdef", "-t", "group", "-o", ",".join(block), "-i", "provmethod,netboot", "-c"]
+            found.update(self._read(argv, block))
+        return found
+
+    def _read(self, argv: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """:raises BadAnswer: unless each that was asked for is told, or told to be unknown."""
+        answer = self.run(*argv, nodes=len(names))
+        self._usable(answer, argv[0])
+        found = record.attributes(answer.out)
+        unknown = record.absent(answer.err)
+        if found is not None and names and set(found) - set(names):
+            raise ConfigError(
+                "xCAT takes this name for more than one node",
+                address=self.address,
+                wanted=cut(", ".join(names), 200),
+                seen=cut(", ".join(sorted(set(found) - set(names))), 200),
+                do="set gpufleet_provisioner_id to the name of a node, and not of a group",
+            )
+        if found is None or any(name not in found and name not in unknown for name in names):
+            raise BadAnswer(
+                f"{argv[0]} gave no list of what was asked for",
+                address=self.address,
+                seen=said(answer),
+                do="run it by hand: " + cut(" ".join(argv), 200),
+            )
+        return found
+
+    def _usable(self, answer: command.Answer, name: str) -> None:
+        if answer.code < 0 or _AWAY.search(answer.err):
+            raise Unreachable(
+                "xcatd does not answer",
+                address=self.address,
+                seen=said(answer),
+                do=f"check that xcatd runs, and {name} by hand",
+            )
+
+    def told(self, names: Sequence[str], *argv: str) -> dict[str, str]:
+        """What a command with a line a node says of each; of whom it says an error, or nothing, nothing."""
+        answer = self.run(argv[0], ",".join(names), *argv[1:], nodes=len(names))
+        self._usable(answer, argv[0])
+        wrong = errors(answer, names)
+        return {name: text for name, text in lines(answer.out, names) if name not in wrong}
+
+    # -- what became of a write --------------------------------------------------------------------------------
+
+    def not_there(self, answer: command.Answer, what: str, wrong: str) -> FleetError:
+        """What was read back says that it was not taken, whatever the command says of it."""
+        away = answer.code < 0 or bool(_AWAY.search(answer.err))
+        return (Unreachable if away else Refused)(
+            "what was written is not there",
+            address=self.address,
+            wanted=cut(what, 200),
+            seen=f"{wrong}; {said(answer)}",
+            do="run it by hand, and look at /var/log/xcat of the management node",
+        )
+
+
+def blocks(names: Sequence[str]) -> Iterator[list[str]]:
+    """As many of them as one command takes."""
+    block: list[str] = []
+    size = 0
+    for name in names:
+        if block and (len(block) == BLOCK or size + len(name) > WORD):
+            yield block
+            block, size = [], 0
+        block.append(name)
+        size += len(name) + 1
+    if block:
+        yield block
+
+
+def lines(text: str, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Lines about one of these nodes: which, and what."""
+    known = set(names)
+    told = (_OF_NODE.match(line) for line in text.splitlines())
+    return [(one[1], one[2]) for one in told if one and one[1] in known]
+
+
+def errors(answer: command.Answer, names: Sequence[str]) -> dict[str, str]:
+    """Of which nodes it says that they failed, and why."""
+    if _NO_MASTER in answer.out + answer.err:
+        return dict.fromkeys(names, _NO_MASTER)
+    text = f"{answer.out}\n{answer.err}"
+    found = {name: said[7:] for name, said in lines(text, names) if said.startswith("Error: ")}
+    for line in text.splitlines():  # of many nodes: ``Error: Failed to run 'rpower' against the nodes: n001,n002``
+        if line.startswith("Error: "):
+            found.update({name: line[7:] for name in names if name not in found and name in _APART.split(line)})
+    return found
+
+
+def failures(answer: command.Answer, names: Sequence[str]) -> dict[str, str]:
+    """As :func:`errors`, of a command that serves all or nobody: what failed of it for nobody by name, such as a
+    ``dhcp server is not running``, failed for all; a summary of those that it names is no such error."""
+    found = errors(answer, names)
+    text = f"{answer.out}\n{answer.err}".split("\n")
+    unnamed = (line for line in text if _WHOLE.match(line) and not set(names) & set(_APART.split(line)))
+    whole = [line for line in unnamed if not _SUMMARY.search(line)]
+    if not whole and not (answer.code and not found):
+        return found
+    return {**dict.fromkeys(names, short(whole[0]) if whole else said(answer)), **found}
+
+
+def said(answer: command.Answer) -> str:
+    """Its words, without the passwords that lsdef prints in clear."""
+    text = _SECRET.sub(rf"\1{record.MASK}", answer.err or answer.out)
+    return f"exit {answer.code}: {short(text)}"

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The xCAT driver. PRIVATE to the collection.
+
+xCAT is asked by its commands, on the machine where the verb runs: its management node, or one with its client. How a
+node is deployed and released by them :mod:`.order` tells. xCAT switches power and reverts none that others switch; it
+knows neither holds nor owners, and our token in the comment is what our own runs obey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    READY,
+    Changes,
+    NodeState,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
+    meanwhile,
+    notes,
+    record,
+    tables,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.order import XcatOrders
+
+
+class XcatDriver(XcatOrders):
+    name = "xcat"
+    states_map = tables.STATES
+    steps = tables.STEPS
+    leads_to = tables.LEADS_TO
+    destructive = tables.DESTRUCTIVE
+    orders = tables.ORDERS
+    image_needs = BY_NAME
+    serial = True
+    inspects = False
+    erases = False
+    deploy_proof = deployment.NONCE
+
+    # -- the record --------------------------------------------------------------------------------------------
+
+    def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
+        raw = node.raw if node is not None else {}
+        after = record.fields(wanted, node.raw if node is not None else None)
+        before = {key: raw.get(key, "") for key in after if node is not None}
+        secret = self._new_password(wanted, node, after)
+        shown = {**after, **({record.PASSWORD: f"{record.MASK} (changed)" if node else record.MASK} if secret else {})}
+        before.update({record.PASSWORD: record.MASK} if secret and node is not None else {})
+        if node is not None and not shown:
+            return node, Changes()
+        entry = {**after, **({record.PASSWORD: secret} if secret else {})}
+        self._set(wanted, node, entry)
+        if node is not None:
+            return self.reread(node, wanted), Changes(before, shown)
+        new = NodeState(id="", name=wanted.key, native=tables.DEFINED, state=READY)
+        return (new if self.ctx.check_mode else self.find(wanted) or new), Changes({}, shown)
+
+    def _new_password(self, wanted: Wanted, node: NodeState | None, after: Mapping[str, str]) -> str:
+        """The BMC's, where it is to be written; empty where not."""
+        secret = record.password(wanted)
+        if node is None or not secret or not wanted.update_password:
+            return secret if node is None or {"bmc", "bmcusername"} & set(after) else ""
+        standing = self.cli.nodes([node.id], record.PASSWORD).get(node.id, {})
+        return secret if standing.get(record.PASSWORD) != secret else ""
+
+    def _set(self, wanted: Wanted, node: NodeState | None, entry: Mapping[str, str]) -> None:
+        """One node's record, if it may be written. Its groups are those of by then, and what is to be added.
+
+        :raises WrongMachine: where another node has its card or its BMC, also in check mode.
+        """
+        verb, name = "chdef" if node is not None else "mkdef", wanted.key
+        granted = self.ctx.may_write(f"{verb} -z {name} {' '.join(entry)}", nodes=(wanted.host,))
+        if {"mac", "bmc"} & set(entry):
+            self._free(wanted, entry, self.cli.nodes([]))
+        if not granted:
+            return
+        if node is not None:
+            now = self._as_judged(node, wanted).raw
+            wished = {**now, **record.fields(wanted, now)}
+            entry = {**entry, **({"groups": wished["groups"]} if "groups" in entry else {})}
+        self._told(wanted, self._written(verb, {name: entry}))
+
+    # -- marks -------------------------------------------------------------------------------------------------
+
+    def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
+        words = record.words(node.raw.get("usercomment", ""))
+        differing = {key: value for key, value in wanted.annotations.items() if words.marks.get(key, "") != value}
+        if differing:
+            self._comment(node, wanted, marks=differing)
+        return Changes({key: words.marks.get(key, "") for key in differing}, differing)
+
+    def hold(self, node: NodeState, token: str, wanted: Wanted) -> None:
+        self._comment(node, wanted, hold=token)
+
+    def lift(self, node: NodeState, wanted: Wanted) -> None:
+        self._comment(node, wanted, hold="")
+
+    def _comment(self, node: NodeState, wanted: Wanted, **changes: Any) -> None:
+        """Into the comment as it stands once leave was given: people write there as well."""
+        what = f"chdef -z {node.id} usercomment: {' '.join(changes)}"
+        if not self.ctx.may_write(what, nodes=(wanted.host,)):
+            return
+        now = self._as_judged(node, wanted).raw
+        if "marks" in changes:
+            changes["marks"] = {**record.words(now.get("usercomment", "")).marks, **changes["marks"]}
+        self._told(wanted, self._written("chdef", {node.id: {"usercomment": notes.commented(now, **changes)}}))
+
+    def _as_judged(self, node: NodeState, wanted: Wanted) -> NodeState:
+        """As it stands now; what is deployed there matters to no comment.
+
+        :raises Changed: where somebody has taken or held it since it was judged.
+        """
+        now = self.states([node.id]).get(node.id)
+        standing = now.raw.get("provmethod", "") if now is not None else ""
+        why = meanwhile.difference(node, now, wanted, self.address, standing)
+        if why is not None:
+            raise why
+        return now if now is not None else node
+
+    @staticmethod
+    def _told(wanted: Wanted, wrong: Mapping[str, FleetError]) -> None:
+        for why in wrong.values():
+            raise why.located(node=wanted.host)

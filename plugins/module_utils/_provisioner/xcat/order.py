@@ -1,0 +1,367 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How xCAT deploys and releases nodes. PRIVATE to the collection.
+
+A deployment is our note in the node's comment, which also takes the order's id to its kernel's command line and clears
+``provmethod``; then ``nodeset``, ``rsetboot`` and ``rpower boot``, of which each is sent for those alone for whom the
+one before it did what it was to do. ``rinstall`` is not used: of several nodes it boots those as well whose boot it
+could not set up, and they come up with what they had. Until the last one a node only waits for its next boot: who is
+refused before it is taken back, so that no boot of anybody's wipes a disk by an order that was refused.
+
+Whether the order was given a word of the note tells, and so does any word of the node's own that is newer than it: a
+run that was killed before ``rpower`` begins again, and one that was killed after it waits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import OF_ALL, NodeState, Taken
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
+    meanwhile,
+    notes,
+    record,
+    tables,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cli import (
+    blocks,
+    errors,
+    failures,
+    lines,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.find import XcatReader
+
+Nodes = Sequence[tuple[NodeState, Wanted]]
+#: Fields of nodes' records, by the node's name.
+Entries = Mapping[str, Mapping[str, str]]
+#: Sends a write for these nodes, and tells for which hosts it did not do what it was to do.
+Send = Callable[[Nodes], Mapping[str, FleetError]]
+
+#: ``mgt`` of those whose BMC is told to boot from the network; all others boot from it by themselves.
+_BY_RSETBOOT = ("ipmi", "openbmc")
+
+
+class XcatOrders(XcatReader):
+    """What the driver writes in order to deploy and to release."""
+
+    def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
+        for _host, error in self.start_many(step, [(node, wanted)]):
+            if error is not None:
+                raise error.located(node=wanted.host)
+
+    def start_many(self, step: str, nodes: Nodes) -> Iterator[Taken]:
+        """One command for all nodes that get the same image, up to as many as a command takes."""
+        if step == tables.CLEAR:
+            for block in _blocks(nodes):
+                yield from self._cleared(block)
+            return
+        groups: dict[tuple[str, bool], list[tuple[NodeState, Wanted]]] = {}
+        for node, wanted in nodes:
+            require({"image": wanted.image}, "image", node=wanted.host)
+            groups.setdefault((_named(wanted), bool(wanted.extras.get("uefi", True))), []).append((node, wanted))
+        for (named, uefi), group in groups.items():
+            for block in _blocks(group):
+                yield from self._deployed(named, uefi, block)
+
+    def _one_after(
+        self,
+        left: list[tuple[NodeState, Wanted]],
+        nodes: Nodes,
+        what: Callable[[Nodes], str],
+        step: str,
+        send: Send,
+        *,
+        last: bool = False,
+        method: str | None = None,
+    ) -> Iterator[Taken]:
+        """One write of several that make a step: tell who is out of it, and add who is not to ``left``. It is sent for
+        those alone whom nobody has taken since they were judged, as they stand by then.
+
+        :param last: nothing comes after it, so that who is not out of it has taken the order.
+        :param method: the ``provmethod`` that we have given them since they were judged.
+        """
+        if not nodes:
+            return
+        granted, refused = self.permitted(what, step, nodes)
+        yield from refused.items()
+        if not granted:
+            return
+        by_host = {wanted.host: (node, wanted) for node, wanted in granted}
+        for host, why in self.one_request(list(by_host), lambda: self._still_ours(granted, send, method)):
+            if why is None and not last:
+                left.append(by_host[host])
+            else:
+                yield host, why
+
+    def _still_ours(self, nodes: Nodes, send: Send, method: str | None) -> dict[str, FleetError]:
+        """Send it for whom nobody has taken since; leave to write may have been waited for."""
+        fresh, moved = meanwhile.as_judged(nodes, self.states(_names(nodes)), self.address, method)
+        return {**moved, **(send(fresh) if fresh else {})}
+
+    # -- the record --------------------------------------------------------------------------------------------
+
+    def _written(self, verb: str, entries: Entries) -> dict[str, FleetError]:
+        """Of which nodes it does not stand there afterwards, and why not."""
+        answer = self.cli.run(verb, "-z", stdin=record.stanza(entries), nodes=len(entries))
+        secret = any(record.PASSWORD in entry for entry in entries.values())
+        there = self.cli.nodes(list(entries), *([record.PASSWORD] if secret else []))
+        wrong = {name: _differing(entry, there.get(name)) for name, entry in entries.items()}
+        return {name: self.cli.not_there(answer, f"{verb} -z {name}", why) for name, why in wrong.items() if why}
+
+    def _recorded(
+        self, make: Callable[[NodeState, Wanted], Mapping[str, str]], nodes: Nodes
+    ) -> Mapping[str, FleetError]:
+        """Fields that differ from node to node, in one command."""
+        wrong = self._written("chdef", {node.id: make(node, wanted) for node, wanted in nodes})
+        return _by_host(nodes, wrong)
+
+    # -- a deployment ------------------------------------------------------------------------------------------
+
+    def _deployed(self, named: str, uefi: bool, nodes: Nodes) -> Iterator[Taken]:
+        """All of these get this image. The three commands are one order, of which leave is asked for once, as
+        ``rinstall`` would be: between two of them nobody would know how far it has come."""
+        left = [one for one in nodes if notes.is_noted(*one)]
+        with self.ctx.ordering(""):
+            due = [one for one in nodes if not notes.is_noted(*one)]
+            record_it = functools.partial(self._recorded, notes.ordered)
+            yield from self._one_after(left, due, _recording, tables.DEPLOY, record_it)
+        what, send = functools.partial(_order, named, uefi), functools.partial(self._sent, named, uefi)
+        yield from self._one_after([], left, what, tables.DEPLOY, send, last=True, method="")
+
+    def _sent(self, named: str, uefi: bool, nodes: Nodes) -> Mapping[str, FleetError]:
+        """Each command for those alone for whom the one before it succeeded."""
+        out = self._or_back(functools.partial(self._armed, named), nodes)
+        left = [one for one in nodes if one[1].host not in out]
+        by_bmc = [one for one in left if one[0].raw.get("mgt") in _BY_RSETBOOT]
+        out.update(self._or_back(functools.partial(self._bent, uefi), by_bmc))
+        left = [one for one in left if one[1].host not in out]
+        return {**out, **(self._started(named, left) if left else {})}
+
+    def _started(self, named: str, nodes: Nodes) -> Mapping[str, FleetError]:
+        """Whoever was taken since is not booted: what it would boot is ours, and installs."""
+        now: dict[str, NodeState] = {}
+
+        def taken(nodes: Nodes) -> Mapping[str, FleetError]:
+            now.update(self.states(_names(nodes)))
+            return meanwhile.as_judged(nodes, now, self.address, named)[1]
+
+        out = self._or_back(taken, nodes)
+        left = [(now[node.id], wanted) for node, wanted in nodes if wanted.host not in out]
+        return {**out, **(self._booted(left) if left else {})}
+
+    def _or_back(self, send: Send, nodes: Nodes) -> dict[str, FleetError]:
+        """It comes before the reset: whoever it fails for is taken back, however it fails."""
+        try:
+            wrong = dict(send(nodes)) if nodes else {}
+        except OF_ALL as exc:
+            self._take_back(nodes, {node.id: exc for node, _wanted in nodes})
+            raise
+        except FleetError as exc:
+            wrong = {wanted.host: exc for _node, wanted in nodes}
+        out = [(node, wanted) for node, wanted in nodes if wanted.host in wrong]
+        self._take_back(out, {node.id: wrong[wanted.host] for node, wanted in out})
+        return wrong
+
+    def _armed(self, named: str, nodes: Nodes) -> Mapping[str, FleetError]:
+        """Set to get this image at the next boot from the network."""
+        names = _names(nodes)
+        answer = self.cli.run("nodeset", ",".join(names), f"osimage={named}", nodes=len(names))
+        failed, told, method = failures(answer, names), dict(lines(answer.out, names)), self.needs.method(named)
+        there, set_up = self.cli.nodes(names), self.cli.told(names, "nodeset", "stat")
+        wrong = {
+            name: failed.get(name)
+            or _is("nodeset", told.get(name, ""), method)
+            or _is("nodeset stat", set_up.get(name, ""), method)
+            or _not_of(named, there.get(name, {}))
+            for name in names
+        }
+        return self._wrong(answer, f"nodeset osimage={named}", nodes, wrong)
+
+    def _bent(self, uefi: bool, nodes: Nodes) -> Mapping[str, FleetError]:
+        """The next boot is from the network."""
+        names = _names(nodes)
+        answer = self.cli.run("rsetboot", ",".join(names), "net", *(["-u"] if uefi else []), nodes=len(names))
+        failed, told = errors(answer, names), dict(lines(answer.out, names))
+        wrong = {name: failed.get(name) or _is("rsetboot", told.get(name, ""), "Network") for name in names}
+        return self._wrong(answer, "rsetboot net", nodes, wrong)
+
+    def _booted(self, nodes: Nodes) -> Mapping[str, FleetError]:
+        """The order itself. Who says nothing of it, and who was asked by a command that was lost, is asked for what is
+        news of it: until there is some, nobody waits for this order."""
+        names = _names(nodes)
+        try:
+            answer = self.cli.run("rpower", ",".join(names), "boot", nodes=len(names))
+        except AuthFailed as exc:
+            self._take_back(nodes, dict.fromkeys(names, exc))
+            raise
+        failed, told = errors(answer, names), dict(lines(answer.out, names))
+        wrong = {name: failed.get(name) or _not_started(told.get(name, "")) for name in names}
+        news = self._with_news(names)
+        wrong.update({name: "" for name in news if name not in failed and name not in told})
+        out = self._wrong(answer, "rpower boot", nodes, wrong)
+        refused = [(node, wanted) for node, wanted in nodes if isinstance(out.get(wanted.host), Refused)]
+        self._take_back(refused, {node.id: out[wanted.host] for node, wanted in refused})
+        self._given([one for one in nodes if one[1].host not in out and one[0].id not in news])
+        return out
+
+    def _with_news(self, names: Sequence[str]) -> set[str]:
+        """Who has told, or had told of it, anything since the note."""
+        with suppress(FleetError):  # what was taken is taken: this only tells it to other runs
+            return {
+                name for name, node in self.states(names).items() if node.native not in (tables.NOTED, tables.DEFINED)
+            }
+        return set()
+
+    def _given(self, nodes: Nodes) -> None:
+        """The word of it, where xCAT keeps no newer one of the node (``site.nodestatus``)."""
+        with self.ctx.ordering(""), suppress(FleetError):
+            if nodes and self._may(_giving(nodes), nodes):
+                now = self.states(_names(nodes))
+                self._recorded(notes.given, [(now[node.id], wanted) for node, wanted in nodes if node.id in now])
+
+    def _take_back(self, nodes: Nodes, told: Mapping[str, FleetError]) -> None:
+        """No boot of theirs installs anything; the error of whom that cannot be said of tells it."""
+        safe = self._disarmed(nodes) if nodes else set()
+        armed: dict[int, tuple[FleetError, list[str]]] = {}
+        for node, _wanted in nodes:
+            if node.id not in safe:
+                armed.setdefault(id(told[node.id]), (told[node.id], []))[1].append(node.id)
+        for error, names in armed.values():
+            still = (
+                f"it is still set to install at its next boot from the network: run nodeset {','.join(names)} offline"
+            )
+            error.do = f"{cut(still, 400)}; {error.do}".rstrip("; ")
+
+    def _disarmed(self, nodes: Nodes) -> set[str]:
+        off: list[str] = []
+        others: list[str] = []
+        with self.ctx.ordering(""), suppress(FleetError):
+            if self._may(_words("nodeset", "offline", nodes), nodes):
+                ours = self._set_by_us(nodes)
+                others = [node.id for node, wanted in nodes if (node, wanted) not in ours]
+                wrong = self._switched("nodeset", "offline", ours) if ours else {}
+                off = [node.id for node, wanted in ours if wanted.host not in wrong]
+            left = [one for one in nodes if one[0].id in off]
+            if left and self._may(f"chdef -z {','.join(off)} provmethod", left):
+                self._written("chdef", {name: {"provmethod": ""} for name in _names(self._set_by_us(left))})
+        return {*off, *others}
+
+    def _set_by_us(self, nodes: Nodes) -> Nodes:
+        """Without those that somebody has set up for another image since: that order is not ours to take back."""
+        now = self.states(_names(nodes))
+        methods = {name: node.raw.get("provmethod", "") for name, node in now.items()}
+        return [one for one in nodes if methods.get(one[0].id) in ("", _named(one[1]))]
+
+    def _may(self, what: str, nodes: Nodes) -> bool:
+        """What hits nothing that runs there."""
+        return self.ctx.may_write(what, nodes=tuple(wanted.host for _node, wanted in nodes))
+
+    def _wrong(
+        self, answer: command.Answer, what: str, nodes: Nodes, wrong: Mapping[str, str]
+    ) -> Mapping[str, FleetError]:
+        told = {name: self.cli.not_there(answer, f"{what} {name}", why) for name, why in wrong.items() if why}
+        return _by_host(nodes, told)
+
+    # -- a release ---------------------------------------------------------------------------------------------
+
+    def _cleared(self, nodes: Nodes) -> Iterator[Taken]:
+        """No boot from the network, no power, and then no deployment in the record: the last write is the one that
+        says so, and until it stands all three are done again."""
+        kept = {wanted.host: self.needs.overridden(node.id, record.groups(node.raw)) for node, wanted in nodes}
+        yield from ((host, why) for host, why in kept.items() if why is not None)
+        left: Nodes = [(node, wanted) for node, wanted in nodes if kept[wanted.host] is None]
+        with self.ctx.ordering(""):
+            for order in (("nodeset", "offline"), ("rpower", "off")):
+                done: list[tuple[NodeState, Wanted]] = []
+                what, send = functools.partial(_words, *order), functools.partial(self._switched, *order)
+                yield from self._one_after(done, left, what, tables.CLEAR, send)
+                left = done
+        make = functools.partial(self._recorded, notes.released)
+        yield from self._one_after([], left, _recording, tables.CLEAR, make, last=True)
+
+    def _switched(self, command_name: str, to: str, nodes: Nodes) -> Mapping[str, FleetError]:
+        """Of which hosts the state is another one than was asked for. Which one ``nodeset`` prints is no proof: it does
+        so as it fails. A machine may go off a moment later, which the line of ``rpower`` tells; only one that says
+        nothing is looked at."""
+        names = _names(nodes)
+        answer = self.cli.run(command_name, ",".join(names), to, nodes=len(names))
+        failed = failures(answer, names) if command_name == "nodeset" else errors(answer, names)
+        look = [one for one in names if one not in failed and (command_name == "nodeset" or not _says(answer, one, to))]
+        seen = self.cli.told(look, command_name, "stat") if look else {}
+        wrong = {**failed, **{one: f"it is {seen.get(one) or 'unknown'}" for one in look if seen.get(one) != to}}
+        told = {one: self.cli.not_there(answer, f"{command_name} {one} {to}", why) for one, why in wrong.items()}
+        return _by_host(nodes, told)
+
+
+def _named(wanted: Wanted) -> str:
+    return wanted.image.named if wanted.image is not None else ""
+
+
+def _names(nodes: Nodes) -> list[str]:
+    return [node.id for node, _wanted in nodes]
+
+
+def _blocks(nodes: Nodes) -> Iterator[Nodes]:
+    by_name = {node.id: (node, wanted) for node, wanted in nodes}
+    for block in blocks(list(by_name)):
+        yield [by_name[name] for name in block]
+
+
+def _by_host(nodes: Nodes, wrong: Mapping[str, FleetError]) -> dict[str, FleetError]:
+    return {wanted.host: wrong[node.id] for node, wanted in nodes if node.id in wrong}
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+
+def _words(name: str, state: str, nodes: Nodes) -> str:
+    return f"{name} {','.join(_names(nodes))} {state}"
+
+
+def _order(named: str, uefi: bool, nodes: Nodes) -> str:
+    return _words("nodeset, rsetboot, rpower", f"osimage={named}, net{' -u' if uefi else ''}, boot", nodes)
+
+
+def _recording(nodes: Nodes) -> str:
+    return f"chdef -z {','.join(_names(nodes))} usercomment addkcmdline provmethod"
+
+
+def _giving(nodes: Nodes) -> str:
+    return f"chdef -z {','.join(_names(nodes))} usercomment: given"
+
+
+# -- what is read back ---------------------------------------------------------------------------------------------
+
+
+def _differing(entry: Mapping[str, str], there: Mapping[str, str] | None) -> str:
+    """Which fields do not stand there, without their values: one may be a secret."""
+    if there is None:
+        return "xCAT does not know the node"
+    differing = [key for key, value in entry.items() if there.get(key, "") != value]
+    return f"{', '.join(differing)} reads another way" if differing else ""
+
+
+def _is(name: str, told: str, wanted: str) -> str:
+    """Why this line of a command is not about that."""
+    return "" if told.partition(" ")[0] == wanted else f"{name} says {told or 'nothing of it'}"
+
+
+def _not_of(named: str, there: Mapping[str, str]) -> str:
+    return "" if there.get("provmethod") == named else f"its provmethod is {there.get('provmethod') or 'not set'}"
+
+
+def _not_started(told: str) -> str:
+    """``on reset`` is said of one that was on, ``off on`` of one that was off; some BMCs leave the first word out."""
+    return "" if told.split(" ")[-1] in ("on", "reset") else f"rpower says {told or 'nothing of it'}"
+
+
+def _says(answer: command.Answer, name: str, state: str) -> bool:
+    return any(line.strip() == f"{name}: {state}" for line in answer.out.split("\n"))
