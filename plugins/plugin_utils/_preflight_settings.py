@@ -1,0 +1,219 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Are the settings known, there, and of the form that is read? PRIVATE to the collection.
+
+A variable that is misspelt is read by nobody, and nothing else would ever say so.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import (
+    BMC,
+    FROM_HOST_VARS,
+    PROVISIONER,
+    SCHEDULER,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_OPTIONS
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _tenant as tenant
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import NOTE, SITE, Cause
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, is_slip
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import (
+    ARTIFACTS,
+    OF_A_RUN,
+    PLAYBOOKS,
+    ROLES,
+)
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
+
+CHECK = "settings"
+PREFIX = "gpufleet_"
+IMAGE = "gpufleet_image"
+#: The variables of a host that somebody reads.
+OWN: frozenset[str] = frozenset([*(PREFIX + name for name in FROM_HOST_VARS), *OF_A_RUN])
+#: And what roles and playbooks take.
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    **{name: dict(option) for role in ROLES.values() for name, option in role.items()},
+    **{name: {"type": "raw"} for names in PLAYBOOKS.values() for name in names},
+}
+_OPTION_NAMES = frozenset(OPTIONS)
+#: Whatever is called so is no slip.
+_HEARD = OWN | _OPTION_NAMES | frozenset(ARTIFACTS)
+#: What each may be; any other one is text.
+TYPES: Mapping[str, Mapping[str, Any]] = {
+    **{PREFIX + name: option for name, option in {**BMC, **PROVISIONER, **SCHEDULER}.items()},
+    IMAGE: {"type": "dict", "options": IMAGE_OPTIONS},
+    "gpufleet_passport_public_keys": {"type": "list", "elements": "str"},
+    **OPTIONS,
+}
+#: Without these no node comes through day 0, and why.
+NEEDED: Mapping[str, str] = {
+    "gpufleet_bmc_address": "the BMC's address",
+    "gpufleet_bmc_username": "the BMC's login",
+    "gpufleet_bmc_password": "the BMC's login",
+    "gpufleet_provisioner": "which provisioner deploys the node",
+    "gpufleet_scheduler": "which scheduler the node joins; none where it joins none",
+    "gpufleet_sku": "which profile the gates judge by",
+    IMAGE: "the image that the node is to run",
+    "gpufleet_passport_key_path": "the private key that signs passports",
+    "gpufleet_passport_public_keys": "the keys whose passports are accepted",
+}
+#: Identity and addresses, whose form a list of servers checks cell by cell, and an inventory of one's own does not.
+_CELLS = {COLUMNS[column][0]: column for column in ("boot_mac", "system_uuid", "node_id", "bmc_ip")}
+#: How a template reads the environment: the name of the variable.
+_ENVIRONMENT = re.compile(r"(?:lookup|query|q)\(\s*['\"](?:ansible\.builtin\.)?env['\"]\s*,\s*['\"](\w+)['\"]")
+_NEAR, _NEAR_OF_OTHERS = 0.75, 0.9
+
+
+def look(batch: Batch) -> None:
+    sound: dict[tuple[str, str], str] = {}
+    for host in batch.hosts:
+        names = batch.names(host)
+        _names(batch, host, names)
+        for name in sorted((OWN | _OPTION_NAMES) & set(names)):
+            _form(batch, host, name, sound)
+        _there(batch, host)
+        batch.try_for([host], CHECK, tenant.stranger, batch.variable, host)
+
+
+# -- names ---------------------------------------------------------------------------------------------------------
+
+
+def _names(batch: Batch, host: str, names: Collection[str]) -> None:
+    for name in names:
+        cause = None if name in _HEARD else _unheard(name, names)
+        if cause is not None:
+            batch.tell([host], cause)
+
+
+def _unheard(name: str, beside: Collection[str]) -> Cause | None:
+    """What is wrong with a name that nobody reads; nothing where it is none of ours, nor like one."""
+    ours = name.startswith(PREFIX)
+    near = _slip(name, OWN, _NEAR if ours else _NEAR_OF_OTHERS)
+    if ours and near and not (near in beside and _is_another(name, near)):
+        # Also beside the right one: what overrides a group's image or tenant would be passed over.
+        return Cause(CHECK, SITE, f"nobody reads the variable {name}", do=f"did you mean {near}? Correct the name")
+    if ours:
+        do = "leave it out, or choose a name of your own"
+        do = f"did you mean {near}? Else {do}" if near else do
+        return Cause(CHECK, NOTE, f"nobody reads the variable {name}", do=do)
+    # Somebody's own variable may be called like one of ours, as long as that one is there as well.
+    kind = SITE if near in OWN and near not in beside else NOTE
+    near = near or _slip(name, _OPTION_NAMES, _NEAR_OF_OTHERS)
+    if not near:
+        return None
+    return Cause(CHECK, kind, f"nobody reads the variable {name}", do=f"did you mean {near}? Else leave it as it is")
+
+
+def _is_another(name: str, near: str) -> bool:
+    """Several of these, or one more, of the site's own: gpufleet_images, gpufleet_image2."""
+    return re.fullmatch(rf"{near}(s|_?\d+)", name) is not None
+
+
+@functools.lru_cache(maxsize=4096)  # all hosts have nearly the same names
+def _slip(name: str, known: frozenset[str], cutoff: float) -> str:
+    """The known name that was meant, if one was."""
+    near = _near(name, known, cutoff)
+    return near if near and is_slip(name, near) else ""
+
+
+def _near(name: str, known: Collection[str], cutoff: float) -> str:
+    return next(iter(difflib.get_close_matches(name, known, 1, cutoff)), "")
+
+
+# -- forms ---------------------------------------------------------------------------------------------------------
+
+
+def _form(batch: Batch, host: str, name: str, sound: dict[tuple[str, str], str]) -> None:
+    try:
+        value = batch.read(host, name)
+    except ConfigError as exc:
+        batch.spoilt.add((host, name))
+        batch.tell([host], Cause(CHECK, SITE, f"{name} cannot be read", seen=short(exc.__cause__, 200), do=exc.do))
+        return
+    if value in (None, ""):
+        return
+    key = (name, repr(value))
+    if key not in sound:
+        sound[key] = _problem(name, value)
+    if sound[key]:
+        batch.spoilt.add((host, name))
+        batch.tell([host], Cause(CHECK, SITE, sound[key], do=f"correct {name}"))
+
+
+def _problem(name: str, value: Any) -> str:
+    """What is wrong with a value, in words; a secret is any text."""
+    kind = TYPES.get(name, {"type": "str"})
+    if kind.get("type") == "list" and isinstance(value, str):
+        return ""  # as the verbs take it: paths between commas
+    if kind.get("type") == "dict" and not isinstance(value, (Mapping, str)):
+        return f"{name} is {'a list' if isinstance(value, (list, tuple)) else 'one value'}, wanted: keys and values"
+    strange = _strange_keys(value) if name == IMAGE and isinstance(value, Mapping) else ""
+    if strange:
+        return strange
+    # A dict as the verbs take it: with the keys that hold something.
+    given = {key: one for key, one in value.items() if one is not None} if isinstance(value, Mapping) else value
+    checked = ArgumentSpecValidator({name: dict(kind)}).validate({name: given})
+    if checked.error_messages:
+        return short("; ".join(checked.error_messages), 300)
+    trouble = cells.problem(_CELLS[name], str(value)) if name in _CELLS else ""
+    return f"{name}: {trouble}" if trouble else ""
+
+
+def _strange_keys(image: Mapping[str, Any]) -> str:
+    told = []
+    for key in (str(key) for key in image if key not in IMAGE_OPTIONS):
+        near = _near(key, IMAGE_OPTIONS, 0.6)
+        told.append(f"{key}" + (f" (did you mean {near}?)" if near else ""))
+    return f"{IMAGE} has keys that nobody reads: {', '.join(told)}" if told else ""
+
+
+# -- what must be there --------------------------------------------------------------------------------------------
+
+
+def _there(batch: Batch, host: str) -> None:
+    for name, what in (*NEEDED.items(), *_needed_there(batch, host)):
+        if (host, name) in batch.spoilt or batch.value(host, name) not in (None, [], {}):
+            continue
+        empty = name in batch.names(host)
+        read = _ENVIRONMENT.search(str(batch.raw(host, name) or "")) if empty else None
+        if read is not None:
+            batch.tell([host], _unset(name, what, read[1]))
+            continue
+        from_where = "look at what it is read from: a variable of the environment, a vault, a lookup"
+        do = from_where if empty else f"set {name}"
+        batch.tell([host], Cause(CHECK, SITE, f"{name} is {'empty' if empty else 'not set'}: {what}", do=do))
+
+
+def _unset(name: str, what: str, variable: str) -> Cause:
+    do = f"export {variable} where Ansible runs, or set {name} itself, in a vault for instance"
+    return Cause(CHECK, SITE, f"{name} is empty, since the environment variable {variable} is not set: {what}", do=do)
+
+
+def _needed_there(batch: Batch, host: str) -> Iterator[tuple[str, str]]:
+    """The address of the provisioner, as its driver reads it, and each secret of its login that is set, and empty.
+
+    A cloud of clouds.yaml has a login of its own; and without a user, a password is read by nobody.
+    """
+    options = {option for option in ("provisioner_url", "provisioner_cloud") if batch.value(host, PREFIX + option)}
+    if batch.value(host, "gpufleet_provisioner") and not options:
+        yield "gpufleet_provisioner_url", "the provisioner's address"
+    read = provisioners.DRIVERS.get(batch.text(host, "gpufleet_provisioner"), ())
+    if "provisioner_cloud" in options.intersection(read):
+        return
+    for option in read:
+        nobodys = option == "provisioner_password" and not batch.value(host, PREFIX + "provisioner_username")
+        secret = provisioners.OPTIONS.get(option, {}).get("no_log") and not nobodys
+        if secret and PREFIX + option in batch.names(host):
+            yield PREFIX + option, "the provisioner's login"
