@@ -181,13 +181,14 @@ def _unconfirmed(seen: Seen) -> str:
 
 
 def _named_otherwise(seen: Seen) -> str:
-    theirs = str(seen.scheduler.get("scheduler_node") or "")
-    if seen.other_name or not seen.name or _short(seen.own_name) == _short(theirs):
+    theirs, rather = (str(seen.scheduler.get(key) or "") for key in ("scheduler_node", "rather"))
+    if seen.other_name or not seen.name or (_is_one(seen.own_name.lower(), theirs.lower()) and not rather):
         return ""
+    beside = f", which has {rather} beside it" if rather else ""
     return (
-        f"The machine calls itself {seen.own_name}, and the scheduler's node is {theirs}: whether they are one is not"
-        " proven. Correct gpufleet_scheduler_node or ansible_host; where the site has named them so, give"
-        " -e adopt_other_name=true, which is recorded"
+        f"The machine calls itself {seen.own_name or 'nothing'}, and the scheduler's node is {theirs}{beside}:"
+        " whether they are one is not proven. Correct gpufleet_scheduler_node or ansible_host; where the site has named"
+        " them so, give -e adopt_other_name=true, which is recorded"
     )
 
 
@@ -202,8 +203,9 @@ _OBJECTIONS: tuple[Callable[[Seen], str], ...] = (
 )
 
 
-def _short(name: str) -> str:
-    return name.lower().partition(".")[0]
+def _is_one(own: str, theirs: str) -> bool:
+    """Or one is the other up to its first dot: two that are both whole names are two machines."""
+    return own == theirs or own.partition(".")[0] == theirs or own == theirs.partition(".")[0]
 
 
 def _asked(result: Any) -> Result:

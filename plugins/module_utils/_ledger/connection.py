@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import secrets
 import threading
 import time
@@ -21,15 +20,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    BadAnswer,
     ConfigError,
     MissingLibrary,
+    OlderLedger,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import files, silence
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import migrations
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import busy, files, silence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import default_url
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.schema import MOVED, migrations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import make_private
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 try:
     import sqlite3  # noqa: F401  # pylint: disable=unused-import
@@ -56,22 +55,11 @@ _BEGIN = {
     "sqlite": ("BEGIN IMMEDIATE",),
     "postgresql": ("BEGIN; SET LOCAL statement_timeout TO 30000",),
 }
+_SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 #: The one driver that the collection requires, whatever the URL says.
 _POSTGRESQL = "postgresql+psycopg"
 #: undefined_table (PostgreSQL, appendix A: error codes).
 _NO_TABLE = "42P01"
-
-
-def default_url() -> str:
-    """The ledger of a user who named none: a file below the state folder."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return os.environ.get("GPUFLEET_LEDGER_URL") or f"sqlite:///{base}/gpufleet/ledger.sqlite"
-
-
-def default_is_there() -> bool:
-    """Has somebody used it, or named it?"""
-    scheme, _slashes, path = default_url().partition("sqlite:///")
-    return bool(scheme) or os.path.isfile(path)
 
 
 #: What the next connection of the shared engine is made with; one a thread.
@@ -126,12 +114,24 @@ def _lacks_table(problem: Any) -> bool:
 
 
 class Connection:
-    """An open ledger, without a word of what is in it."""
+    """An open ledger, without a word of what is in it.
+
+    :ivar new: it was made just now, and knows nothing of what others have done.
+    """
+
+    new = False
 
     def __init__(
-        self, url: str = "", *, create: bool = True, place: str = "", patience: float = _LOCKED_SECONDS
+        self,
+        url: str = "",
+        *,
+        create: bool = True,
+        place: str = "",
+        patience: float = _LOCKED_SECONDS,
+        as_it_is: bool = False,
     ) -> None:
         """:param create: False where nothing may be written: a ledger that is not there is an empty one in memory.
+        :param as_it_is: without ``create``: one of an older release is read too, in its own tables.
         :param patience: seconds that each step waits for another process that has SQLite's file locked.
         :param place: the :attr:`place` of the ledger that is meant: none is made where it is not there.
         :raises Unreachable: where it is not that ledger.
@@ -139,16 +139,9 @@ class Connection:
         if not HAS_SQLALCHEMY:
             raise MissingLibrary("SQLAlchemy", why="the ledger is kept through it")
         self.url = url or default_url()
-        try:
-            parsed = sa.engine.make_url(self.url)
-        except sa.exc.ArgumentError:
-            raise ConfigError(
-                "the ledger's URL cannot be read",
-                wanted="an SQLAlchemy URL",
-                do="set gpufleet_ledger_url, for instance to sqlite:////var/lib/gpufleet/ledger.sqlite",
-            ) from None
+        parsed = files.parsed(self.url)
         self.dialect = parsed.get_backend_name()
-        self.shown_url = parsed.render_as_string(hide_password=True)
+        self.shown_url = files.shown_url(parsed)
         if self.dialect not in _BEGIN:
             raise ConfigError(
                 f"the ledger cannot be kept in {self.dialect}", address=self.shown_url, wanted="sqlite or postgresql"
@@ -165,9 +158,8 @@ class Connection:
             broken.callback(self.close)
             if create:
                 self._open(parsed, create=True)
-            else:
-                self._open_to_read(parsed)
-            self._migrate()
+            if create or not self._open_to_read(parsed, as_it_is=as_it_is):
+                self._migrate()
             if self._place is not None:
                 self._numbered(create)
             if place and self.place != place:
@@ -192,16 +184,17 @@ class Connection:
                 self._number = read() or secrets.randbelow(2**31 - 1) + 1
                 conn.exec_driver_sql(f"PRAGMA user_version = {self._number}")
 
-    def _open_to_read(self, url: Any) -> None:
-        """Makes nothing and alters nothing: where there is no ledger yet, an empty one in memory takes its place."""
+    def _open_to_read(self, url: Any, *, as_it_is: bool) -> bool:
+        """Makes nothing and alters nothing: where there is no ledger yet, an empty one in memory takes its place.
+        True where it is an older release's, and open all the same."""
         if files.is_there(url):
             self._open(url, create=False)
             version, newest = self._version(), len(migrations(self.dialect))
-            if version >= newest:
-                return
+            if version >= newest or (version and as_it_is):
+                return version < newest
             self.close()
             if version:
-                raise ConfigError(
+                raise OlderLedger(
                     "the ledger was written by an older release of this collection, and nothing may be written now",
                     address=self.shown_url,
                     wanted=f"schema {newest}",
@@ -210,17 +203,12 @@ class Connection:
                 )
         self.dialect = "sqlite"
         self._open(sa.engine.make_url(_IN_MEMORY), create=False)
+        return False
 
     def _open(self, url: Any, *, create: bool) -> None:
         self._engine = self._make_engine(url, create=create)
-        self._conn = wait_until(
-            self._connected,
-            lambda connection: connection is not None,
-            timeout=self._patience,
-            interval=0.05,
-            wanted="the ledger open",
-            seen=lambda connection: "locked by another process",
-            do=f"look for a process that holds {self.shown_url}",
+        self._conn = busy.waited_for(
+            self._engine.connect, self.dialect, patience=self._patience, address=self.shown_url
         )
         self._path = str(url.database) if self.dialect == "sqlite" and files.is_file(url) else ""
         self._place = files.place(self._path) if self._path else None
@@ -234,15 +222,6 @@ class Connection:
         """A second connection to this very ledger, for a thread; where it is gone, none is made."""
         self._still_there()
         return type(self)(self.url, place=self.place)
-
-    def _connected(self) -> Any:
-        """A connection; None while another process sets a new file up, which SQLite's own time limit does not cover."""
-        try:
-            return self._engine.connect()
-        except sa.exc.OperationalError as exc:
-            if self.dialect == "sqlite" and "locked" in str(exc.orig):
-                return None
-            raise
 
     def _make_engine(self, url: Any, *, create: bool) -> Any:
         if self.dialect != "sqlite":
@@ -276,17 +255,16 @@ class Connection:
         try:
             yield
         except sa.exc.OperationalError as exc:
+            full = busy.FULL.search(str(exc.orig))
             raise Unreachable(
-                f"the ledger does not answer: {exc.orig}",
+                f"the ledger {'has no room' if full else 'does not answer'}: {exc.orig}",
                 address=self.shown_url,
-                do="check gpufleet_ledger_url, and that the database runs and this user may write it",
+                do="make room on its disk, and run again: what could not be written was not done"
+                if full
+                else "check gpufleet_ledger_url, and that the database runs and this user may write it",
             ) from exc
         except sa.exc.DBAPIError as exc:
-            raise BadAnswer(
-                f"the ledger refused a statement: {exc.orig}",
-                address=self.shown_url,
-                do="is it a ledger of this collection? A file that another program made is not touched",
-            ) from exc
+            raise busy.refused(exc.orig, self.shown_url) from exc
         except sa.exc.SQLAlchemyError as exc:  # of its own, for instance on a connection that broke before
             raise Unreachable(
                 f"the ledger cannot be asked: {exc}", address=self.shown_url, do="check gpufleet_ledger_url"
@@ -309,6 +287,19 @@ class Connection:
                     self._conn.exec_driver_sql("ROLLBACK")
                 self._forget()
                 raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Any]:
+        """All that is read in the body is of one moment, and keeps nobody from writing."""
+        with self._errors(), self._marked():
+            conn = self._conn
+            try:
+                conn.exec_driver_sql(_SNAPSHOT[self.dialect])
+                yield conn
+            finally:
+                with contextlib.suppress(sa.exc.SQLAlchemyError):
+                    conn.exec_driver_sql("ROLLBACK")
+                self._forget()
 
     def _unlimited(self) -> contextlib.AbstractContextManager[None]:
         if self.dialect == "sqlite":
@@ -354,6 +345,9 @@ class Connection:
                 conn.execute(sa.text("SELECT pg_advisory_xact_lock(20861)"))
             conn.execute(sa.text("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"))
             done = conn.execute(sa.text("SELECT max(version) FROM schema_version")).scalar() or 0
+            self.new = done == 0
+            if done == MOVED:
+                raise files.moved_away(self.shown_url, conn)
             if done > len(steps):
                 raise ConfigError(
                     "the ledger was written by a newer release of this collection",

@@ -14,8 +14,9 @@ import os
 import socket
 from dataclasses import dataclass
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.job import number
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id as this_boot
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import is_hidden, process_start
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,21 @@ class Holder:
         """The host as people call it."""
         return self.host.partition("#")[0]
 
+    @property
+    def process(self) -> str:
+        """This run's main process alone; a job number would be shared by a job and its relaunch."""
+        return f"{self.pid}-{self.pid_start}-{self.boot_id}"
+
     def provably_dead_here(self, here: Holder) -> bool:
-        """True only where this host can know it: same host, and another boot or no such process."""
-        if self.host != here.host:
+        """True only where this host can know it: same host, same boot, and no such process, none that is kept from
+        this user's sight either.
+
+        Another boot under this host's name proves nothing: two controllers that were cloned have one name and one
+        machine id, and both run. After a reboot a lease ends by its time.
+        """
+        if (self.host, self.boot_id) != (here.host, here.boot_id):
             return False
-        if self.boot_id != here.boot_id:
-            return True
-        return process_start(self.pid) != self.pid_start
+        return process_start(self.pid) != self.pid_start and not is_hidden(self.pid)
 
 
 def boot_id() -> str:
@@ -77,7 +86,5 @@ def this_run(pid: int) -> Holder:
     """
     host = socket.gethostname()
     start = process_start(pid)
-    job = os.environ.get("GPUFLEET_RUN_ID") or ""
-    if not job and os.environ.get("AWX_JOB_ID"):
-        job = f"awx-{os.environ['AWX_JOB_ID']}"
+    job = os.environ.get("GPUFLEET_RUN_ID") or (f"awx-{number()}" if number() else "")
     return Holder(f"{job or host}-{pid}-{start}", f"{host}#{_tag()}", pid, start, boot_id())

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import Permits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline, asked_beside
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive, wait_until
 
 #: A lease that was looked at this short ago is not looked at again.
@@ -153,8 +153,10 @@ class LedgerLifeline(Lifeline):
         :raises EvidenceMissing: where that is not possible. :raises Unreachable: where it may be later.
         """
         failed = self._prove(old.nodes, old.kind_of_event, old.from_age)
+        silent = [name for name in old.nodes if isinstance(failed.get(name), Unreachable)]
         for name in (name for name in old.nodes if name in failed):
-            if isinstance(failed[name], Unreachable):
+            if name in silent:
+                failed[name].details["nodes"] = silent  # the others may be asked for, and written to
                 raise failed[name].located(node=name)
             old.node = name
             old.seen = f"{old.seen}, and cannot be renewed: {failed[name]}"
@@ -187,6 +189,7 @@ class LedgerLifeline(Lifeline):
         self._permits.keep(permit)
         self._intended.update((name, order) for name in names for order in ("", self.order))
 
+    @asked_beside()
     def beat(self) -> None:
         """With a thread that renews beside it, a wait asks no ledger: one that is away for a moment must not end it."""
         self.parent_lives()

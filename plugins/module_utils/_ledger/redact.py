@@ -142,9 +142,13 @@ def discreet(text: str, secrets: frozenset[str]) -> str:
     return mask(without_echoes(text, MASK), secrets)
 
 
+#: Options with the URL of a database.
+_ADDRESSES = ("ledger_url", "to")
+
+
 def known_secrets(params: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]:
     """What is secret in a verb's options, of which the named ones are secret as a whole; as peers may repeat it."""
-    found = {str(params[name]) for name in names}
+    found = {str(params[name]) for name in names if not _is_address(name, str(params[name]))}
     for name in names:
         if name.endswith("api_key"):  # MAAS sends the parts of its key one by one
             found.update(part for part in str(params[name]).split(":") if len(part) >= _SHORTEST)
@@ -152,6 +156,11 @@ def known_secrets(params: Mapping[str, Any], names: Sequence[str]) -> frozenset[
         if user:
             found.add(_in_base64(str(user), str(params[name])))
     return passwords_in(params) | found | _named_secret(params)
+
+
+def _is_address(name: str, url: str) -> bool:
+    """Where a ledger lies is secret for its password's sake alone: masked, no error would say which one it is about."""
+    return name in _ADDRESSES and "password" not in url.casefold() and not passwords_in({name: url})
 
 
 def _named_secret(value: Any) -> frozenset[str]:

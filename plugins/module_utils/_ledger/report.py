@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import way
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, COMMAND, SOMEBODY_ELSES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
 
@@ -40,10 +41,13 @@ SPEC = spec(
     hosts={"type": "list", "elements": "str"},
     report={"type": "bool", "default": False},
     title={"type": "str", "default": "Fleet"},
+    by_cause={"type": "bool", "default": False},
+    path={"type": "path"},
     expire_within={"type": "int", "default": _DUE_WITHIN},
     issued_within={"type": "int", "default": 0},
     ask_scheduler={"type": "bool", "default": True},
     proof={"type": "bool", "default": False},
+    foretell={"type": "list", "elements": "str", "default": []},
 )
 
 _AGAIN = "ansible-playbook gpufleet.baremetal.{playbook} -i INVENTORY --limit {host}"
@@ -119,7 +123,7 @@ def status(
         if not one["stopped"]:
             one.update(_noted(host, one["next"], states.get(node_id), stopped.get(node_id), run_id))
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
-        found[host] = one
+        found[host] = {**one, "way": way(one)}
     return found
 
 
@@ -284,6 +288,8 @@ def _one(
         "deploy_id": "",
         "deploy_resume": "",
         "imaging_at": 0.0,
+        "way": [],
+        "foretold": "",
         "next": next_command(host, state, admitted_before, data),
     }
 
@@ -330,68 +336,6 @@ def next_command(host: str, state: str, admitted_before: bool, data: Mapping[str
 
 def utc(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-
-
-def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100) -> list[str]:
-    """The same for people: counts, then each node that is not admitted with its reason and the next command."""
-    counts: dict[str, int] = {}
-    for node in nodes.values():
-        counts[str(node["state"])] = counts.get(str(node["state"]), 0) + 1
-    total = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    stopped = sum(1 for node in nodes.values() if node["stopped"])
-    total += f"; stopped at {stopped}" if stopped else ""
-    due = sum(1 for node in nodes.values() if node["passport_due"])
-    total += f"; passports to be renewed: {due}" if due else ""
-    lines = _wrapped("", f"{title}: {len(nodes)} nodes: {total}", width)
-    widest = max((len(host) for host in nodes), default=4)
-    for host, node in sorted(nodes.items()):
-        passport = f"passport until {node['passport_expires']}" if node["passport_expires"] else "no passport"
-        if node["passport_due"]:
-            passport += (
-                f", to be renewed, which no renewal can: {node['unproven']}" if node["unproven"] else ", to be renewed"
-            )
-        if node["adopted"]:
-            unknown = "; its provisioner has no record of it" if node["unrecorded"] else ""
-            passport = f"adopted: {node['reason'] or 'the gates that need a drain are due'}{unknown}; {passport}"
-        shown = passport if node["state"] == "admitted" else node["reason"] or f"since {node['since'] or 'never seen'}"
-        if node["tenant"]:
-            shown = f"of the tenant {node['tenant']}, and left alone ({shown})"
-        if node["kept"]:
-            shown = f"kept by a person: {node['kept']}"
-        if node["served"] == "yes" and node["state"] != "admitted":
-            shown += "; its scheduler has it in service all the same"
-        if node["busy"] and node["state"] != "admitted":
-            shown = f"the run {node['lease']} works on it ({shown})"
-        if node["stopped"]:
-            shown = f"{node['stopped']} ({shown})" if node["state"] == "admitted" else node["stopped"]
-        lines += _wrapped(f"  {host:<{widest}}  {node['state']:<11}  ", shown, width)
-        indent = " " * (widest + 17)
-        if node["remedy"] and node["state"] != "admitted":
-            lines.append(f"{indent}remedy: {node['remedy']}")
-        if node["left"]:
-            lines += _wrapped(f"{indent}left: ", node["left"], width)
-        if node["next"]:
-            lines += _command(f"{indent}next: ", str(node["next"]), width)
-    return lines
-
-
-def _command(head: str, command: str, width: int) -> list[str]:
-    """A command on one line, or on several that a shell takes as one."""
-    if len(head) + len(command) <= width:
-        return [head + command]
-    start, option, limit = command.rpartition(" --limit ")
-    return [f"    {head.strip()} {start} \\", f"      {(option + limit).strip()}"]
-
-
-def _wrapped(head: str, text: str, width: int) -> list[str]:
-    """Break at blanks so that a line fits a terminal; a word longer than the line stays whole."""
-    lines, line = [], head
-    for word in text.split():
-        if len(line) + len(word) > width and line.strip() and line != head:
-            lines.append(line.rstrip())
-            line = " " * len(head)
-        line += word + " "
-    return [*lines, line.rstrip()]
 
 
 def known_hosts(requested: Sequence[str] | None, batch: Sequence[str]) -> list[str]:

@@ -55,6 +55,14 @@ UPDATE aliases SET host = (SELECT name FROM nodes WHERE nodes.node_id = aliases.
 CREATE INDEX aliases_host ON aliases (host)
 """
 
+#: What was done to the ledger as a whole: an old copy was put back, it was moved, old events went into an archive.
+_UPKEEP = """
+CREATE TABLE upkeep (
+  id {id}, at DOUBLE PRECISION NOT NULL, run_id TEXT NOT NULL, what TEXT NOT NULL, data TEXT NOT NULL)
+"""
+#: Stands for the version of a ledger that was moved elsewhere: any release takes it for that of a newer one.
+MOVED = 1_000_000
+
 _APPEND_ONLY = {
     "sqlite": [
         f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN "
@@ -77,7 +85,8 @@ _APPEND_ONLY = {
 def migrations(dialect: str) -> list[list[str]]:
     """All migrations of a dialect in order; the schema's version is how many of them have run."""
     first = _statements(_FIRST.replace("{id}", _ID[dialect]))
-    return [[*first, *_APPEND_ONLY[dialect]], _statements(_BOOT), _statements(_CLAIMS)]
+    upkeep = _statements(_UPKEEP.replace("{id}", _ID[dialect]))
+    return [[*first, *_APPEND_ONLY[dialect]], _statements(_BOOT), _statements(_CLAIMS), upkeep]
 
 
 def _statements(text: str) -> list[str]:

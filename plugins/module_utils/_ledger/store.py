@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import files
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import Aliases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
@@ -22,6 +23,21 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
     import sqlalchemy as sa
 
+#: By table, what a run does there beside reading.
+_DOES = {
+    "nodes": "INSERT",
+    "aliases": "INSERT UPDATE DELETE",
+    "events": "INSERT",
+    "leases": "INSERT UPDATE",
+    "lease_log": "INSERT",
+    "attempts": "INSERT",
+    "passports": "INSERT",
+}
+_WANTED = ", ".join(f"('{table}', '{verb}')" for table, verbs in _DOES.items() for verb in ("SELECT", *verbs.split()))
+_RIGHTS = (
+    "SELECT current_user AS name, coalesce((SELECT string_agg(verb || ' on ' || place, ', ')"
+    f" FROM (VALUES {_WANTED}) AS wanted (place, verb) WHERE NOT has_table_privilege(place, verb)), '') AS lacks"
+)
 #: A clock that is kept right goes back by less.
 CLOCK_SECONDS = 1.0
 
@@ -107,19 +123,41 @@ class Ledger(Aliases):
         return bool(self._rows(sql, {"id": number, "now": now, "by": CLOCK_SECONDS}))
 
     def history(
-        self, node_id: str, *, since: int = 0, kinds: Sequence[str] = (), names: Sequence[str] = ()
+        self, node_id: str, *, since: int = 0, kinds: Sequence[str] = (), names: Sequence[str] = (), last: int = 0
     ) -> list[dict[str, Any]]:
         """A node's events after the event ``since``, oldest first.
 
         :param kinds: only events of these kinds, as ``names`` only those of these names: a node's whole life is long.
+        :param last: only so many, the newest ones; 0 is all.
         """
         asked = {column: list(values) for column, values in (("kind", kinds), ("name", names)) if values}
         narrowed = "".join(f" AND {column} IN :{column}" for column in asked)
         statement = sa.text(
             "SELECT id, node_id, run_id, at, kind, name, data FROM events"
-            f" WHERE node_id = :node AND id > :since{narrowed} ORDER BY id"
+            f" WHERE node_id = :node AND id > :since{narrowed} ORDER BY id{' DESC LIMIT :last' if last else ''}"
         ).bindparams(*(sa.bindparam(column, expanding=True) for column in asked))
-        return [_event(row) for row in self._read(statement, {"node": node_id, "since": since, **asked})]
+        values = {"node": node_id, "since": since, **asked, **({"last": last} if last else {})}
+        rows = self._read(statement, values)
+        return [_event(row) for row in (reversed(rows) if last else rows)]
+
+    def of_all(self, kind: str) -> list[dict[str, Any]]:
+        """The events of a kind of all nodes, oldest first: of one that is rare."""
+        sql = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE kind = :kind ORDER BY id"
+        return [_event(row) for row in self._rows(sql, {"kind": kind})]
+
+    def called(self, host: str) -> list[str]:
+        """The nodes that were first seen by this host name, the oldest first: whole machines are replaced."""
+        rows = self._rows("SELECT node_id FROM nodes WHERE name = :host ORDER BY created, node_id", {"host": host})
+        return [str(row["node_id"]) for row in rows]
+
+    def by_age(self, node_ids: Iterable[str]) -> list[str]:
+        """The oldest first."""
+        sql = "SELECT node_id FROM nodes WHERE node_id IN :ids ORDER BY created, node_id"
+        return [str(row["node_id"]) for row in self._many(sql, "ids", list(node_ids) or [""], {})]
+
+    def admitted_any(self) -> bool:
+        """Has it ever let a node into service, or taken one in that served?"""
+        return bool(self._rows("SELECT 1 AS one FROM events WHERE kind = 'state' AND name = 'admitted' LIMIT 1"))
 
     def runs(self, node_ids: Sequence[str], verb: str) -> dict[str, set[str]]:
         """Which runs announced a write by a verb, for each node, in one query."""
@@ -133,6 +171,14 @@ class Ledger(Aliases):
         for row in rows:
             found.setdefault(row["node_id"], set()).add(row["run_id"])
         return found
+
+    def unwritable(self) -> str:
+        """Why this user can write nothing there, in words; empty where nothing speaks against it. Nothing is tried."""
+        place = sa.engine.make_url(self.url)
+        if self.dialect == "postgresql":
+            told = self._rows(_RIGHTS)[0]
+            return f"the user {told['name']} lacks {told['lacks']}" if told["lacks"] else ""
+        return files.unwritable(str(place.database)) if files.is_file(place) and self.url.startswith("sqlite") else ""
 
     # -- remedies and passports --------------------------------------------------------------------------------
 

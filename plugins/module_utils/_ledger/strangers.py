@@ -37,6 +37,15 @@ _OURS = (
     "SELECT DISTINCT node_id FROM events WHERE node_id IN :nodes"
     " AND kind = 'state' AND name IN ('validating', 'admitted')" + _SINCE_RETIRED
 )
+_FIRST_SERVED = (
+    "SELECT node_id, id, data FROM events WHERE id IN (SELECT max(seen.id) FROM events seen"
+    " WHERE seen.node_id IN :nodes AND seen.kind = 'evidence' AND seen.name = 'in_service'"
+    " AND seen.id < (SELECT min(let.id) FROM events let WHERE let.node_id = seen.node_id"
+    " AND let.kind = 'state' AND let.name = 'admitted' AND let.id > {gone}) AND seen.id > {gone} GROUP BY seen.node_id)"
+).format(
+    gone="coalesce((SELECT max(gone.id) FROM events gone WHERE gone.node_id = seen.node_id"
+    " AND gone.kind = 'state' AND gone.name = 'retired'), 0)"
+)
 _NOTES = (
     "SELECT node_id, run_id, id, kind, name, data FROM events WHERE node_id IN :nodes"
     " AND (kind = 'state' AND name IN ('imaging', 'admitted')"
@@ -155,6 +164,14 @@ def since_retired(ledger: Ledger, node_ids: Collection[str], state: str) -> dict
     """By node, the newest event of this state; a node that was retired since has none."""
     newest = ledger.latest(list(node_ids), "state", (state, _RETIRED))
     return {node_id: event for node_id, event in newest.items() if event["name"] == state}
+
+
+def first_served(ledger: Ledger, node_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """By node, the last look that saw it in service before it was admitted first: by it the scheduler's node was
+    admitted. A later look may have been at whatever its row names by then."""
+    asked = [node_id for node_id in dict.fromkeys(node_ids) if node_id]
+    rows = ledger._many(_FIRST_SERVED, "nodes", asked, {}) if asked else ()
+    return {str(row["node_id"]): {"id": row["id"], "data": json.loads(row["data"])} for row in rows}
 
 
 def as_adopted(ledger: Ledger, node_ids: Collection[str]) -> set[str]:

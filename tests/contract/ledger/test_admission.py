@@ -154,16 +154,10 @@ def test_x1_a_failure_since_the_last_look_keeps_a_node_from_being_resumed(valida
     assert lacks(validated, node) == ""
 
 
-@pytest.mark.parametrize(
-    "verdict,ago,counts", [("pass", 3000.0, True), ("pass", 4000.0, False), ("error", 60.0, False), ("", 0.0, False)]
-)
-def test_x1_a_last_look_is_renewed_as_long_as_its_kernel_log_is_of_the_last_hour(
-    validated: Ledger, monkeypatch: pytest.MonkeyPatch, verdict: str, ago: float, counts: bool
-) -> None:
+def test_x1_a_last_look_is_renewed_by_the_run_that_took_it(validated: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     node, now = identified(validated), validated.now()
-    said = {"verdict": verdict, **validated.moment().as_data()}
-    validated.append("join", [(node, Event("verdict", GATE, said))] if verdict else [])
     validated.append("join", [(node, Event("look", "last", {"passport": "sha256:x", "asked": {"nvidia_smi": "x"}}))])
-    monkeypatch.setattr(validated, "now", lambda: now + max(ago, 700.0))
-    assert bool(renewable(validated, node, "join")) is counts
+    assert renewable(validated, node, "join") is None, "there is nothing to renew yet"
+    monkeypatch.setattr(validated, "now", lambda: now + 700.0)
+    assert renewable(validated, node, "join")
     assert renewable(validated, node, "another run") is None

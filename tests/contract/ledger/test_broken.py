@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import sqlite3
@@ -52,6 +53,30 @@ def test_t4_a_server_that_ends_our_connection_is_asked_again(postgresql: Server,
         with pytest.raises(FleetError):
             ledger.history(node) if first == "read" else ledger.append("run", [(node, NOTE)])
         assert ledger.append("run", [(node, NOTE)])
+
+
+@pytest.mark.slow
+def test_t4_a_server_that_fails_over_to_a_standby_is_away_and_no_other_ledger(postgresql: Server) -> None:
+    """What takes no writes is told as that, and not as a file that another program made."""
+    with Ledger(postgresql.url("public")) as ledger:
+        node = ledger.identify("n1", aliases=[("serial", "S1")])
+        ledger._conn.exec_driver_sql("SET default_transaction_read_only = on")
+        with pytest.raises(Unreachable, match="takes no writes") as told:
+            ledger.append("run", [(node, NOTE)])
+        assert "standby" in told.value.do and ledger.history(node) is not None, "reads go on"
+        ledger._conn.exec_driver_sql("SET default_transaction_read_only = off")
+        assert ledger.append("run", [(node, NOTE)])
+
+
+@pytest.mark.slow
+def test_t4_a_transaction_that_the_server_ended_since_we_were_slow_is_an_outage(postgresql: Server) -> None:
+    with Ledger(postgresql.url("public")) as ledger:
+        node = ledger.identify("n1", aliases=[("serial", "S1")])
+        with pytest.raises(Unreachable, match="ended our transaction"), ledger.transaction() as conn:
+            conn.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 10")
+            select.select([conn.connection.driver_connection.fileno()], [], [], 30.0)  # the server's word
+            ledger.append_in(conn, "run", [(node, NOTE)])
+        assert ledger.append("run", [(node, NOTE)]), "on a new connection"
 
 
 @pytest.mark.slow

@@ -120,10 +120,14 @@ def test_elsewhere_nobody_is_known_to_be_dead(ledger: Ledger, node: str, run: Ca
     assert take(ledger, node, second).fencing == 2
 
 
-def test_a_reboot_ends_a_lease(ledger: Ledger, node: str, run: Callable[[], Holder]) -> None:
+def test_w9_a_clone_of_the_controller_takes_no_live_lease(ledger: Ledger, node: str, run: Callable[[], Holder]) -> None:
+    """It has this host's name and machine id, and another boot: so has this host after a reboot."""
     first, second = run(), run()
-    take(ledger, node, replace(first, boot_id="before"))
-    assert take(ledger, node, second).run_id == second.run_id
+    take(ledger, node, replace(first, boot_id="of-the-clone"))
+    with pytest.raises(LeaseHeld):
+        take(ledger, node, second)
+    expire(ledger, node)
+    assert take(ledger, node, second).fencing == 2
 
 
 def test_who_lost_a_lease_does_not_get_it_back(ledger: Ledger, node: str, run: Callable[[], Holder]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import time
+import uuid
 from typing import Any
 
 import pytest
@@ -260,3 +261,33 @@ def test_killed_in_a_transaction(url: str) -> None:
         assert [event["name"] for event in ledger.history(node)] == ["before", "after"]
         if ledger.dialect == "sqlite":
             assert ledger._rows("PRAGMA integrity_check")[0]["integrity_check"] == "ok"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lacks", "told"),
+    [
+        ("INSERT ON events", "lacks INSERT on events"),
+        ("INSERT, UPDATE ON leases", "lacks INSERT on leases, UPDATE on leases"),
+        ("DELETE ON aliases", "lacks DELETE on aliases"),
+        ("SELECT ON passports", "lacks SELECT on passports"),
+    ],
+)
+def test_u2_a_user_whom_postgresql_lets_not_write_is_told_what_they_lack(
+    postgresql: Server, lacks: str, told: str
+) -> None:
+    """By a look: before the first write, and with no write tried."""
+    name = f"t{uuid.uuid4().hex}"
+    postgresql.statement(f"CREATE SCHEMA {name}")
+    Ledger(postgresql.url(name)).close()
+    for statement in (
+        f"CREATE ROLE {name} LOGIN",
+        f"GRANT USAGE ON SCHEMA {name} TO {name}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {name}",
+    ):
+        postgresql.statement(statement)
+    url = postgresql.url(name).replace("//gpufleet@", f"//{name}@")
+    with Ledger(url, create=False) as ledger:
+        assert ledger.unwritable() == ""
+        postgresql.statement(f"REVOKE {lacks.replace(' ON ', f' ON {name}.')} FROM {name}")
+        assert ledger.unwritable() == f"the user {name} {told}"

@@ -139,6 +139,18 @@ def test_j7_who_serves_under_another_name_is_adopted_on_a_word() -> None:
     assert adopted(seen(name=other, other_name=True), SITE, "gpu001")["machine_name"] == "login1"
 
 
+@pytest.mark.parametrize(
+    ("own", "theirs", "one"),
+    [("GPU001.hpc", "gpu001", True), ("gpu001", "gpu001.hpc", True), ("gpu001.hpc", "gpu001.other", False)],
+)
+def test_r5_two_whole_names_are_two_machines(own: str, theirs: str, one: bool) -> None:
+    told = {"name": {"stdout": f"{own}\n"}, "scheduler": {**SERVES, "scheduler_node": theirs}}
+    if one:
+        assert adopted(seen(**told), SITE, "gpu001")["scheduler_node"] == theirs
+    else:
+        assert "whether they are one is not proven" in refused(**told)
+
+
 @pytest.mark.parametrize("name", [{"stdout": ""}, {"stdout": " \n"}, {"rc": 1}])
 def test_j7_who_does_not_tell_its_name_is_not_taken_for_the_schedulers_node(name: dict[str, Any]) -> None:
     assert "whether they are one is not proven" in refused(name=name)

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -97,3 +100,48 @@ def test_t1_a_process_of_the_same_number_is_another_run(monkeypatch: pytest.Monk
         assert this_run(pid).run_id.endswith(f"-{pid}-{process_start(pid)}")
         assert this_run(1).run_id != this_run(pid).run_id
     assert process_start(pid) > 0
+
+
+UNSEEN = """
+import json, os, sys
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, process_start, this_run
+here = this_run(os.getpid())
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)  # of this Python it need not read any more
+asked = [(int(sys.argv[1]), 7), (2**22 + 1, 7), (2**70, 7), (here.pid, here.pid_start), (here.pid, 7)]
+dead = [Holder("r", here.host, pid, start, here.boot_id).provably_dead_here(here) for pid, start in asked]
+print(json.dumps([process_start(asked[0][0]), *dead]))
+"""
+
+
+@pytest.mark.needs_root
+def test_w9_a_live_run_that_this_user_may_not_see_is_not_dead() -> None:
+    """With hidepid ``/proc`` tells a user nothing of another one's processes: not that there is none."""
+    script = 'set -e; mount -t proc -o hidepid=2 proc /proc; sleep 600 & exec "$0" -c "$1" $!'
+    done = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, sys.executable, UNSEEN],
+        capture_output=True, check=False, text=True,
+        env={"PYTHONPATH": os.environ["PYTHONPATH"], "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [0, False, True, True, False, True]
+
+
+NO_PROC = """
+import os
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import is_hidden, process_start
+print(process_start(os.getpid()), is_hidden(os.getpid()), is_hidden(2**22 + 1))
+"""
+
+
+@pytest.mark.needs_root
+def test_w9_a_process_of_which_proc_tells_its_own_user_nothing_is_not_dead() -> None:
+    """Where ``/proc`` is not mounted, or hides what may not be traced; the process takes signals all the same."""
+    script = 'mount -t tmpfs none /proc && exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, sys.executable, NO_PROC],
+        capture_output=True, check=False, text=True,
+        env={"PYTHONPATH": os.environ["PYTHONPATH"], "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.stdout.split() == ["0", "True", "False"], done.stderr

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import SPEC, ledger_event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import STATES, WAYS, objection
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import way
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 NOW = 1_800_000_000.0
@@ -29,6 +30,25 @@ def event(**params: Any) -> dict[str, Any]:
 
 def at(state: str, **data: Any) -> dict[str, Any]:
     return {"state": {"id": 7, "name": state, "at": 5.0, "data": data}}
+
+
+@pytest.mark.parametrize("resume", ["", "d1"])
+@pytest.mark.parametrize("state", STATES)
+def test_q5_the_way_into_service_is_one_that_the_lifecycle_has(state: str, resume: str) -> None:
+    """From each state; of a deployment that goes on nothing is begun anew."""
+    told = way({"recorded": state, "deploy_resume": resume if state in ("imaging", "validating") else ""})
+    steps = [(source, target) for source, target in zip([state, *told], told) if source != target]
+    assert all(source in WAYS[target].sources for source, target in steps), told
+    assert told[-1:] == ([] if state == "retired" else ["admitted"])
+    assert ("imaging" in told) == (state != "retired" and not (resume and state in ("imaging", "validating")))
+
+
+def test_q5_a_deployment_that_is_validated_is_not_foretold_as_validated_anew() -> None:
+    """It goes on where it stood; one that has to be validated after its imaging is, and a new imaging is validated."""
+    resumed = {"deploy_resume": "d1"}
+    assert way({"recorded": "validating", **resumed}) == ["admitted"]
+    assert way({"recorded": "imaging", **resumed}) == ["validating", "admitted"]
+    assert way({"recorded": "validating", "deploy_resume": ""}) == ["imaging", "validating", "admitted"]
 
 
 def test_every_state_can_be_reached_and_left() -> None:

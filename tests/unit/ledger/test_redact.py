@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
     mask,
     passwords_in,
     redact,
+    shown,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from hypothesis import assume, given, settings
@@ -367,3 +368,22 @@ AWKWARD = "p&ss'w<rd\"/1 x"
 )
 def test_a_known_secret_is_masked_in_each_spelling(spelled: str) -> None:
     assert spelled != AWKWARD and mask(f"a {spelled} b", frozenset([AWKWARD])) == f"a {MASK} b"
+
+
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("sqlite:////var/lib/gpufleet/ledger.sqlite", frozenset()),
+        ("postgresql+psycopg://gpufleet@db.example.com/gpufleet", frozenset()),
+        ("postgresql+psycopg://gpufleet:s3cretword@db.example.com/gpufleet", None),
+        ("postgresql+psycopg://db.example.com/gpufleet?user=gpufleet&password=s3cretword", None),
+    ],
+)
+def test_c9_where_a_ledger_lies_is_told_and_its_password_is_not(url: str, secrets: frozenset[str] | None) -> None:
+    """Masked as a whole, no error would say which ledger it is about."""
+    found = known_secrets({"ledger_url": url}, ["ledger_url"])
+    if secrets is not None:
+        assert found == secrets
+    else:
+        assert "s3cretword" not in shown(f"gpu001 ({url}): the ledger does not answer", found)
+        assert any("s3cretword" in one for one in found)

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which runs may have held a node: they announced it, and may have written to it. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
+    NotAdopted,
+    NotOurs,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+_VERB = "scheduler_node"
+#: A call that ended with one of these has judged the node, and held it not. With any other kind, also of those by which
+#: an order of a provisioner was not taken, it may have ended after its write: its lease was lost then, for instance.
+_BEFORE_ITS_WRITE = frozenset(one.kind for one in (Changed, NotAdopted, NotOurs, WrongMachine))
+
+_OF_VERB = " FROM events WHERE node_id IN :nodes AND name = :verb AND kind = "
+_INTENTS = f"SELECT node_id, run_id, count(*) AS announced{_OF_VERB}'intent' GROUP BY node_id, run_id"
+_ENDED = f"SELECT node_id, run_id, data{_OF_VERB}'outcome' AND (data LIKE :failed OR data LIKE :idle)"
+
+
+def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
+    """By node, the runs whose hold there is ours. What is announced stands in the ledger before the write, and through
+    another machine before the node is looked at: of each call there is one intent, and one outcome unless it was
+    killed. A run whose calls were all refused, or found nothing to write, holds the node for another host, where it
+    does."""
+    asked = [node_id for node_id in dict.fromkeys(node_ids) if node_id] or [""]
+    ended = ledger._many(_ENDED, "nodes", asked, {"verb": _VERB, "failed": '%"error"%', "idle": '%"asked": []%'})
+    idle = Counter(_of(row) for row in ended if _wrote_nothing(json.loads(row["data"])))
+    found: dict[str, set[str]] = {}
+    for row in ledger._many(_INTENTS, "nodes", asked, {"verb": _VERB}):
+        if row["announced"] > idle[_of(row)]:
+            found.setdefault(str(row["node_id"]), set()).add(str(row["run_id"]))
+    return found
+
+
+def _wrote_nothing(outcome: Mapping[str, Any]) -> bool:
+    """begun: what an earlier part of the call has written."""
+    if "error" in outcome:
+        return outcome.get("kind") in _BEFORE_ITS_WRITE and not outcome.get("begun")
+    return outcome.get("asked") == []
+
+
+def _of(row: Mapping[str, Any]) -> tuple[str, str]:
+    return str(row["node_id"]), str(row["run_id"])

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The job of an automation controller that a run is, and its next steps in the controller's words. PRIVATE.
+
+AWX gives a job its number as ``JOB_ID``, a name that batch systems use as well: only beside the controller's own
+address it is AWX's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+_CONTROLLER = ("AWX_HOST", "TOWER_HOST", "CONTROLLER_HOST")
+_WORD = r"""(?:'[^']*'|"[^"]*"|[^\s;)'"])+(?<![.,:])"""
+#: A next step as our texts write it, alone or in a sentence.
+_COMMAND = re.compile(rf"ansible-playbook (gpufleet\.baremetal\.(\w+)) -i INVENTORY((?: (?:--limit|-e) {_WORD})*)")
+
+
+def number() -> str:
+    """Of the job that this process belongs to; empty without a controller."""
+    there = any(os.environ.get(name) for name in _CONTROLLER)
+    return os.environ.get("AWX_JOB_ID") or (os.environ.get("JOB_ID", "") if there else "")
+
+
+def launched(text: str, templates: Mapping[str, Any]) -> str:
+    """The same text, where each of our commands is told as the template that people launch.
+
+    :param templates: the site's names of them, by playbook.
+    """
+    return _COMMAND.sub(lambda found: _launch(found[1], str(templates.get(found[2]) or ""), found[3]), text)
+
+
+def launched_all(value: Any, templates: Mapping[str, Any]) -> Any:
+    """All texts in what is to be told."""
+    if isinstance(value, Mapping):
+        return {key: launched_all(item, templates) for key, item in value.items()}
+    if isinstance(value, list):
+        return [launched_all(item, templates) for item in value]
+    return launched(value, templates) if isinstance(value, str) else value
+
+
+def _launch(playbook: str, template: str, words: str) -> str:
+    asked = shlex.split(words)
+    given = list(zip(asked[::2], asked[1::2]))
+    limit = ",".join(value for option, value in given if option == "--limit")
+    more: dict[str, Any] = {}
+    for option, value in given:
+        more.update(_variables(value) if option == "-e" else {})
+    told = f'launch the template "{template}"' if template else f"launch the template that runs {playbook}"
+    told += f" with limit {limit}" if limit else ""
+    return f"{told} and extra variables {json.dumps(more)}" if more else told
+
+
+def _variables(given: str) -> dict[str, Any]:
+    """As ``-e`` takes them: JSON, or a name and a text."""
+    if given.startswith("{"):
+        found: dict[str, Any] = json.loads(given)
+        return found
+    name, _equals, value = given.partition("=")
+    return {name: value}
