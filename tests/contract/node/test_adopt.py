@@ -49,8 +49,11 @@ def test_j7_no_playbook_takes_what_serves_for_others(strangers: Nodes, book: tup
 def test_c11_a_ledger_that_knows_nothing_of_what_serves_is_not_told_as_well(strangers: Nodes) -> None:
     told = strangers.book("day2_recycle", ok=False)
     assert ADOPT in told and "IDLE" in told and untouched(strangers), told
+    assert "[WARNING]: a new, empty ledger was made: sqlite:////" in told, told
+    assert "gpu001 serves, and this ledger has let none in: sqlite:////" in told and "restore a backup" in told, told
     strangers.scheduler("gpu001", state="DOWN", reason="Not responding", by="slurm", booted="None")
-    assert "adopt" not in strangers.book("day2_recycle", ok=True), "a new node"
+    told = strangers.book("day2_recycle", ok=True)
+    assert "adopt" not in told and "WARNING" not in told, "a new node, and no new ledger"
 
 
 def test_j7_who_cannot_be_reached_is_not_adopted_and_told_why(strangers: Nodes) -> None:

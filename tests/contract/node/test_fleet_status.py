@@ -61,7 +61,7 @@ UNKNOWN = "never-seen"
 class Fleet:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ledger = folder / "ledger.sqlite"
+        self.ledger, self.settings = folder / "ledger.sqlite", {"ANSIBLE_STDOUT_CALLBACK": "gpufleet_json"}
         self.url = f"sqlite:///{self.ledger}"
         self.ids: dict[str, str] = {}
         with Ledger(self.url) as ledger:
@@ -89,7 +89,7 @@ class Fleet:
         env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
-            "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json", "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+            **self.settings, "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "XDG_STATE_HOME": str(self.folder / "state"),
         }  # fmt: skip
         done = playbook.run(["-i", "hosts.yml", name, *flags], cwd=self.folder, env=env)

@@ -70,6 +70,59 @@ def test_l6_a_ledger_that_is_back_in_a_moment_is_waited_for_and_the_node_is_held
         assert "Not admitted, and held again" in told and "IN SERVICE, NOT" not in told and nodes.states("gpu001") == []
 
 
+def test_c8_a_ledger_that_told_nothing_of_the_batch_is_waited_for_as_well(tmp_path: Path) -> None:
+    """It went away when the verdicts of nodes that were resumed had to be written down."""
+    verdict = {"ok": False, "reason": "the ledger takes nothing", "kind": "unreachable"}
+    play = {
+        "ansible.builtin.import_role": {"name": "gpufleet.baremetal.join"},
+        "vars": {"join_hold_timeout": 60, "join_hold_interval": 0.5},
+    }
+    play["vars"]["join_wait"] = {"verdicts": {"gpu001": verdict}}
+    from_there = ("--start-at-task", "Hold the node again where its verdict says nothing of the node")
+    with in_service(tmp_path) as nodes:
+        resumed(nodes)
+        read_only(nodes)
+        back = threading.Thread(target=back_once_tried, args=(nodes,), daemon=True)
+        back.start()
+        told = nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [play]}], *from_there, ok=False)
+        back.join(60)
+        assert "DRAIN gpufleet:" in nodes.scheduler("gpu001"), told
+        assert "Not admitted, and held again: the ledger takes nothing" in told and "IN SERVICE" not in told, told
+
+
+def test_c8_a_resume_that_the_ledger_was_not_told_of_is_taken_back(tmp_path: Path) -> None:
+    """Slurm has done it. The ledger is away for no more than that."""
+    untold = "NEW.kind = 'outcome' AND NEW.data LIKE '%State=RESUME%'"
+    hold = {"gpufleet.baremetal.scheduler_node": {"state": "held"}}
+    join = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.join"}, "vars": {"join_hold_interval": 0.5}}
+    with in_service(tmp_path) as nodes:
+        resumed(nodes)
+        nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [hold]}], ok=True)
+        nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here"}
+        refused = "SELECT RAISE(ABORT, 'attempt to write a readonly database')"
+        statement(nodes, f"CREATE TRIGGER full BEFORE INSERT ON events WHEN {untold} BEGIN {refused}; END")
+        play = {"hosts": "all", "gather_facts": False, "tasks": [join]}
+        told = nodes.plays([play], "--start-at-task", "Lift our hold", ok=False)
+        calls = [" ".join(call) for call in json.loads(nodes.world.read_text(encoding="utf-8"))["calls"]]
+        asked = ["RESUME" in call for call in calls if "scontrol update" in call]
+        assert asked == [False, True, False], (calls, told)
+        assert "DRAIN gpufleet:" in nodes.scheduler("gpu001"), told
+        assert "Not admitted, and held again" in told and "readonly" in told and nodes.states("gpu001") == [], told
+
+
+def test_h1_a_node_that_a_person_drains_right_after_its_resume_is_told_as_theirs(tmp_path: Path) -> None:
+    """It gets no work, and there is nothing to hold again."""
+    given = {"join_hold_timeout": 600, "join_node": {"changed": True}}
+    play = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.join"}, "vars": given}
+    from_there = ("--start-at-task", "Wait until the scheduler sees the batch answer")
+    with in_service(tmp_path) as nodes:
+        resumed(nodes)
+        nodes.scheduler("gpu001", state="IDLE+DRAIN", reason="anna swaps a DIMM", by="anna")
+        told = nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [play]}], *from_there, ok=False)
+        assert "not held by us" in told and "anna swaps a DIMM" in told and "IN SERVICE" not in told, told
+        assert "RETRYING" not in told and nodes.scheduler("gpu001") == "IDLE+DRAIN anna swaps a DIMM", told
+
+
 def test_l6_a_node_that_nothing_can_hold_again_is_told_with_the_command_that_does(tmp_path: Path) -> None:
     with in_service(tmp_path) as nodes:
         resumed(nodes)

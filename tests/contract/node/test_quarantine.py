@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import in_service
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import Fleet, status
+from ansible_collections.gpufleet.baremetal.tests.contract.node.test_served import AWAY
 
 pytestmark = pytest.mark.slow
 
@@ -55,3 +57,33 @@ def test_what_is_no_result_is_not_taken_for_one(tmp_path: Path) -> None:
     asked = {"ansible.builtin.debug": {"msg": "{{ 'a word' is gpufleet.baremetal.quarantines }}"}}
     fleet.play(asked, ok=False, flags=("--limit", "admitted"))
     assert "asks of a result or of a watcher" in fleet.output
+
+
+def test_u5_an_outage_in_a_wait_for_the_batch_is_told_of_each_host_and_changes_none(tmp_path: Path) -> None:
+    """In the role that waits. A task of run_once that failed had taken all hosts but one out of the run."""
+    with in_service(tmp_path, 3) as nodes:
+        (tmp_path / "bin" / "scontrol").write_text(AWAY, encoding="utf-8")
+        wait = {"name": "gpufleet.baremetal.drain"}
+        given = {"drain_after": "inventory_hostname", "drain_timeout": 1, "drain_interval": 0.5}
+        block = {"block": [{"ansible.builtin.import_role": wait, "vars": given}], "rescue": [ROLE]}
+        told = nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [block]}], ok=True)
+        reasons = [nodes.events(name, "note")[0][1]["reason"] for name in nodes.hosts]
+        assert len(reasons) == 3 and len(set(reasons)) == 1 and "slurmctld does not answer" in reasons[0], reasons
+        recap = told.partition("PLAY RECAP")[2]
+        assert recap.count("changed=0") == recap.count("rescued=1") == 3 and "without a message" not in told, told
+
+
+def test_r5_a_verdict_is_recorded_though_the_node_that_its_row_names_is_not_held(tmp_path: Path) -> None:
+    """Nobody has said yet that it is this machine; else the next run would know nothing of what was found."""
+    verdict = {"verdict": "fail", "findings": [{"id": "xid_79", "text": "Xid 79", "remedy": "reset_gpu"}]}
+    rescue = {
+        **ROLE,
+        "vars": {"quarantine_result": {"failed": True, "msg": "Xid 79", "remedy": "reset_gpu", **verdict}},
+    }
+    with in_service(tmp_path, 1) as nodes:
+        nodes.hosts["gpu001"]["gpufleet_scheduler_node"] = "n7"
+        block = {"block": [{"ansible.builtin.fail": {"msg": "Xid 79"}}], "rescue": [rescue]}
+        told = nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [block]}], ok=True)
+        [*_before, (state, data)] = nodes.events("gpu001", "state")
+        assert state == "quarantined" and data["remedy"] == "reset_gpu", told
+        assert data["reason"].startswith("Xid 79; not held: ") and "n7" in data["reason"], data

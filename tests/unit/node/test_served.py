@@ -14,9 +14,10 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, report, status
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import report
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
@@ -112,6 +113,8 @@ def test_c2_what_serves_though_the_ledger_has_it_out_of_service_is_told(ledger: 
     assert "its scheduler has it in service all the same" in " ".join(
         report("Fleet", {"n1": told(ledger, SERVES, "quarantined")})
     )
+    stopped = {**told(ledger, SERVES, "validating"), "stopped": "the ledger refused a statement"}
+    assert "its scheduler has it in service all the same" in " ".join(report("Fleet", {"n1": stopped}))
     assert "all the same" not in " ".join(report("Fleet", {"n1": told(ledger, SERVES)}))
 
 

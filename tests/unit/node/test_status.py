@@ -14,9 +14,10 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, report, status
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import report
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 PLAYBOOK = Path(__file__).resolve().parents[3] / "playbooks" / "passports.yml"

@@ -1,0 +1,94 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole fleet on one screen, and one node's story, through the playbooks as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import LONG, UNKNOWN, Fleet
+
+pytestmark = pytest.mark.slow
+
+NEW = [f"new{number:03}" for number in range(1, 201)]
+LOST = [f"lost{number}" for number in range(1, 9)]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    """Two hundred new nodes, eight with one fault in a slot of their own, two whose ledger nobody reads, and others."""
+    made = Fleet(tmp_path)
+    made.settings["ANSIBLE_STDOUT_CALLBACK"] = "default"
+    made.hosts.update({name: {"gpufleet_serial": f"S-{name}"} for name in (*NEW, *LOST)})
+    with Ledger(made.url) as ledger:
+        for at, name in enumerate(LOST):
+            node = ledger.identify(name, aliases=[("serial", f"S-{name}")])
+            reason = LONG.replace(":1b:", f":{at:02x}:")
+            ledger.append("r2", [(node, Event("state", "quarantined", {"reason": reason, "remedy": "power_cycle"}))])
+    for name in ("served", "released"):
+        made.hosts[name]["gpufleet_ledger_url"] = "nonsense"
+    return made
+
+
+def test_u4_two_hundred_nodes_are_a_few_rows_and_a_file(fleet: Fleet) -> None:
+    before, said = fleet.count(), ("gpufleet.baremetal.status", "-e", "status_write_to=told/status.json")
+    output = fleet.book(*said, ok=False)
+    shown = output.partition("Status: ")[2].partition("TASK [")[0]
+    assert len(shown) < 6000 and len(output) < 10_000 and max(map(len, shown.splitlines())) <= 80, output
+    for text in ("new[001-200]", "lost[1-8]", "(and 8 more): Xid 79, the GPU has fallen off", "remedy: power_cycle"):
+        assert text in shown or text in " ".join(shown.split()), (text, shown)
+    assert "gpufleet.baremetal.day0_bringup" in shown and "~new(" in shown
+    assert re.search(r"Nobody can tell where 2 nodes stand: released,served\. Why, each row", " ".join(output.split()))
+    file = fleet.folder / "told" / "status.json"
+    told = json.loads(file.read_text(encoding="utf-8"))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert told["not_told"] == ["released", "served"] and told["states"]["quarantined"] == 1 + len(LOST)
+    assert set(told["nodes"]) == set(fleet.hosts) == {host for group in told["groups"] for host in group["hosts"]}
+    new = next(group for group in told["groups"] if NEW[0] in group["hosts"])
+    assert new["hosts"] == [*sorted([*NEW, UNKNOWN], key=lambda host: (host != UNKNOWN, host))]
+    assert fleet.count() == before
+
+
+def test_u4_the_story_of_a_node_is_told_also_where_its_machine_is_gone(fleet: Fleet) -> None:
+    before = fleet.count()
+    output = fleet.book("gpufleet.baremetal.history", "--limit", "quarantined,admitted", "-e", "history_last=2")
+    text = " ".join(output.split())
+    assert f"quarantined: {LONG}; remedy: power_cycle (r2)" in text and "hold taken: xid79 (r2)" in text
+    assert "the last 2 events; there are earlier ones" in text and "image_verify pass" in text
+    del fleet.hosts["retired"]
+    told = {"import_playbook": "gpufleet.baremetal.history", "vars": {"history_of": "s-RETIRED"}}
+    (fleet.folder / "both.yml").write_text(yaml.safe_dump([told, {"import_playbook": "gpufleet.baremetal.history"}]))
+    output = " ".join(fleet.book("both.yml", ok=False).split())
+    assert output.count("retired: sold (r1)") == 1 and f"These are {len(fleet.hosts)} nodes" in output
+    assert fleet.count() == before
+
+
+def test_w8_under_a_controller_the_next_step_is_a_template_and_counts_are_artifacts(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"AWX_HOST": "https://awx.example", "JOB_ID": "812"}.items():
+        monkeypatch.setenv(name, value)
+    fleet.shared["gpufleet_awx_templates"] = {"day2_recycle": "GPU fleet: day 2"}
+    fleet.settings["ANSIBLE_SHOW_CUSTOM_STATS"] = "true"
+    output = fleet.book("gpufleet.baremetal.status", "-e", "status_write_to=status.json", ok=False)
+    shown = output.partition("Status: ")[2].partition("TASK [")[0]
+    words = " ".join(shown.split())
+    assert "ansible-playbook" not in shown and max(map(len, shown.splitlines())) <= 80, shown
+    assert 'launch the template "GPU fleet: day 2" with limit lost1,lost2' in words
+    assert "launch the template that runs gpufleet.baremetal.day0_bringup with limit" in words
+    counted = json.loads(output.partition("CUSTOM STATS:")[2].partition("RUN: ")[2])
+    told = json.loads((fleet.folder / "status.json").read_text(encoding="utf-8"))
+    stopped = sum(1 for node in told["nodes"].values() if node["stopped"])
+    wanted = {"nodes": len(fleet.hosts), "states": told["states"], "stopped": stopped}
+    assert counted == {"gpufleet_status": wanted} and stopped >= 2
+    lost = next(group for group in told["groups"] if LOST[0] in group["hosts"])
+    assert lost["next"] == f'launch the template "GPU fleet: day 2" with limit {",".join([*LOST, "quarantined"])}'
+    assert told["nodes"][LOST[0]]["next"] == 'launch the template "GPU fleet: day 2" with limit lost1'
