@@ -5,27 +5,40 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import NAMELESS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.causes import by_cause, document, table
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
     SPEC,
     known_hosts,
     not_told,
     of_tenant,
-    report,
     status,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact, report
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import foretold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import unproven
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import WRONG_ONE, of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import stranger
+
+#: The site's names of its job templates, by the playbook that each runs.
+TEMPLATES = "gpufleet_awx_templates"
 
 
 class ActionModule(VerbAction):
@@ -44,12 +57,58 @@ class ActionModule(VerbAction):
         if unknown:
             raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct the option hosts")
         told = self._told(hosts)
-        nodes = {host: told[host] for host in hosts}
+        nodes = {host: {**told[host], "foretold": self._foretold(host, told[host])} for host in hosts}
+        grouped = params["by_cause"] or bool(params["path"])
+        groups = self._in_place(by_cause(nodes, self._vars.get("groups"))) if grouped else []
+        nodes = self._in_place(nodes)
+        told_by = table(params["title"], nodes, groups, display.columns) if params["by_cause"] else None
         # What a node or a provisioner said once stands in the rows of the ledger; older releases wrote it as it came.
-        lines = [shown(line, self._secrets) for line in report(params["title"], nodes, width=display.columns)]
+        lines = [shown(line, self._secrets) for line in told_by or report(params["title"], nodes, display.columns)]
         if params["report"]:
             display.display("\n" + "\n".join(lines) + "\n")
-        return {"changed": False, "nodes": nodes, "lines": lines, "events": []}
+        result = {
+            "changed": False,
+            "nodes": nodes,
+            "lines": lines,
+            "events": [],
+            **({"groups": groups} if grouped else {}),
+            **({"ansible_stats": artifact(params["title"], nodes)} if params["report"] else {}),
+        }
+        result.update(_to_come(nodes))
+        if params["path"]:
+            result["changed"] = self._written(params["path"], document(params["title"], nodes, groups, time.time()))
+        return result
+
+    def _foretold(self, host: str, one: Mapping[str, Any]) -> str:
+        """Of a host that has come through all that a run in check mode can do with it."""
+        results = [self.host_var(str(name), host) for name in self._params["foretell"]]
+        if not results or not all(succeeded(result, host) for result in results):
+            return ""
+        new = any(isinstance(one, Mapping) and (one.get("before") or {}).get("state") == "absent" for one in results)
+        image, provisioner = (self.host_var(f"gpufleet_{name}", host) for name in ("image", "provisioner"))
+        return foretold(one, image if isinstance(image, Mapping) else {}, str(provisioner or ""), new=new)
+
+    def _in_place(self, told: Any) -> Any:
+        """Where no person types commands, what is next is the template that they launch."""
+        templates = self.host_var(TEMPLATES) or {}
+        if not job.number():
+            return told
+        if not isinstance(templates, Mapping):
+            display.warning(
+                f"{TEMPLATES} names no templates: it is to be a mapping of a playbook's name to a template's"
+            )
+            templates = {}
+        return job.launched_all(told, templates)
+
+    def _written(self, path: str, content: dict[str, Any]) -> bool:
+        """Whole or not at all: other programs read it meanwhile."""
+        if not self._task.check_mode:
+            try:
+                os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+                private.write(path, json.dumps(redact_known(content, self._secrets), indent=2, sort_keys=True) + "\n")
+            except OSError as exc:
+                raise ConfigError(f"what was told cannot be written: {exc.strerror}", seen=path) from exc
+        return True
 
     def _told(self, hosts: list[str]) -> dict[str, dict[str, Any]]:
         """Where each host stands, or why its ledger does not say.
@@ -87,6 +146,7 @@ class ActionModule(VerbAction):
         ids, problems = self._identified(hosts)
         within = (self._params["expire_within"], self._params["issued_within"])
         seen = look(self.ledger(), ids, self.host_var) if self._params["ask_scheduler"] else {}
+        self._warn_of_another(seen)
         told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven)
         for host, one in told.items():
             try:
@@ -98,6 +158,15 @@ class ActionModule(VerbAction):
             one = told[host] if problem.what == NAMELESS else not_told(host, "")
             told[host] = {**one, "stopped": _why(problem)}
         return told
+
+    def _warn_of_another(self, seen: Mapping[str, Seen]) -> None:
+        """A ledger that has never let a node into service is hardly that of a site where some serve."""
+        serving = sorted(host for host, one in seen.items() if one.stranger and one.serves)
+        if serving and not self.ledger().admitted_any():
+            some = (
+                f"{len(serving)} nodes are in service, such as {serving[0]}" if serving[1:] else f"{serving[0]} serves"
+            )
+            display.warning(f"{some}, and this ledger has let none in: {self.ledger().shown_url}. {WRONG_ONE}")
 
     def _unproven(self, node_id: str, one: Mapping[str, Any]) -> str:
         """Its history is read of those that a renewal would take, and of no other."""
@@ -121,6 +190,16 @@ class ActionModule(VerbAction):
             except ConfigError as exc:
                 ids[host], problems[host] = "", exc
         return ids, problems
+
+
+def _to_come(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What Ansible shows with --diff; nothing where nothing is foretold."""
+    on_the_way = {host: one for host, one in sorted(nodes.items()) if one["foretold"]}
+    if not on_the_way:
+        return {}
+    before = "".join(f"{host}: {one['state']}\n" for host, one in on_the_way.items())
+    after = "".join(f"{host}: {one['foretold']}\n" for host, one in on_the_way.items())
+    return {"changed": True, "diff": {"before": before, "after": after}}
 
 
 def _why(exc: FleetError) -> str:

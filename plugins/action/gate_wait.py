@@ -22,6 +22,7 @@ class ActionModule(BatchAction):
     NAME = "gate_wait"
     NEEDS_IDENTITY = True
     SPEC = GATE_WAIT
+    UNTOLD = {"verdict": "", "seconds": 0.0}
     FROM_AFTER = (*FROM_START, AFTER_EVENT, LOOKED_AT)
     verb = staticmethod(gate_wait)
 

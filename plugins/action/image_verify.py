@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import CALLED, LOOK, OWN_NAME
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
@@ -37,9 +38,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import required, seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine as machines
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _own_name as own_name
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import not_of_another
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import of_a_crash, said_last
@@ -108,7 +110,7 @@ class ActionModule(VerbAction):
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["mode"] == "machine":
             return self._no_other_machine(params)
-        return super()._in_worker({**params, "run_cache": self._run_cache()})
+        return super()._in_worker({**params, "run_cache": self._run_as.process})
 
     def _goes_elsewhere(self) -> bool:
         return self._params["mode"] == "node" or super()._goes_elsewhere()
@@ -119,7 +121,7 @@ class ActionModule(VerbAction):
 
         :raises WrongMachine: naming what contradicts.
         """
-        answer = self._low_level_execute_command(machines.question(str(params["dmi_path"])))
+        answer = self._low_level_execute_command(own_name.question(str(params["dmi_path"])))
         machine = machines.told(str(answer.get("stdout", "")), str(answer.get("stderr", "")))
         told = normal_identity(machine)
         machines.refuse_another(normal_identity(params.get("bmc_identity")), told, self._host)
@@ -128,17 +130,15 @@ class ActionModule(VerbAction):
         machines.demand(self._host, machines.known(self.ledger(), node_id, inventory), machine, dry=True)
         if node_id:
             not_of_another(self.ledger(), node_id, self._host, machine)
-        return {"changed": False, "mode": "machine", "identity": told, "events": []}
-
-    def _run_cache(self) -> str:
-        """This run's main process; a job number would be shared by a job and its relaunch."""
-        return f"{self._run_as.pid}-{self._run_as.pid_start}-{self._run_as.boot_id}"
+        # Its scheduler may have it under another name than the one that is held next.
+        called = Event(LOOK, CALLED, {OWN_NAME: own_name.told(answer)}).as_dict()
+        return {"changed": False, "mode": "machine", "identity": told, "events": [called] if node_id else []}
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["mode"] != "node":
             return self._from_elsewhere(params)
         ctx = Context(check_mode=bool(self._task.check_mode), node=self._host, lifeline=self._line)
-        judgement, expect = expectations({**params, "run_cache": self._run_cache()}, ctx)
+        judgement, expect = expectations({**params, "run_cache": self._run_as.process}, ctx)
         if judgement.verdict != PASS:
             return of_the_source(judgement, params, {"mode": "node", "image": facts(expect)}).as_dict(ctx)
         return self._of_node(params, _Known(judgement, {**expect, **self._deployment(params)}, params)).as_dict(ctx)

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import OWN_NAME
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import KIND
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import NAME as LAST
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs im
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import policy_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._keys import listed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_identity import read_identity
 
 
@@ -39,7 +40,7 @@ class ActionModule(VerbAction):
                 do="leave identity and path out",
             )
         params["key_path"] = params.get("key_path") or self.host_var("gpufleet_passport_key_path")
-        params["public_keys"] = _list(params.get("public_keys") or self.host_var("gpufleet_passport_public_keys"))
+        params["public_keys"] = listed(params.get("public_keys") or self.host_var("gpufleet_passport_public_keys"))
         params["policy"], problem = policy_of(params)
         if params["state"] == "verified" and params.get("path"):
             # A document, looked at for itself; neither ledger nor node is asked. Who names an SKU has it held to that.
@@ -77,6 +78,10 @@ class ActionModule(VerbAction):
         return read_identity(self._low_level_execute_command, params)
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        # The last look is what a resume rests on, and its scheduler may have the machine under another name.
+        for event in result["events"]:
+            if event["kind"] == KIND:
+                event["data"][OWN_NAME] = str((params.get("identity") or {}).get(OWN_NAME) or "")
         issued = any(event["kind"] == "passport" for event in result["events"])
         if issued and not self._task.check_mode:
             passport = result["passport"]
@@ -89,13 +94,3 @@ class ActionModule(VerbAction):
                 envelope=result["envelope"],
             )
         return result
-
-
-def _list(value: Any) -> list[str]:
-    """A list as it is, and a text as paths between commas or colons; PEM text stays whole."""
-    if not value:
-        return []
-    if isinstance(value, str):
-        pem = "-----BEGIN" in value
-        return [value] if pem else [part.strip() for part in value.replace(os.pathsep, ",").split(",") if part.strip()]
-    return [str(item) for item in value]

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import B
 class ActionModule(BatchAction):
     NAME = "node_wait"
     SPEC = SPEC
+    UNTOLD = {"seconds": 0.0}
     HOST_VARS = {"address": "ansible_host", "port": "ansible_port"}
     verb = staticmethod(wait_for_nodes)
 

@@ -11,9 +11,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strange
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 
 
 class ActionModule(VerbAction):
@@ -31,7 +31,7 @@ class ActionModule(VerbAction):
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module write to a record that nothing says is the machine's."""
-        return {"force_reason": FORCED} if params.get("force_reason") else {}
+        return forced(params)
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params["name"] = params.get("name") or self._host
@@ -44,6 +44,10 @@ class ActionModule(VerbAction):
         params["known_former_serials"] = former_serials(self.ledger(), node_id, known)
         params["image_verified"] = self._verified(params, node_id)
         return params
+
+    def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        """All hosts of this run wait together for a provisioner that is away."""
+        return super()._in_worker({**params, "run_cache": self._run_as.process})
 
     def _verified(self, params: Mapping[str, Any], node_id: str) -> bool | None:
         """Check mode records no verdicts, and a given reason is in the ledger with the intent: neither is judged."""

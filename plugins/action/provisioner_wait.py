@@ -13,9 +13,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._steps_there import Steps
 
 _OF_NODE = ("provisioner_id", "image", "boot_mac", "serial", "bmc_address", "bmc_system_id")
 
@@ -26,14 +27,16 @@ class ActionModule(SlicedAction):
     NAME = "provisioner_wait"
     SPEC = WAIT_SPEC
     TOUCHES = True
+    CARRIES = Steps
     PORT: ClassVar[ModuleType | None] = names
+    UNTOLD = {"state": "unknown", "provision_state": "", "provisioner_id": "", "seconds": 0.0, "step": ""}
     HOST_VARS = {name: f"gpufleet_{name}" for name in _OF_NODE}
-    FROM_AFTER = ("deploy_id",)
+    FROM_AFTER = ("deploy_id", "booted_at")
     verb = staticmethod(watch)
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module write to a record that nothing says is the machine's."""
-        return {"force_reason": FORCED} if params.get("force_reason") else {}
+        return forced(params)
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
@@ -60,5 +63,12 @@ class ActionModule(SlicedAction):
             }
             for node in params["nodes"]
         ]
+        for node in known if self._task.check_mode else []:
+            node["coming"] = self._coming(str(node.get("host")))
         params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
         return params
+
+    def _coming(self, host: str) -> bool:
+        """Check mode has enrolled it before this: of such a one its provisioner has no record."""
+        befores = [one.get("before") for one in self._after(host) if isinstance(one, Mapping)]
+        return any(isinstance(before, Mapping) and before.get("state") == "absent" for before in befores)

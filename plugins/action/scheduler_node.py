@@ -7,26 +7,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible_collections.gpufleet.baremetal.plugins.action.kernel_log_gate import ActionModule as KernelLog
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import alike, is_called
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import NAMED, OWN_NAME
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import NAMED, scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import is_unnamed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import looked_again
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _own_name as own_name
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import (
+    demand_quiet,
     lacks,
     looked_ago,
     looked_boot,
     renewable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FORCED
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._beside import beside
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_identity import read_identity
 
 
@@ -38,14 +43,15 @@ class ActionModule(VerbAction):
     LEAVES = True
     TELLS = {"evidence": EVIDENCE, "hold": ("taken", "released"), "named": (NAMED,)}
     verb = staticmethod(scheduler_node)
+    #: What the machine has answered that was asked for its name.
+    _answer: Mapping[str, Any] | None = None
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return params["state"] != "present"
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module give back a node that lacks its proof; what it is stays at home."""
-        forced = ("force_reason", "known_renamed") if params.get("force_reason") else ()
-        return {name: FORCED for name in forced if params.get(name)}
+        return forced(params, "known_renamed")
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["state"] == "resumed" and not self._task.check_mode:
@@ -54,41 +60,79 @@ class ActionModule(VerbAction):
         if params.get("seen_event") is not None and params["state"] != "present":
             self._as_it_was_seen(int(params["seen_event"]))
         known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
+        known["known_runs"] = known["known_runs"] if self.node_id() else None
         if params["state"] == "resumed" and self.node_id():
             if not (self._task.check_mode or self._task.delegate_to or params.get("force_reason")):
                 self._look_again()
             known = self.known_now({**params, **known})
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
-        known["known_as"] = known_as(self.host_var, self._host)
-        known["known_renamed"] = self._renamed(params, known["known_scheduler_node"])
+        known.update(known_as=known_as(self.host_var, self._host), known_heard=[], known_called="")
+        known["known_renamed"] = self._renamed(params, known)
+        known["known_own"] = self._heard(params)
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
 
-    def _renamed(self, params: Mapping[str, Any], was: str) -> str:
-        """What shows that the machine, which the ledger has as another node of the scheduler, is this one now.
+    def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        """All hosts of this run wait together for a scheduler that is away."""
+        return super()._in_worker({**params, "run_cache": self._run_as.process})
+
+    def _renamed(self, params: Mapping[str, Any], known: dict[str, Any]) -> str:
+        """What shows that the machine, which the ledger has as another node of the scheduler, is this one now; also of
+        one that is ours and has never been any.
 
         :raises WrongMachine: where another machine than the node answers.
         """
         name = str(params.get("scheduler_node") or params.get("name") or self._host)
-        if was in ("", name) or params.get("scheduler") == names.NONE:
+        was = known["known_scheduler_node"]
+        first = params["state"] != "present" and self._is_first(name, known)
+        if was == name or not (was or first) or params.get("scheduler") == names.NONE:
             return ""
         if params.get("force_reason"):
             return str(params["force_reason"])
-        own = "" if self._task.delegate_to else self._own_name(name)
-        return f"the machine calls itself {cut(own, 100)}" if own else ""
-
-    def _own_name(self, name: str) -> str:
-        """Where it is that one; empty where the machine has another, is silent, or cannot be told to be the node."""
-        try:
-            answer = self._low_level_execute_command(own_name.QUESTION)
-            own = own_name.told(answer)
-            if own_name.same(own, name):
-                inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
-                own_name.demand(self.ledger(), self.node_id(), self._host, self.run_id, inventory, answer)
-                return own
-        except (AnsibleError, ConfigError):
-            pass
+        own = self._own_name()
+        if own_name.shows(own, name, was):
+            known["known_called"] = "" if is_called([own], [name]) else own
+            return f"the machine calls itself {cut(own, 100)}" if self._is_it() else ""
+        if own:  # its scheduler may have it under that; whoever answers unproven speaks against a node alone
+            known["known_as" if self._is_it() else "known_heard"].append(own)
         return ""
+
+    def _is_first(self, name: str, known: Mapping[str, Any]) -> bool:
+        """Is this name no more than the inventory's word? One that is ours must have served, and be called so by its
+        row as a whole; a stranger, which is silent more often than not, is called nearly so."""
+        if known["known_here"]:
+            return is_unnamed(known) and not (known["known_admitted"] and is_called([name], known["known_as"]))
+        return not alike([name], known["known_as"])
+
+    def _own_name(self) -> str:
+        """What the machine that answers calls itself, asked once; empty of one that is silent, or in whose place
+        another one would answer."""
+        if self._answer is None and not self._task.delegate_to:
+            self._answer = own_name.asked(self._connection, self._low_level_execute_command)
+        return own_name.told(self._answer or {})
+
+    def _heard(self, params: Mapping[str, Any]) -> str:
+        """What speaks against the scheduler's node where the machine has another one's name: how it was heard to call
+        itself by this run, and by the last look, on which a resume rests and a person's word is given; nothing where it
+        was vouched for by that name."""
+        if params["state"] == "present" or not self.node_id(create=False):
+            return own_name.told(self._answer or {})
+        of_any = params["state"] == "resumed" or bool(params.get("force_reason"))
+        own = own_name.told(self._answer or {}) or own_name.heard(
+            self.ledger(), self.node_id(), "" if of_any else self.run_id
+        )
+        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        return "" if own_name.vouched(self.ledger(), self.node_id(), name, own) else own
+
+    def _is_it(self) -> bool:
+        """:raises WrongMachine: where another machine than the node has answered."""
+        inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
+        try:
+            answer = self._answer or {}
+            own_name.demand(self.ledger(), self.node_id(), self._host, self.run_id, inventory, answer)
+        except ConfigError:
+            return False
+        return True
 
     def known_now(self, params: dict[str, Any]) -> dict[str, Any]:
         """With what the ledger says of giving it work."""
@@ -107,9 +151,10 @@ class ActionModule(VerbAction):
         if look is not None:
             began = self.ledger().moment().as_data()  # a boot from here on it may not have seen
             with self._line.renewing(self.ledger().another):  # its nvidia-smi may hang for as long as a lease lasts
-                machine = normal_identity(read_identity(self._low_level_execute_command, look["asked"]))
-            event = looked_again(look, machine, Context(node=self._host))
-            event.data.update(began)
+                demand_quiet(beside(self, KernelLog, self._vars), self._host)
+                told = read_identity(self._low_level_execute_command, look["asked"])
+            event = looked_again(look, normal_identity(told), Context(node=self._host))
+            event.data.update(began, **{OWN_NAME: told[OWN_NAME]})
             self.ledger().append(self.run_id, [(self.node_id(), event)])
 
     def _as_it_was_seen(self, event: int) -> None:

@@ -14,10 +14,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.regi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks_there import WatchAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks_there import Looks
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
 
 
-class ActionModule(WatchAction):
+class ActionModule(SlicedAction):
     """Watches the hosts of the play, and keeps their leases meanwhile."""
 
     NAME = "scheduler_wait"
@@ -25,6 +26,17 @@ class ActionModule(WatchAction):
     SPEC = WAIT
     TELLS = {"evidence": EVIDENCE}
     PORT: ClassVar[ModuleType | None] = names
+    CARRIES = Looks
+    UNTOLD = {
+        "state": "unknown",
+        "native": "",
+        "seconds": 0.0,
+        "jobs": [],
+        "owner": "",
+        "finding": "",
+        "holds": [],
+        "waits": {},
+    }
     HOST_VARS = {"scheduler_node": "gpufleet_scheduler_node"}
     verb = staticmethod(scheduler_wait)
 

@@ -51,6 +51,7 @@ import time
 import typing as t
 
 from ansible import constants as C
+from ansible.errors import AnsibleError
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless, harmless_all
 
@@ -81,6 +82,8 @@ GROWTH = 1.5
 LONGEST_PAUSE = 60.0
 TICK = 0.5
 STDOUT = 1
+#: As in the documentation above.
+DEFAULTS = {"first_after": "5", "width": "0"}
 
 
 def names_text(names: t.Iterable[str]) -> str:
@@ -174,11 +177,19 @@ class CallbackModule(CallbackBase):
         self.waiting = Waiting(0)
         self.stopped = threading.Event()
 
+    def option(self, name: str) -> str:
+        """An automation controller runs this class as a part of its own callback (C(ORIGINAL_STDOUT_CALLBACK)). With
+        ansible-runner before 2.4.3 that has another name, under which ansible-core knows no option of ours."""
+        try:
+            return str(self.get_option(name))
+        except (AnsibleError, KeyError):
+            return os.environ.get(f"GPUFLEET_PROGRESS_{name.upper()}") or DEFAULTS[name]
+
     # ---- writing
 
     @property
     def width(self) -> int:
-        return int(self.get_option("width")) or shutil.get_terminal_size((NO_TERMINAL_WIDTH, 24)).columns
+        return int(self.option("width")) or shutil.get_terminal_size((NO_TERMINAL_WIDTH, 24)).columns
 
     def say(self, text: str, color: t.Optional[str] = None, indent: int = 0) -> None:
         self.show(" " * indent + cut(harmless(text), self.width - indent), color)
@@ -197,7 +208,7 @@ class CallbackModule(CallbackBase):
     # ---- plays, stages and tasks
 
     def v2_playbook_on_start(self, playbook: t.Any) -> None:
-        self.waiting = Waiting(float(self.get_option("first_after")))
+        self.waiting = Waiting(float(self.option("first_after")))
         if self.waiting.first_after:
             threading.Thread(target=self.watch, name="fleet_progress", daemon=True).start()
 

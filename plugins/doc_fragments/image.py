@@ -45,6 +45,11 @@ options:
       keyring:
         description: Path on the controller of the public keys that are trusted, binary or ASCII-armoured.
         type: path
+      ca_path:
+        description:
+          - Path on the controller of the CA that signed the certificate of the image's server, as PEM.
+            Without it the authorities count that the controller trusts anyway.
+        type: path
       kernel_url:
         description: The kernel of a ramdisk image; the signed list of checksums must name it.
         type: str

@@ -21,7 +21,10 @@ options:
       - Where the ledger lies, as an SQLAlchemy URL, for instance V(sqlite:////var/lib/gpufleet/ledger.sqlite) or
         V(postgresql+psycopg://gpufleet@db.example.com/gpufleet).
       - Used by the action on the controller alone; taken from the host variable C(gpufleet_ledger_url), then from
-        the environment variable E(GPUFLEET_LEDGER_URL), then a file below the state folder of the user.
+        the environment variable E(GPUFLEET_LEDGER_URL), then V(/var/lib/gpufleet/ledger.sqlite), which is one for all
+        users of the machine.
+      - In a container and in a job of an automation controller it must be named, and a file must lie in a folder that
+        is mounted from outside.
     type: str
   force_reason:
     description:

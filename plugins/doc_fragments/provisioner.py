@@ -13,14 +13,16 @@ options:
   provisioner:
     description: The provisioner that manages the node. Taken from the host variable C(gpufleet_provisioner).
     type: str
-    choices: [ironic, maas]
+    choices: [ironic, maas, warewulf, xcat]
   provisioner_url:
     description:
-      - Its API, for instance V(http://ironic.example.com:6385) or V(http://maas.example.com:5240/MAAS).
+      - Its API, for instance V(http://ironic.example.com:6385), V(http://maas.example.com:5240/MAAS) or
+        V(https://warewulf.example.com:9874); for xCAT the folder of its commands on the machine that runs the task,
+        V(/opt/xcat).
       - Taken from the host variable C(gpufleet_provisioner_url).
     type: str
   provisioner_username:
-    description: User of an Ironic with HTTP Basic. Taken from the host variable C(gpufleet_provisioner_username).
+    description: User of an Ironic with HTTP Basic, or of Warewulf. Taken from C(gpufleet_provisioner_username).
     type: str
   provisioner_password:
     description: Password of that user. Taken from the host variable C(gpufleet_provisioner_password).

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Servers from CSV lists, Ironic and MAAS, joined by what identifies a machine."""
+"""Servers from CSV lists, Ironic, MAAS and Warewulf, joined by what identifies a machine."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet
-short_description: GPU nodes from server lists, Ironic and MAAS, joined into one inventory
+short_description: GPU nodes from server lists, Ironic, MAAS and Warewulf, joined into one inventory
 version_added: "0.1.0"
 author: gpufleet.baremetal contributors (@gpufleet)
 description:
@@ -37,7 +37,7 @@ options:
         description: What the source is.
         type: str
         required: true
-        choices: [csv, ironic, maas]
+        choices: [csv, ironic, maas, warewulf]
       name:
         description: A name for messages; by default its number and type.
         type: str
@@ -48,8 +48,8 @@ options:
       fields:
         description:
           - Host variables that are picked out of the source's own record, each with a JMESPath expression. The record
-            is a machine of the MAAS API, a node of the Ironic API with its C(ports), or a row of V(csv) by the names
-            of its columns.
+            is a machine of the MAAS API, a node of the Ironic API with its C(ports), a node of the Warewulf API with
+            its C(name) and without what is secret there, or a row of V(csv) by the names of its columns.
           - What an expression finds replaces what the source itself would say; where it finds nothing, that stays.
             One that finds nothing in any record is told by a warning, and one that fails names the record.
           - A variable C(gpufleet_*) must be one that a column of V(csv) fills, and is checked like its cells; so is
@@ -99,13 +99,15 @@ options:
         elements: str
         version_added: "0.1.0"
       url:
-        description: Of V(ironic) and V(maas), the address of the API; for MAAS with its path, such as C(/MAAS).
+        description:
+          - Of V(ironic), V(maas) and V(warewulf), the address of the API; for MAAS with its path, such as C(/MAAS).
         type: str
       username:
-        description: Of V(ironic) with HTTP Basic, the user.
+        description: Of V(warewulf), and of V(ironic) with HTTP Basic, the user.
         type: str
       password:
-        description: Of V(ironic), the password of that user. A template with a lookup, never the secret itself.
+        description:
+          - Of V(ironic) and V(warewulf), the password of that user. A template with a lookup, never the secret itself.
         type: str
       cloud:
         description: Of V(ironic) behind Keystone, the name of a cloud in C(clouds.yaml), in place of URL and user.
@@ -114,11 +116,15 @@ options:
         description: Of V(maas), the API key. A template with a lookup, never the secret itself.
         type: str
       ca_path:
-        description: Of V(ironic) and V(maas), a file of certificate authorities for TLS.
+        description: Of V(ironic), V(maas) and V(warewulf), a file of certificate authorities for TLS.
         type: path
       query:
         description:
           - Of V(ironic) and V(maas), what the API itself shall filter by, such as C(conductor_group) or C(zone).
+          - Of V(warewulf), whose API has no filters, what is kept of its answer. C(profile), C(cluster) and C(image)
+            take one name or a list of which one must be the node's, and C(tags) a mapping of tags to what each of them
+            must say. A profile is one that stands in the node's own record; one that Warewulf does not know is an
+            error.
         type: dict
       bmc:
         description:
@@ -191,16 +197,40 @@ options:
     type: path
     env:
       - name: GPUFLEET_MAAS_CA_PATH
+  warewulf_url:
+    description: The C(url) of each V(warewulf) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_WAREWULF_URL
+  warewulf_username:
+    description: The C(username) of each V(warewulf) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_WAREWULF_USERNAME
+  warewulf_password:
+    description: The C(password) of each V(warewulf) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_WAREWULF_PASSWORD
+  warewulf_ca_path:
+    description: The C(ca_path) of each V(warewulf) source that has none.
+    type: path
+    env:
+      - name: GPUFLEET_WAREWULF_CA_PATH
 requirements:
   - netaddr
   - jmespath for the option C(fields) of a source
   - openstacksdk for sources of type C(ironic)
-  - requests for sources of type C(maas)
+  - requests for sources of type C(maas) and C(warewulf)
 notes:
   - ansible-core goes on with what is left when an inventory cannot be read. Set
-    C(ANSIBLE_INVENTORY_UNPARSED_FAILED=True), as automation controllers do, or C(unparsed_is_failed = true) in the
-    section C([inventory]) of C(ansible.cfg), so that it ends.
-  - Only V(ironic) and V(maas) sources are cached, and never a secret.
+    C(ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=True), or C(any_unparsed_is_failed = true) in the section C([inventory])
+    of C(ansible.cfg), so that it ends. In an automation controller it is a variable of the inventory source.
+  - Keep lists outside of a folder that is an inventory itself, where they would be read as one.
+  - Sources of type V(csv) are not cached, and never is a secret.
+  - A source of type V(warewulf) needs Warewulf 4.6.3 or newer. It tells the address of a node's primary network as
+    C(ansible_host), and the address and the user of its BMC. That every node there has a template for ipmitool says
+    nothing of what else its BMC speaks, so C(gpufleet_bmc_protocol) is left to group variables.
 """
 
 EXAMPLES = r"""
@@ -250,21 +280,50 @@ compose:
   gpufleet_sku: "{'DGXH100': 'h100-sxm-8'}[maas_system_product]"
 groups:
   broken: maas_status == 8
+
+# warewulf.fleet.yml: one profile of a Warewulf; a list of servers adds rack and BMC credentials.
+---
+plugin: gpufleet.baremetal.fleet
+sources:
+  - type: warewulf
+    url: https://warewulf.example.com:9874
+    username: ansible
+    password: "{{ lookup('ansible.builtin.env', 'WAREWULF_PASSWORD') }}"
+    ca_path: /etc/gpufleet/warewulf.crt
+    query:
+      profile: gpu
+      tags:
+        ring: production
+    fields:
+      gpufleet_sku: tags.sku
+  - type: csv
+    path: servers.csv
+    join_only: true
+keyed_groups:
+  - key: warewulf_image
+    prefix: image
 """
 
+import difflib
 import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible.template import trust_as_template
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import Machine, join
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._core import LEAST as _LEAST  # noqa: F401
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import (
+    Machine,
+    join,
+    known_by,
+    without_a_row,
+)
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sources import (
     RAW,
@@ -277,6 +336,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trus
     for_a_run,
     for_an_export,
     is_an_export,
+    trust_as_template,
 )
 
 _SUFFIXES = (".fleet.yml", ".fleet.yaml")
@@ -299,9 +359,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
+        config = self._read_config_data(path)
         self.load_cache_plugin()
         try:
+            self._refuse_unknown(config)
             for name, variables in self._hosts(path, cache):
                 self._add(name, variables)
         except FleetError as exc:
@@ -312,6 +373,22 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except Exception as exc:  # whatever a library throws must not look like an empty fleet
             # Without its cause, whose words would be shown as they came.
             raise AnsibleParserError(_shown(f"{path}: {type(exc).__name__}: {exc}")) from None
+
+    def _refuse_unknown(self, config: Mapping[str, Any]) -> None:
+        """ansible-core leaves out what a plugin does not know, and with a typo what it stood for.
+
+        :raises ConfigError: naming each such key, and what it looks like.
+        """
+        known = set(self.option_definitions) | {"plugin"}
+        unknown = sorted(str(key) for key in config if str(key) not in known and not str(key).startswith(("x-", "_")))
+        if unknown:
+            like = {key: difflib.get_close_matches(key, sorted(known), n=1) for key in unknown}
+            raise ConfigError(
+                f"unknown keys: {', '.join(unknown)}",
+                wanted=f"keys of the file: {', '.join(key for key in sorted(known) if not key.startswith('_'))}",
+                do="; ".join(f"{key}: {found[0]} is meant?" for key, found in like.items() if found)
+                or "correct or remove them; see ansible-doc -t inventory gpufleet.baremetal.fleet",
+            )
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -341,6 +418,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     do="correct the names, or set 'hostnames' to expressions that tell them apart",
                 )
             hosts[name] = (machine, variables)
+        alone = without_a_row([machine for machine, _variables in hosts.values()], read)
+        if alone:
+            told = f"{len(alone)} machine(s) match no row of a list with join_only, and lack what stands there, such as"
+            self.display.warning(_shown(f"{path}: {told} {alone[0].where} ({known_by(alone[0])})"))
         return [(name, variables) for name, (_machine, variables) in hosts.items()]
 
     def _source(self, source: Any, number: int, path: str, cache: bool) -> list[Record]:

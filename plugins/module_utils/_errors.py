@@ -8,6 +8,7 @@
     FleetError
      +-- ConfigError          an option, a file or a library is not as it must be
      |    +-- MissingLibrary
+     |    +-- OlderLedger      its tables are an older release's, and nothing may be altered now
      +-- Unreachable          no answer at all, or the connection broke
      +-- AuthFailed           the peer refused our credentials; never tried twice
      +-- Refused              the peer understood, and said no
@@ -32,6 +33,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import tail
@@ -106,23 +108,58 @@ class ConfigError(FleetError):
     kind = "config"
 
 
+#: By the name that pip knows, the module of each library of meta/ee-requirements.txt that some task needs.
+LIBRARIES: Mapping[str, str] = {
+    "cryptography": "cryptography",
+    "jmespath": "jmespath",
+    "jsonschema": "jsonschema",
+    "netaddr": "netaddr",
+    "openstacksdk": "openstack",
+    "psycopg": "psycopg",
+    "pyghmi": "pyghmi",
+    "requests": "requests",
+    "SQLAlchemy": "sqlalchemy",
+    "sushy": "sushy",
+}
+
+
+def _there(module: str) -> bool:
+    """Looked for, not loaded."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 class MissingLibrary(ConfigError):
     """A Python library that this verb needs is not there. Names the fix."""
 
     kind = "missing_library"
 
     def __init__(self, library: str, *, why: str = "", cause: str | None = None) -> None:
+        others = [one for one in LIBRARIES if one != library and not _there(LIBRARIES[one])]
+        also = f"; missing there as well, of what other tasks need: {' '.join(others)}" if others else ""
         super().__init__(
             f"the Python library {library} is not installed" + (f" ({why})" if why else ""),
             # Which Python that is, the controller's or a jump host's, is known here alone.
             do=f"on the machine that runs this: {sys.executable or 'python3'} -m pip install {library}"
-            " (execution environments: meta/ee-requirements.txt lists it)",
+            f" (execution environments: meta/ee-requirements.txt lists it){also}",
             details={"exception": cause} if cause else None,
         )
 
 
+class OlderLedger(ConfigError):
+    """The first run that may write brings its tables to this release."""
+
+
 class Unreachable(FleetError):
+    """In details, ``slow``: the seconds for which a request had no answer, where it was given up for that.
+
+    :ivar of_peer: whether it is the peer that was asked, and not whom the run asks beside it, as for leave to write.
+    """
+
     kind = "unreachable"
+    of_peer = True
 
 
 class AuthFailed(FleetError):

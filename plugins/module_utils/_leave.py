@@ -73,8 +73,8 @@ class LeaveOfOne(Leave):
     """The lifeline of one part of a verb on one node. It may write what cannot hit running work; the rest needs leave
     that has not ended.
 
-    :param given: ``boot`` and ``until`` as above; ``since``: when an earlier part has first written. None: nobody
-        stands behind this call.
+    :param given: ``boot`` and ``until`` as above; ``given``: since when the leave counts, by the same clock; ``since``:
+        when an earlier part has first written. None: nobody stands behind this call.
     """
 
     def __init__(self, given: Given) -> None:
@@ -107,8 +107,12 @@ class LeaveOfOne(Leave):
         before = (self._given or {}).get("tried") or {}
         return self._ago(before.get("at")) if before.get("what") == what else 0.0
 
+    def aged(self, ago: Optional[float]) -> Optional[float]:
+        """How long ago it is here what was so long ago when the leave was given: the way here takes time as well."""
+        return None if ago is None else ago + self._ago((self._given or {}).get("given"))
+
     def _ago(self, since: Any) -> float:
-        """Seconds since an uptime that an earlier part has told, of this boot."""
+        """Seconds since an uptime of this boot."""
         now = clock()
         here = since is not None and (self._given or {}).get("boot") == now["boot"]
         return max(0.0, now["uptime"] - float(since)) if here else 0.0

@@ -8,6 +8,7 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import os
 import time
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -36,6 +37,22 @@ def process_start(pid: int) -> int:
             return start_in(file.read(_LIMIT))
     except OSError:
         return 0
+
+
+def is_hidden(pid: int) -> bool:
+    """Is there a process of this number of which ``/proc`` tells this user nothing, as with ``hidepid``?"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace"):
+            return False
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # it is there, and another user's
+    return True
 
 
 def start_in(stat: str) -> int:

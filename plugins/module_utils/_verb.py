@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 T = TypeVar("T")
@@ -138,6 +138,17 @@ class Result:
         return result
 
 
+@contextmanager
+def asked_beside() -> Iterator[None]:
+    """Whom a run asks whether it may go on (the ledger, a scheduler) is not the peer whom a verb is about: one that is
+    away says nothing of that."""
+    try:
+        yield
+    except Unreachable as exc:
+        exc.of_peer = False
+        raise
+
+
 class Context:
     """The verb's view of the run it belongs to.
 
@@ -157,6 +168,7 @@ class Context:
         boot_probe: Callable[[], Mapping[str, str] | None] | None = None,
         begun: str = "",
         moment: Callable[[], Mapping[str, Any]] | None = None,
+        own_name: Callable[[], str] | None = None,
     ) -> None:
         self.check_mode = check_mode
         self.diff = diff
@@ -171,6 +183,8 @@ class Context:
         #: Called right before a look that ends in evidence, which gets what it returns: what happens from there on, the
         #: look may not have seen. Nothing where there is no ledger.
         self.moment = moment or dict
+        #: Asks the machine that answers what it calls itself; empty of a silent one. None where there is no way there.
+        self.own_name = own_name
         self.asked: list[str] = []
         #: What a person should know beside the result.
         self.warnings: list[str] = []
@@ -180,6 +194,7 @@ class Context:
         self.told: list[Event] = []
         self.evidence: str | None = None
 
+    @asked_beside()
     def may_write(self, what: str, *, destructive: bool = False, nodes: tuple[str, ...] = ()) -> bool:
         """Ask before every single write, and send it only on True.
 
@@ -233,7 +248,8 @@ class Context:
 
         def sent() -> T:
             try:
-                again = self.lifeline.before_write(what, destructive=destructive, nodes=nodes) if answers else None
+                with asked_beside():
+                    again = self.lifeline.before_write(what, destructive=destructive, nodes=nodes) if answers else None
             except FleetError as exc:
                 exc.seen = exc.seen or seen(answers[-1])
                 raise

@@ -15,7 +15,8 @@ description:
   - Asks the schedulers of these hosts as well, each of them once for all of its own, unless O(ask_scheduler=false).
     What the ledger calls admitted, and its scheduler does not serve, is not told as V(admitted).
   - Runs on the controller, where the ledger is; use it under C(run_once).
-  - Reads only. A machine that the ledger has never seen is V(discovered), and stays unknown to it.
+  - Reads only, and writes nothing but the file of O(path). A machine that the ledger has never seen is V(discovered),
+    and stays unknown to it.
   - Each host is read in the ledger that a task of its own would use. Where some ledgers cannot be read, their hosts are
     V(unknown), and the others are told all the same; where none can, the task fails.
   - A host whose serial, MAC or node id contradict each other or the ledger is V(unknown) as well. One that has none of
@@ -27,7 +28,8 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: partial
+    details: Shows what O(foretell) foretells.
 options:
   hosts:
     description: The hosts to look at. All hosts of the play without it, those that have failed included.
@@ -41,6 +43,18 @@ options:
     description: The headline of that summary.
     type: str
     default: Fleet
+  by_cause:
+    description:
+      - Summarize by cause rather than by host. Hosts that stand in one state for one reason, and that one command takes
+        on from there, are one row, however many they are. What each of them has of its own, such as its name or the
+        address of its BMC, is no part of the reason.
+    type: bool
+    default: false
+  path:
+    description:
+      - Also write what is told, by cause and by host, to this file on the controller, as JSON and readable by its owner
+        alone. It is replaced as a whole. Check mode writes none.
+    type: path
   expire_within:
     description: Seconds; a node in service whose passport ends within them is told as due for a renewal.
     type: int
@@ -63,6 +77,15 @@ options:
       - It reads the history of each such node in the ledger.
     type: bool
     default: false
+  foretell:
+    description:
+      - Names of registered results. Of each host that has all of them, and of which none failed, RV(nodes.foretold) is
+        told, and shown in place of where it stands.
+      - It is for the end of a play in check mode. Name what its last tasks registered before it comes to what cannot be
+        there yet, such as a node that runs its image.
+    type: list
+    elements: str
+    default: []
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """
@@ -74,6 +97,13 @@ EXAMPLES = r"""
     title: Rack 12
   run_once: true
   register: fleet
+
+- name: Show the whole fleet in a few rows, and write it down for other programs
+  gpufleet.baremetal.fleet_status:
+    report: true
+    by_cause: true
+    path: /var/lib/gpufleet/status.json
+  run_once: true
 
 - name: Leave out what is admitted already
   ansible.builtin.meta: end_host
@@ -220,9 +250,74 @@ nodes:
       description: Is that another run than the one that asks?
       type: bool
       sample: false
-    next:
-      description: The command that takes it on from here.
+    way:
+      description:
+        - The states that C(day0_bringup) or C(day2_recycle) records on its way into service, from where it stands. Both
+          ask here for each of them; whether one of them takes the node up is told by the other values.
+        - Empty where no run brings it into service, V(retired) or V(unknown).
+      type: list
+      elements: str
+      sample: [enrolled, imaging, validating, admitted]
+    foretold:
+      description:
+        - The same in words, of a host that has come through all that a run in check mode can do with it; empty of
+          any other one, and without O(foretell).
       type: str
+      sample: "discovered (new to ironic) -> enrolled -> imaging (gpu-golden 2026.11.1) -> validating -> admitted"
+    next:
+      description: The command that takes it on from here; in a job of an automation controller, the template to launch.
+      type: str
+groups:
+  description: The same by cause, the most urgent first.
+  returned: with O(by_cause) or O(path)
+  type: list
+  elements: dict
+  contains:
+    state:
+      description: The state in which these hosts are.
+      type: str
+      sample: quarantined
+    cause:
+      description:
+        - Why, in words. Of what differs from host to host it has one example and a number, or the span of times.
+      type: str
+      sample: "GPU 0000:1b:00.0 (and 2 more): Xid 79, fallen off the bus"
+    count:
+      description: How many hosts they are.
+      type: int
+      sample: 3
+    hosts:
+      description: Their names.
+      type: list
+      elements: str
+      sample: [gpu001, gpu002, gpu007]
+    folded:
+      description: The same as Slurm writes it.
+      type: str
+      sample: "gpu[001-002,007]"
+    remedy:
+      description: What is due.
+      type: str
+      sample: power_cycle
+    left:
+      description: Why day 2 leaves them to people.
+      type: str
+      sample: ""
+    next:
+      description: The command that takes all of them on from here; empty where there is none.
+      type: str
+ansible_stats:
+  description:
+    - What C(ansible.builtin.set_stats) returns, called C(gpufleet_) and the title in lower case, such as
+      C(gpufleet_day_2). How many nodes there are, how many in each state, and at how many a run stopped. An automation
+      controller hands it to the jobs that follow in a workflow.
+  returned: with O(report=true)
+  type: dict
+  sample:
+    aggregate: false
+    data:
+      gpufleet_status: {nodes: 200, states: {admitted: 155, discovered: 45}, stopped: 2}
+    per_host: false
 lines:
   description: The summary for people.
   returned: success

@@ -98,6 +98,8 @@ verdicts:
   description:
     - For each host whether it passed (C(ok)), the C(verdict), after how many C(seconds) of waiting, and else the
       C(reason), C(findings) and C(remedy). C(event) is the id of the whole verdict in the ledger.
+    - Without a C(verdict) nothing was judged; C(kind) is that of the error which stood in the way then (V(not_ours),
+      V(unreachable), for instance).
   returned: success
   type: dict
   sample:

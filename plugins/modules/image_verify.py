@@ -22,6 +22,8 @@ description:
     that one. The digest of the node's manifest is the signed one, and the running kernel, NVIDIA driver, CUDA and
     Fabric Manager are those of the manifest. The node's clock is compared with the controller's.
   - What is not declared, is missing, or cannot be read is V(inconclusive), and never a pass.
+  - A web server that does not answer is asked again for 30 seconds, which all hosts of a run wait together. One that
+    stays away has the kind V(unreachable) and says nothing of the image, nor of the node.
   - An expired or revoked key, an expired signature, and a signature that rests on MD5 or SHA-1 are refused.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
@@ -62,7 +64,8 @@ options:
   ca_path:
     description:
       - Certificates of the authorities that may vouch for the image server.
-      - Without it those of the Python library certifi; the environment decides nothing.
+      - Without it O(image.ca_path), and without that those of the Python library certifi.
+        The environment decides nothing.
     type: path
   deep:
     description:

@@ -10,19 +10,25 @@ module: provisioner_node
 short_description: Lead one node towards a state of its provisioner
 version_added: "0.1.0"
 description:
-  - Enrols a node, sends it towards ready or deployed, releases it, or takes it into maintenance, at Ironic or MAAS.
+  - Enrols a node, sends it towards ready or deployed, releases it, or takes it into maintenance, at Ironic, MAAS,
+    Warewulf or xCAT.
   - Begins the next transition and returns. Whole batches are then watched by M(gpufleet.baremetal.provisioner_wait),
     which also sends a node on that rests on its way.
+  - A provisioner that does not answer is asked again for 30 seconds, which all hosts of a run wait together, until the
+    first write. Whether a write was taken whose answer is lost, the next run finds out.
   - A node that somebody else holds (a maintenance, a lock, an owner, an instance, a protection that is not ours) is
     left alone, and the task fails with error kind V(not_ours).
+  - A node that cannot be deployed as it is declared (its O(image) lies nowhere at the provisioner, or is another file
+    there, or lacks what a deployment needs) is told before anything is written. O(state=ready) and O(state=deployed)
+    refuse it. With O(state=enrolled) it is a warning, and stands in RV(undeployable).
   - What a provisioner calls deployed proves nothing about what runs on the node. Ironic says C(active) of a ramdisk
     deployment as soon as it has switched the power on, with or without a machine behind the BMC. Verify the node
     with M(gpufleet.baremetal.image_verify) afterwards.
 author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)
-  - requests >= 2.31 (MAAS)
-  - netaddr >= 1.0 (Ironic and MAAS)
+  - requests >= 2.31 (MAAS and Warewulf)
+  - netaddr >= 1.0 (Ironic, MAAS and Warewulf)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.bmc
@@ -38,12 +44,13 @@ options:
     description:
       - V(enrolled) makes the provisioner's record what it should be, and starts nothing.
       - V(ready) does the same, then begins the next step towards a node that can be deployed. On Ironic that is
-        manage, inspect, provide; on MAAS commission.
+        manage, inspect, provide; on MAAS commission; Warewulf has no such step.
       - V(deployed) begins the deployment of O(image), by way of a release where the node runs another image and the
         provisioner needs one. A node that is deployed with this image already is left unchanged.
       - V(released) begins the release of a deployed node.
       - V(maintenance) takes the node out of the provisioner's own care under our token, so that its power and boot
-        may be driven through its BMC. On MAAS a deployed node is locked, and the token stands in its description.
+        may be driven through its BMC. On MAAS a deployed node is locked, and the token stands in its description;
+        on Warewulf the token is a tag of the node.
       - V(serviceable) lifts that, if the hold is ours.
     type: str
     required: true
@@ -76,17 +83,20 @@ options:
         it.
       - On MAAS the image must have been uploaded as the custom image C(NAME-VERSION). What lies there under that name
         is compared by its SHA-256, so that without C(sha256) nothing is begun but with O(force_reason).
+      - On Warewulf the image is C(named), and must have been imported and built there. Nothing there tells whether it
+        is the one that was verified; M(gpufleet.baremetal.image_verify) with mode V(node) does, by the manifest in it.
     type: dict
   properties:
     description:
       - Facts about the hardware to write into the record, for instance C(cpu_arch). For Ironic these are the node's
         properties; for MAAS those of C(cpu_arch), C(pool), C(zone), C(domain), C(description) that are given.
+        Warewulf has none.
     type: dict
     default: {}
   driver:
     description:
-      - Settings that only one provisioner knows. Either flat, or with the keys C(ironic) and C(maas), of which each
-        provisioner takes its own.
+      - Settings that only one provisioner knows. Either flat, or with the names of provisioners as keys (C(ironic),
+        C(maas), C(warewulf), C(xcat)), of which each takes its own.
       - For Ironic every C(*_interface), C(resource_class), C(conductor_group), C(automated_clean), C(driver),
         C(driver_info), C(instance_info), and C(owners), a list of owners and lessees that are ours. Keys of
         C(instance_info) that say which bytes are deployed (C(kernel), C(ramdisk), C(boot_iso), C(stage2),
@@ -94,13 +104,23 @@ options:
         only with O(force_reason), since no M(gpufleet.baremetal.image_verify) has seen them.
       - For MAAS C(distro_series), C(hwe_kernel), C(ephemeral_deploy), C(enable_ssh), C(skip_bmc_config),
         C(skip_networking), C(skip_storage), C(commissioning_scripts), C(testing_scripts), C(power_parameters), and
-        C(owners). C(distro_series), a stock image in place of O(image), is likewise taken only with O(force_reason).
+        C(owners). C(testing_scripts) and C(enable_ssh) hold as well for a machine that failed its tests, which is
+        tested anew before it goes on. C(distro_series), a stock image in place of O(image), is likewise taken only
+        with O(force_reason).
+      - For Warewulf C(profiles), the list of the node's profiles; C(network), the name of the network device to boot
+        over, with its C(device), C(ipaddr), C(netmask) and C(gateway); and C(owners), a list of values of the tag
+        C(owner) that are ours.
+      - For xCAT attributes of the node (C(arch), C(cons), C(installnic), C(ip), C(mgt), C(netboot), C(nfsserver),
+        C(primarynic), C(serialflow), C(serialport), C(serialspeed), C(servicenode), C(tftpserver), C(xcatmaster)),
+        C(groups) that it is to be in as well, a list or separated by commas, and C(uefi), which is true where nothing
+        is said, and with which it boots from the network by UEFI.
     type: dict
     default: {}
   annotations:
     description:
       - Marks to write at the provisioner, with O(state=deployed); an empty value removes one. Ironic keeps them in
-        C(extra); MAAS as workload annotations, which are there while the node is deployed, and gone when released.
+        C(extra); MAAS as workload annotations, which are there while the node is deployed, and gone when released;
+        Warewulf as tags of the node; xCAT in C(usercomment).
     type: dict
     default: {}
   why:
@@ -161,7 +181,7 @@ options:
         none noted, it is deployed anew. So a run that goes on where another one was killed never deploys twice.
       - It goes to the node with the deployment, where M(gpufleet.baremetal.image_verify) reads it. Ironic puts it on
         the kernel's command line of a ramdisk (C(gpufleet.deploy=ID)), and into the config drive that comes with a disk
-        image; MAAS into the user data of C(cloud-init).
+        image; MAAS into the user data of C(cloud-init); Warewulf among the kernel arguments of the node.
       - 1 to 64 letters, digits, dots, underscores and minuses.
     type: str
   update_password:
@@ -206,6 +226,23 @@ EXAMPLES = r"""
   gpufleet.baremetal.provisioner_node:
     state: deployed
 
+- name: Put the node into xCAT, from its management node
+  gpufleet.baremetal.provisioner_node:
+    state: ready
+    provisioner: xcat
+    provisioner_url: /opt/xcat
+    name: gpu017
+    boot_mac: 52:54:00:12:34:56
+    bmc_address: https://10.9.0.17
+    bmc_username: fleet
+    bmc_password: "{{ lookup('ansible.builtin.env', 'BMC_PASSWORD') }}"
+    driver:
+      groups: [gpu, rack12]
+      arch: x86_64
+      netboot: grub2
+      ip: 10.1.0.17
+  delegate_to: mn.example.com
+
 - name: Take the node out of the provisioner's care, to power cycle it through its BMC
   gpufleet.baremetal.provisioner_node:
     state: maintenance
@@ -214,6 +251,22 @@ EXAMPLES = r"""
 - name: Give it back
   gpufleet.baremetal.provisioner_node:
     state: serviceable
+
+- name: Enrol a node at Warewulf, with the address that its network device gets
+  gpufleet.baremetal.provisioner_node:
+    state: ready
+    provisioner: warewulf
+    provisioner_url: https://warewulf.example.com:9874
+    provisioner_ca_path: /etc/gpufleet/warewulf.crt
+    provisioner_username: fleet
+    provisioner_password: "{{ lookup('ansible.builtin.env', 'WAREWULF_PASSWORD') }}"
+    name: gpu018
+    boot_mac: 52:54:00:12:34:57
+    driver:
+      profiles: [default, gpu]
+      device: eno1
+      ipaddr: 10.8.0.18
+      netmask: 255.255.255.0
 """
 
 RETURN = r"""
@@ -310,6 +363,22 @@ bmc_system:
   returned: success in check mode, with O(state=enrolled), of a record that there is
   type: str
   sample: "1"
+undeployable:
+  description:
+    - Why the node cannot be deployed as it is declared, found without a write; empty where nothing stands against it.
+      It says nothing of the machine, and quarantines no node.
+  returned: success, with O(state=enrolled)
+  type: dict
+  contains:
+    kind:
+      description:
+        - The kind of error that a deployment would end with, for instance V(config) where the inventory is to be
+          corrected, or V(refused) where something is missing at the provisioner.
+      type: str
+    reason:
+      description: What is wrong, and what to do.
+      type: str
+  sample: {}
 last_error:
   description: The provisioner's last error about the node.
   returned: success

@@ -15,7 +15,9 @@ description:
   - A node that rests on its way, such as a managed node that is yet to be inspected, is sent on by its next step.
     Each step is sent once.
   - A node that fails, is held by somebody else or is not there in time gets a verdict that says so. The task itself
-    fails only for what concerns all of them, a refused login or a provisioner that gives no answer until the end.
+    fails only for what concerns all of them, a refused login or a provisioner that gives no answer until the end. Under
+    C(run_once) that is each host's own verdict as well, since where such a task fails, Ansible drops all hosts but one,
+    and rescues none.
   - V(deployed) is the provisioner's word, and no proof of what runs on the node. See
     M(gpufleet.baremetal.image_verify).
   - A node whose machine must now be booted by others gets a verdict that says so, see O(booted).
@@ -26,12 +28,13 @@ description:
     the way there and a first look take longer, that leave lasts up to 45 seconds; beyond that the node's verdict says
     how long they take.
   - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(deploy_id), C(boot_mac),
-    C(serial), C(bmc_address), C(bmc_system_id) and C(driver).
+    C(serial), C(bmc_address), C(bmc_system_id), C(driver) and C(booted_at), which is when the boot of O(booted) was
+    begun, in seconds since 1970.
 author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)
-  - requests >= 2.31 (MAAS)
-  - netaddr >= 1.0 (Ironic and MAAS)
+  - requests >= 2.31 (MAAS and Warewulf)
+  - netaddr >= 1.0 (Ironic, MAAS and Warewulf)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger

@@ -145,6 +145,12 @@ verdict:
   returned: always
   type: str
   sample: pass
+booted_at:
+  description: When the machine's power came on for that boot, in seconds since 1970 by the clock of the machine that
+    runs the task; V(0) where it did not. M(gpufleet.baremetal.provisioner_wait) takes it from here.
+  returned: always
+  type: float
+  sample: 1795165415.2
 asked:
   description: The writes that were sent, each as peer and request, without secrets.
   returned: always

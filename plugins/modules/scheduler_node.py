@@ -25,7 +25,14 @@ description:
   - Which node of the scheduler a machine is, its adoption or a hold of ours has fixed, once it came as far as its
     gates. Under another name nothing is written and nothing told to the ledger (error kind C(wrong_machine)), unless
     the machine calls itself so. The task asks it, with its serial, over the host's own connection where it is not
-    delegated. Or a person says so, with O(force_reason). The new name counts from then on.
+    delegated. Or a person says so, with O(force_reason). The new name counts from then on. So it is with the first
+    hold of a machine that our runs have imaged, where the node of that name is at work and the machine was never
+    admitted, or where the node is called otherwise than the host, by its names and addresses in the scheduler too. The
+    first hold of any other machine takes no such node where the scheduler has another one of the host's name or
+    address. It is not asked for its own name where the node is called like the host, since most new machines are
+    silent, and for long. A whole name counts before what is alike up to the first dot. To give such a machine work
+    asks for the same, but that its node may be at work. One that was admitted and never held is the node as which it
+    was seen in service right before that.
   - Each call tells the ledger what it saw (C(drained), C(not_in_scheduler), C(in_service), C(not_drained) or
     C(foreign_hold)), which is what destructive tasks ask for.
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -48,7 +55,8 @@ options:
         service, and makes sure that it stays there. By the ledger the node needs a passport that has not expired and
         is newer than its last imaging and its last quarantine, a state from which C(admitted) is allowed, and no
         failure that stands against it; or O(force_reason). A last look of this run that is older than 600 s is renewed
-        over the host's own connection, where the task is not delegated and the kernel log was read in the last hour.
+        over the host's own connection, where the task is not delegated. The kernel log is read anew then, by
+        M(gpufleet.baremetal.kernel_log_gate) with what C(module_defaults) say for it, and has to pass.
       - V(present) only looks.
     type: str
     choices: [held, resumed, present]
@@ -60,6 +68,11 @@ options:
     type: str
   name:
     description: The name to use where O(scheduler_node) is not set. The action fills in the host's name.
+    type: str
+  called:
+    description:
+      - What the machine calls itself, as a task before has asked it. For O(state=present) alone.
+      - RV(rather) tells whether the scheduler has another node that may be meant by that.
     type: str
   why:
     description: Why the node is held, in a few words; it becomes the end of the token.
@@ -109,9 +122,28 @@ options:
     type: list
     elements: str
   known_as:
-    description: What else the node is called or reached by in the inventory. Filled by the action.
+    description: What else the node is called or reached by in the inventory, or calls itself. Filled by the action.
     type: list
     elements: str
+  known_heard:
+    description:
+      - What the machine that answers calls itself, where nothing shows that it is the node. Filled by the action.
+      - Such a name only speaks against a hold or a resume.
+    type: list
+    elements: str
+  known_called:
+    description:
+      - What the machine calls itself, where that is its node's name only up to the first dot. Filled by the action.
+      - It shows that it is the node where the scheduler has no other one that could be meant. Where another one bears
+        it as a whole, the machine is that one, also where the host is called like the node.
+    type: str
+  known_own:
+    description:
+      - What the machine was heard to call itself by this run, or by the last look before a resume. Filled by the
+        action.
+      - Where the scheduler has another node of that name, nothing is held or resumed, and the task fails with error
+        kind V(wrong_machine). A person's O(force_reason) counts before a hold, and is remembered.
+    type: str
   lacks:
     description: What the node lacks by the ledger to be given work. Filled by the action.
     type: str
@@ -233,6 +265,14 @@ holds:
       kind: work
       form: drain
       owner: ours
+rather:
+  description:
+    - Which other node of the scheduler the machine may be by O(called), and by which of its names; empty where that is
+      the node's own name, or no other's.
+    - A whole name counts before what is alike up to the first dot.
+  returned: O(state=present)
+  type: str
+  sample: gpu007.hpc.example.com
 answers:
   description: The scheduler sees the node's agent answer.
   returned: success
@@ -292,8 +332,9 @@ def main() -> None:
     name = module.params["scheduler_node"] or module.params["name"] or ""
     line = LeaveOfAll(module.params["leave"])
     ctx = Context(check_mode=module.check_mode, diff=module._diff, node=name, lifeline=line, begun=line.begun)
+    params = {**module.params, "looked_ago": line.aged(module.params["looked_ago"])}
     try:
-        result = scheduler_node(module.params, ctx)
+        result = scheduler_node(params, ctx)
     except FleetError as exc:
         module.fail_json(**exc.as_result(), **line.told(ctx.asked, ctx.begun))
     module.exit_json(**result.as_dict(ctx))

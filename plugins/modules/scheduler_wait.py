@@ -13,7 +13,8 @@ description:
   - One task for the whole batch, to be used with C(run_once). Each poll asks the scheduler once, whatever the number of
     nodes, and shows a line when something changed.
   - A node that does not get there is a verdict of its own, and never ends the batch. The task fails only for
-    what concerns all nodes, such as a scheduler that does not answer until the deadline.
+    what concerns all nodes, such as a scheduler that does not answer until the deadline. Under C(run_once) that is each
+    host's own verdict as well, since where such a task fails, Ansible drops all hosts but one, and rescues none.
   - The verdicts are those of the last poll. The ledger is told of each node what was seen then (C(drained),
     C(not_in_scheduler), C(in_service), C(not_drained) or C(foreign_hold)).
   - Where several hosts call it all the same, one of them polls and the others take its answer.
@@ -61,8 +62,8 @@ options:
     type: float
     default: 120
   slice:
-    description: Where the look before this one has left off. Filled in by the action on the controller, for a task that
-      is delegated.
+    description: Where the look before this one has left off, and until when this one may make work leave from which
+      nodes. Filled in by the action on the controller, for a task that is delegated.
     type: dict
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
@@ -126,6 +127,7 @@ events:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import Leave
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -133,7 +135,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 def main() -> None:
     module = AnsibleModule(argument_spec=WAIT, supports_check_mode=True)
-    ctx = Context(check_mode=module.check_mode, diff=module._diff)
+    lifeline = Leave(module.params["slice"])
+    ctx = Context(check_mode=module.check_mode, diff=module._diff, lifeline=lifeline)
     try:
         result = scheduler_wait(module.params, ctx)
     except FleetError as exc:

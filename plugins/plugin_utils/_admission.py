@@ -9,20 +9,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import FailureStands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import bar_to_service
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import KIND, NAME, SECONDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import deployment_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
-
-#: A renewed look asks the node for its boot and its GPUs alone: what broke without either is in its kernel log. So the
-#: look before it at that log bounds for how long renewals count, in seconds.
-_LOG, _LOG_SECONDS = "kernel_log_gate", 3600.0
 
 
 def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
@@ -57,8 +55,7 @@ def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:
 def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The last look where nothing but its age stands against it: taken by this very run, whose other hosts were slow.
 
-    What an earlier run has seen is looked at anew as a whole, with the kernel log; so is what nobody has read that log
-    of for an hour.
+    What an earlier run has seen is looked at anew as a whole, from the gates on.
     """
     look = _last_look(ledger, node_id)
     if (
@@ -68,10 +65,33 @@ def renewable(ledger: Ledger, node_id: str, run_id: str) -> Mapping[str, Any] | 
         or ledger.now() - seen_at(look).at <= SECONDS
     ):
         return None
-    log = ledger.latest([node_id], "verdict", [_LOG]).get(node_id)
-    if log is None or log["data"].get("verdict") != "pass" or ledger.now() - looked_at(log) > _LOG_SECONDS:
-        return None
     return None if lacks(ledger, node_id, looked=False) else look["data"]
+
+
+def demand_quiet(log: Mapping[str, Any], node: str) -> None:
+    """A look is renewed by all that it rests on: boot and GPUs are the same also on a node whose links have failed.
+
+    :param log: what the gate kernel_log_gate tells of a reading that began after the look that is renewed.
+    :raises FleetError: where that is no pass.
+    """
+    if log.get("verdict") == PASS:
+        return
+    told = str(log.get("msg") or log.get("verdict") or "no verdict")
+    if log.get("verdict") == FAIL:
+        raise FailureStands(
+            f"the kernel log since the node's last look speaks against it: {told}",
+            node=node,
+            wanted="a kernel log that passes (kernel_log_gate) since that look",
+            do="see that finding; the hold stays",
+            details={"remedy": str(log.get("remedy") or "")},
+        )
+    raise EvidenceMissing(
+        "the node's last look is too old, and its kernel log since then could not be read",
+        node=node,
+        wanted=f"a last look of the last {SECONDS:.0f} s, or one that is renewed with the kernel log",
+        seen=told,
+        do="run the playbook readmit, which looks anew",
+    )
 
 
 def looked_ago(ledger: Ledger, node_id: str) -> float | None:

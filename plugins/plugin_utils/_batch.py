@@ -13,13 +13,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
 from ansible import constants as C
+from ansible.errors import AnsibleConnectionFailure
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
@@ -28,12 +30,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Fenced,
     FleetError,
     NotOurs,
+    Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal, refused
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch_hosts import Hosts
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+
+#: So long a ledger that is away is asked for before a batch is watched.
+_AWAY_SECONDS = 30.0
 
 
 class BatchAction(VerbAction):
@@ -47,6 +55,8 @@ class BatchAction(VerbAction):
     HOST_VARS: Mapping[str, str] = {}
     #: The names of its port, whose connection each host has for itself; None where it has none.
     PORT: ClassVar[ModuleType | None] = None
+    #: What else a verdict has where nothing can be told of any host; without it the task fails then.
+    UNTOLD: ClassVar[Mapping[str, Any] | None] = None
     #: What the verb also needs, out of the registered result that the option ``after`` names.
     FROM_AFTER: Sequence[str] = ()
 
@@ -54,6 +64,38 @@ class BatchAction(VerbAction):
         nodes = [self._connected(node) for node in params.get("nodes") or map(self._node, self.batch())]
         self.ids = self._leased(nodes)
         return {**params, "nodes": nodes}
+
+    def _guarded(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._asked: list[Any] = []
+        try:
+            return super()._guarded(params)
+        except (
+            FleetError
+        ) as exc:  # before the watch or after it, as of the ledger; what befalls the watch is told there
+            if not self._is_each_hosts() or not _concerns_no_node(exc.kind):
+                raise
+            nodes = params.get("nodes") or map(self._node, self.batch())
+            told = self._told_untold(nodes, str(exc), exc.kind)
+            return {**told, "changed": bool(self._asked), "asked": self._asked}
+
+    def _prepared(self, params: dict[str, Any]) -> dict[str, Any]:
+        """A ledger that is away for a moment is waited for.
+
+        :raises Unreachable: where it stays away.
+        """
+        end = time.monotonic() + _AWAY_SECONDS
+
+        def ready() -> dict[str, Any] | None:
+            try:
+                return super(BatchAction, self)._prepared(dict(params))
+            except Unreachable:
+                if time.monotonic() >= end:
+                    raise
+                return None
+
+        beat = self._line.parent_lives
+        found = wait_until(ready, bool, timeout=float("inf"), interval=1.0, wanted="the batch prepared", beat=beat)
+        return found or {}
 
     @functools.cached_property
     def _hosts(self) -> Hosts:
@@ -129,7 +171,7 @@ class BatchAction(VerbAction):
         alive = list(self._vars.get("ansible_play_hosts") or [self._host])
         self._known_to_somebody(alive)
         batch = set(self._vars.get("ansible_play_batch") or alive)
-        return [host for host in alive if host in batch and all(_succeeded(one, host) for one in self._after(host))]
+        return [host for host in alive if host in batch and all(succeeded(one, host) for one in self._after(host))]
 
     def _known_to_somebody(self, alive: Sequence[str]) -> None:
         """A result that no task registers, misspelt for instance, must not look like one that no host came so far for.
@@ -178,7 +220,7 @@ class BatchAction(VerbAction):
         """
         hosts = [str(node.get("host") or "") for node in params["nodes"]]
         if len(hosts) < 2:
-            return self._watched(params, ask)
+            return self._told_each(params, ask)
         # Two calls of one task may ask different things: a loop, or an option that is a template. What was filled in
         # from host variables is not what is asked: it is in ``nodes`` for each host.
         asked = {key: value for key, value in self._task.args.items() if key != "nodes"}
@@ -191,7 +233,7 @@ class BatchAction(VerbAction):
             if known is not None:
                 return {**known, "asked": [], "events": []}
             try:
-                answer = self._watched(params, ask)
+                answer = self._told_each(params, ask)
             except Fenced:
                 raise
             except FleetError as exc:
@@ -201,10 +243,48 @@ class BatchAction(VerbAction):
             seat.answer(answer, self._host, hosts)
             return answer
 
+    def _told_each(self, params: dict[str, Any], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """The answer. What befell the whole batch is each host's own verdict under ``run_once``: a task that fails
+        there takes all hosts but one out of the run, without a rescue and without a word."""
+        if not self._is_each_hosts():
+            return self._watched(params, ask)
+        try:
+            answer = self._watched(params, ask)
+        except FleetError as exc:
+            if not _concerns_no_node(exc.kind):
+                raise
+            answer = {"failed": True, **exc.as_result()}
+        error = answer.get("error") or {}
+        if not answer.get("failed") or not _concerns_no_node(str(error.get("kind") or "")):
+            return answer
+        kept = {key: answer[key] for key in ("asked", "events") if answer.get(key)}
+        told = self._told_untold(params["nodes"], str(answer["msg"]), str(error["kind"]))
+        return {**told, "changed": bool(kept.get("asked")), **kept}
+
+    def out_of_reach(self, exc: AnsibleConnectionFailure) -> Unreachable:
+        """What is told to each host names none: whose worker went there says nothing."""
+        found = super().out_of_reach(exc)
+        found.node = "" if self._is_each_hosts() else found.node
+        return found
+
+    def _is_each_hosts(self) -> bool:
+        return bool(self._task.run_once) and self.UNTOLD is not None
+
+    def _told_untold(self, nodes: Iterable[Mapping[str, Any]], message: str, kind: str) -> dict[str, Any]:
+        """Each host's verdict, where nothing can be told of any; what stands in the way of it alone goes first."""
+        display.warning(shown(f"{self.LABEL}: {message}", self._secrets))
+        verdicts = {}
+        for node in nodes:
+            why, its_kind = refused(node)
+            told = {"reason": why or message, "kind": its_kind or kind}
+            verdicts[str(node.get("host") or "")] = {**(self.UNTOLD or {}), "ok": False, **told}
+        return {"changed": False, "verdicts": verdicts}
+
     def _watched(self, params: dict[str, Any], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """The answer, with the leases renewed meanwhile; a host whose lease was lost has no verdict but that."""
         with self._renewing():
             answer = ask(params)
+        self._asked = list(answer.get("asked") or [])
         verdicts = answer.get("verdicts") or {}
         lost = self._line.lost()
         for host, reason in lost.items():
@@ -225,6 +305,11 @@ class BatchAction(VerbAction):
         return self._line.renewing(self.ledger().another)
 
 
+def _concerns_no_node(kind: str) -> bool:
+    """Is it a service, a setting or somebody else that stands in the way? An orphan has no verdicts any more."""
+    return kind != Fenced.kind and WHOSE.get(kind, "node") != "node"
+
+
 def _registered(task: Task) -> set[str]:
     """What the tasks around this one register, and those of the play that are known before it runs."""
     around = []
@@ -243,7 +328,7 @@ def _registered(task: Task) -> set[str]:
     return found
 
 
-def _succeeded(result: Any, host: str) -> bool:
+def succeeded(result: Any, host: str) -> bool:
     """A result of another task that says so itself; anything else that is set and true counts as well.
 
     That of a batch is there for all hosts: of this one it says so where it has a verdict of it, and a good one.

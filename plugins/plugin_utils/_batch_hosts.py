@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_url
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import default_url
 
 
 class Hosts:

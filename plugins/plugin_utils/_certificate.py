@@ -13,18 +13,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import nam
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_is_there
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import default_is_there
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import other_serials
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 
 OPTION = "bmc_tls_fingerprint"
 #: The event, of the kind note, that fixes a certificate; the newest one counts.
 FIXED = "bmc_certificate"
-FORCED = "given on the controller, whose ledger has it"
 #: What tells a host's node in the ledger.
 _NAMED_BY = ("gpufleet_node_id", "gpufleet_serial", "gpufleet_system_uuid", "gpufleet_boot_mac")
 
@@ -54,7 +54,7 @@ class CertifiedAction(VerbAction):
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module write to a machine that nobody knows; what it is stays at home."""
-        return {"force_reason": FORCED} if params.get("force_reason") else {}
+        return forced(params)
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         if NOBODY_KNOWS in (result.get("notes") or []):

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import ENDING_SECONDS, FROM_START
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
@@ -120,8 +120,8 @@ class DetachedGate(GateAction, base=True):
         known = ((self.host_var(str(params["collect"])) or {}).get("verdicts") or {}).get(self._host)
         if not known:
             verdict = inconclusive(self.NAME, "gate_wait says nothing of this node", id="no_job")
-        elif not known["verdict"]:  # the node belongs to another run
-            raise NotOurs(known["reason"], node=self._host)
+        elif not known["verdict"]:  # the node belongs to another run, or what befell the wait says nothing of it
+            raise _unjudged(known, self._host)
         elif self._task.check_mode:
             verdict = inconclusive(self.NAME, "not run in check mode", id="check_mode")
         else:
@@ -138,6 +138,12 @@ class DetachedGate(GateAction, base=True):
                 self.NAME, "the verdict that was waited for is not the newest in the ledger", id="no_job"
             )
         return {key: value for key, value in event["data"].items() if key not in Moment().as_data()}
+
+
+def _unjudged(known: Mapping[str, Any], host: str) -> FleetError:
+    exc = FleetError(str(known["reason"]), node=host)
+    exc.kind = str(known.get("kind") or NotOurs.kind)
+    return exc
 
 
 def _has_job(params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:

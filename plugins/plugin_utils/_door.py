@@ -32,10 +32,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     FleetError,
-    Unreachable,
     unexpected,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, keep_secret
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import (
@@ -56,6 +55,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _tenant as tenant
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._core import LEAST as _LEAST  # noqa: F401
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._failures import events_of, notes_of, outcome
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
@@ -116,6 +116,7 @@ class VerbAction(Shipping):
         self._ids: dict[str, str] = {}
         self._variables = OfEach(self, self._vars, self._host)
         self._intended, self._begun_there = "", {}
+        self._asked: list[Any] = []
         self._began = Moment()
         self._elsewhere = False
         self._secrets: frozenset[str] = frozenset()
@@ -123,12 +124,10 @@ class VerbAction(Shipping):
         try:
             result = self._guarded(self._validated())
         except FleetError as exc:
-            result = {"failed": True, "changed": False, **exc.located(node=self._host).as_result()}
+            told = {"asked": self._asked} if self._asked else {}
+            result = {"failed": True, "changed": bool(told), **exc.located(node=self._host).as_result(), **told}
         except AnsibleConnectionFailure as exc:
-            # Ansible drops such a host from the play without a rescue: it would stay held, and nobody would say why.
-            if self._task.ignore_unreachable or self._task.delegate_to:
-                raise
-            result = {"failed": True, "changed": False, **_out_of_reach(exc, self._host).as_result()}
+            result = {"failed": True, "changed": False, **self.out_of_reach(exc).as_result()}
         finally:
             if self._ledger is not None:
                 self._ledger.close()
@@ -139,9 +138,7 @@ class VerbAction(Shipping):
         self._run_as: Holder = this_run(main_process())
         self._line = self._lifeline(params)
         try:
-            if self._looks():
-                self._began = self.ledger().moment()
-            params = self.prepare(params)
+            params = self._prepared(params)
             if self.NODE_SIDE or self._goes_elsewhere():
                 result = self._shipped(params)
             else:
@@ -152,8 +149,14 @@ class VerbAction(Shipping):
             raise unexpected(exc, node=self._host) from exc
         if not result.get("failed"):
             result = self.finish(params, result)
+        self._asked = list(result.get("asked") or [])
         self._record(result)
         return result
+
+    def _prepared(self, params: dict[str, Any]) -> dict[str, Any]:
+        if self._looks():
+            self._began = self.ledger().moment()
+        return self.prepare(params)
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         ctx = Context(
@@ -164,10 +167,12 @@ class VerbAction(Shipping):
             say=self._say,
             boot_probe=self._probe_boot if self._reaches_node() else None,
             moment=self._moment,
+            own_name=self._own_name,
         )
         try:
             return type(self).verb(params, ctx).as_dict(ctx)
         except FleetError as exc:
+            self._asked = list(ctx.asked)
             for line in ctx.warnings:
                 display.warning(shown(f"{self._host}: {line}", self._secrets))
             self._told_if_there([*ctx.told, *events_of(self.NAME, ctx.asked, exc.located(node=self._host))])
@@ -175,6 +180,10 @@ class VerbAction(Shipping):
 
     def _say(self, line: str) -> None:
         display.display(shown(f"{self.LABEL or self._host}: {line}", self._secrets))
+
+    def _own_name(self) -> str:
+        """What the machine calls itself that answers, for verbs that ask."""
+        return ""
 
     # -- options -----------------------------------------------------------------------------------------------
 
@@ -312,10 +321,9 @@ class VerbAction(Shipping):
             "identify": lambda host: self.node_id(host, create=False),
             "variable": self.host_var,
             "tell": lambda pairs: self.ledger().append(self.run_id, pairs, secrets=self._secrets),
-            "run_id": self.run_id,
         }
         if kind == MAINTENANCE:
-            return renewed(self.ledger(), hosts, **asks)
+            return renewed(self.ledger(), hosts, run_id=self.run_id, **asks)
         proofs = Proofs(self.ledger, others=self.beside, beat=self._line.beat, **asks)
         return proofs.renew(hosts, unseen=kind == FIRST_LOOK, from_age=from_age)
 
@@ -376,13 +384,3 @@ class VerbAction(Shipping):
         if event.kind not in ("verdict", "look") and not (self._elsewhere and event.kind in LOOKS):
             return event
         return replace(event, data={**event.data, **self.began(event.node).as_data()})
-
-
-def _out_of_reach(exc: AnsibleConnectionFailure, node: str) -> Unreachable:
-    return Unreachable(
-        "the node cannot be reached over SSH",
-        node=node,
-        wanted="an answer over the node's own connection",
-        seen=cut(exc, 300),
-        do="look at the way there (a jump host, the key, ansible_user), then run again; what is held stays held",
-    )

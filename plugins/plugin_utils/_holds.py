@@ -8,26 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours, since_retired
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import (
+    first_served,
+    ours,
+    since_retired,
+)
 
-_VERB = "scheduler_node"
 #: A wait sends a node on, too, and may have to hold it for a moment.
 _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The options known_token, known_author, known_runs, known_admitted, known_here and known_scheduler_node by host,
-    in five queries for all; ids: node id by host.
+    in a few queries for all; ids: node id by host.
 
-    A run is ours when it announced a write on this very node: the intent stands in the ledger before the write, so
-    a run that was killed right after it is known as well.
+    A run is ours when it announced a write on this very node, and was not refused: the intent stands in the ledger
+    before the write, so a run that was killed right after it is known as well.
     """
     newest = ledger.latest(list(ids.values()), "hold")
-    runs = ledger.runs(list(ids.values()), _VERB)
+    runs = holders(ledger, list(ids.values()))
     admitted = since_retired(ledger, list(ids.values()), "admitted")
     known = ours(ledger, list(ids.values()))
     named = ledger.latest(list(ids.values()), "named")
+    bound = {node_id: _name(*(of.get(node_id) for of in (admitted, newest, named))) for node_id in known}
+    bound.update(_vouched(ledger, {node_id: event for node_id, event in named.items() if node_id not in known}))
+    # One that was admitted and never held is what it was seen in service as right before that. Any other look may have
+    # been the inventory's slip. All looks of a node are read for it.
+    served = first_served(ledger, [node_id for node_id in admitted if not bound.get(node_id)])
     found = {}
     for host, node_id in ids.items():
         event = newest.get(node_id)
@@ -38,10 +47,17 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "known_runs": sorted(runs.get(node_id, ())),
             "known_admitted": node_id in admitted,
             "known_here": node_id in known,
-            # Of one that never served as ours, a hold may have been the inventory's slip.
-            "known_scheduler_node": _name(admitted.get(node_id), event, named.get(node_id)) if node_id in known else "",
+            "known_scheduler_node": bound.get(node_id) or _name(served.get(node_id)),
         }
     return found
+
+
+def _vouched(ledger: Ledger, named: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Of nodes that are not ours yet, what they are since the machine or a person said so; a hold may have followed a
+    slip in the row. With its retirement that is forgotten."""
+    gone = ledger.latest(list(named), "state", ("retired",)) if named else {}
+    kept = {node_id: event for node_id, event in named.items() if event["id"] > gone.get(node_id, {"id": 0})["id"]}
+    return {node_id: _name(event) for node_id, event in kept.items()}
 
 
 def _name(*events: Mapping[str, Any] | None) -> str:

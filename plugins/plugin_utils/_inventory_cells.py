@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import unseen
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
@@ -31,6 +32,8 @@ _MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DATE = re.compile(rf"(\d{{1,2}}-{_MONTH}(-\d\d)?|{_MONTH}-\d\d|\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{4}})\Z")
 SHEET_ERROR = re.compile(r"#(N/A|REF!|NAME\?|VALUE!|NULL!|DIV/0!|NUM!|SPILL!|#+)", re.I)
 _HOST = re.compile(r"(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\S*)?\Z")
+#: An address with the length of its network, as a plan of addresses has it; a path begins with a word.
+_NETWORK = re.compile(r"(https?://)?(\d+(\.\d+){3}|\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]+\]?)/\d[\d.]*\Z")
 _NO_NUMBERS = frozenset(
     {"serial", "asset_tag", "name", "boot_mac", "bmc_mac", "dpu_serials", "dpu_bmc_macs", "node_id", "provisioner_id"}
 )
@@ -67,6 +70,20 @@ def value(name: str, text: str, password_template: str = "") -> Any:
     if name in LISTS:
         return _list(name, text)
     return _VALUES.get(name, str)(text)
+
+
+def checked(name: str, text: str, called: str, place: str) -> Any:
+    """What a provisioner's record says for a column; empty where it says nothing.
+
+    :param called: what the provisioner calls it, for the message.
+    :param place: of the record, for the message.
+    :raises ConfigError: for what such a cell cannot be.
+    """
+    text = text.strip()
+    trouble = problem(name, text) if text else ""
+    if trouble:
+        raise ConfigError(f"{called}: {trouble}", node=place, do="correct it there")
+    return value(name, text) if text else ""
 
 
 def same(name: str, text: str) -> str:
@@ -110,6 +127,8 @@ def _uuid(text: str) -> str:
 
 
 def _bmc(text: str) -> str:
+    if _NETWORK.match(text):
+        raise ValueError("a network; an address without the /BITS behind it is wanted")
     if re.match(r"[\d.]+\Z", text):
         net.address(text)
     elif not _HOST.match(text) and not _is_address(text):

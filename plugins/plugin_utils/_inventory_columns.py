@@ -9,6 +9,7 @@ variable that each fills. A column without a variable of its own becomes ``csv_<
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names as bmc
@@ -61,6 +62,9 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "image": ("csv_image", ("os_image",)),
 }
 
+#: A column whose name is at least so long, and so like a known one (difflib's ratio), is a typo.
+_SHORTEST, _LIKE = 4, 0.82
+
 #: Columns whose cells are lists, divided by blanks, commas or semicolons.
 LISTS = frozenset({"dpu_serials", "dpu_bmc_macs"})
 #: Columns that hold MACs.
@@ -92,3 +96,33 @@ ALIASES = {alias: name for name, (_variable, aliases) in COLUMNS.items() for ali
 def is_secret(name: str) -> bool:
     """Does the name of a column, or of a variable, say that a secret stands there?"""
     return any(part in name for part in _SECRET_PARTS) or bool(_SECRET_WORD.search(name))
+
+
+def near(name: str) -> str:
+    """The known column that this one looks like, which is hardly another one: without it a typo costs the whole column.
+
+    A plural, and a number or a word more, are names of a site's own.
+    """
+    if name in COLUMNS or len(name) < _SHORTEST:
+        return ""
+    found = next(iter(difflib.get_close_matches(name, [*COLUMNS, *ALIASES], n=1, cutoff=_LIKE)), "")
+    longer = bool(found) and (name.startswith(found) or name.endswith(found) or found.startswith(name))
+    if not found or longer or not is_slip(name, found) or _another_word(name, found):
+        return ""
+    return ALIASES.get(found, found)
+
+
+def is_slip(name: str, known: str) -> bool:
+    """A letter or two; not a word more, nor one in place of another."""
+    parts = difflib.SequenceMatcher(None, name, known, autojunk=False).get_matching_blocks()
+    return max(len(name), len(known)) - sum(part.size for part in parts) <= 2
+
+
+def _another_word(name: str, known: str) -> bool:
+    """Is a part of it a word of its own, as root is beside boot, and manufactured beside manufacturer? People mistype
+    a word in its middle, or swap two letters."""
+    words, others = name.split("_"), known.split("_")
+    pairs = zip(words, others) if len(words) == len(others) else ()
+    return any(
+        sorted(word) != sorted(other) and (word[:1], word[-1:]) != (other[:1], other[-1:]) for word, other in pairs
+    )

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_colu
     MACS,
     UNIQUE,
     is_secret,
+    near,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
@@ -176,6 +177,8 @@ def _header(row: tuple[int, Sequence[str]], complaints: _Complaints) -> list[str
             complaints.add(line, number, f"{title.strip()!r} is no name of a column")
         elif name in names:
             complaints.add(line, number, f"a second column for {name} ({title.strip()!r})")
+        elif meant := near(name):
+            complaints.add(line, number, f"the column {title.strip()!r} is unknown: {meant}? Correct it, or rename it")
         names.append(name)
     return names
 

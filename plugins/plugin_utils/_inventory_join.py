@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which rows of several sources are the same machine. PRIVATE to the collection.
 
-By serial, then by system UUID, then by MAC; never by a name. Whatever is not one clear match is an error that names
-both rows: a fleet in which two machines were taken for one is wiped by mistake.
+By serial, then by system UUID, then by MAC; a row of a list that is joined also by the address of the BMC. Never by a
+name. Whatever is not one clear match is an error that names both rows: a fleet in which two machines were taken for one
+is wiped by mistake.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
@@ -61,6 +63,8 @@ class _Join:
         """Returns the rows that were left out."""
         self._no_twins(records)
         fresh: list[tuple[Machine | None, Record]] = [(self._match(record), record) for record in records]
+        if join_only:
+            fresh = [(machine or self._behind_its_bmc(record, records), record) for machine, record in fresh]
         seen: dict[int, Record] = {}
         left_out = []
         for machine, record in fresh:
@@ -109,6 +113,24 @@ class _Join:
         self._agree(machine, record, key)
         return machine
 
+    def _behind_its_bmc(self, record: Record, beside: Sequence[Record]) -> Machine | None:
+        """The machine whose BMC has this row's address: where a provisioner was told nothing else by whoever enrolled
+        it. Several systems may share a BMC, and their rows are told apart by nothing then.
+
+        :raises ConfigError: where they name other cards: one of the two addresses is another machine's.
+        """
+        address = _bmc(record)
+        if not address or sum(_bmc(other) == address for other in beside) > 1:
+            return None
+        found = [machine for machine in self.machines if any(_bmc(row) == address for row in machine.records)]
+        if len(found) != 1 or _systems([record, *found[0].records]) > 1:
+            return None
+        self._agree(found[0], record, ("BMC address", address))
+        cards = {one for row in found[0].records for one in row.macs}
+        if cards and record.macs and not cards & set(record.macs):
+            raise _error(f"the same BMC address {address}, and no MAC in common", found[0].records[0], record)
+        return found[0]
+
     def _agree(self, machine: Machine, record: Record, by: tuple[str, str]) -> None:
         """What matches by a weaker key must not differ in a stronger one."""
         for row in machine.records:
@@ -126,6 +148,21 @@ class _Join:
         machine.records.append(record)
         for key in record.identities():
             self._owner.setdefault(key, (machine, record))
+
+
+def _bmc(record: Record) -> str:
+    """Its address as a list writes it, which has no scheme, path or usual port; empty where none is told."""
+    text = str(record.variables.get("gpufleet_bmc_address") or "")
+    if "://" in text:
+        text = urlsplit(text).netloc.rpartition("@")[2].removesuffix(":443")
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    return cells.same("bmc_ip", text) if text else ""
+
+
+def _systems(records: Sequence[Record]) -> int:
+    """How many systems of one BMC they name."""
+    return len({str(record.variables.get("gpufleet_bmc_system_id") or "") for record in records} - {""})
 
 
 def _error(what: str, one: Record, other: Record, *, via: str = "") -> ConfigError:
@@ -147,6 +184,19 @@ def join(sources: Sequence[tuple[Sequence[Record], bool]]) -> tuple[list[Machine
         left_out += joined.add_source(records, join_only=join_only)
     _unique(joined.machines)
     return joined.machines, left_out
+
+
+def without_a_row(machines: Sequence[Machine], sources: Sequence[tuple[Sequence[Record], bool]]) -> list[Machine]:
+    """Those that no row of any list speaks of which is there to add what the others do not know."""
+    adds = {id(record) for records, join_only in sources if join_only for record in records}
+    return [one for one in machines if adds and not any(id(record) in adds for record in one.records)]
+
+
+def known_by(machine: Machine) -> str:
+    """By what a row could have been found to be of this machine."""
+    pairs = [f"{kind} {value}" for record in machine.records for kind, value in record.identities()]
+    pairs += [f"BMC address {_bmc(record)}" for record in machine.records if _bmc(record)]
+    return ", ".join(dict.fromkeys(pairs)) or "it has neither serial nor UUID, MAC or BMC address"
 
 
 def _unique(machines: Sequence[Machine]) -> None:

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fiel
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_ironic import read_ironic
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_maas import read_maas
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_warewulf import read_warewulf
 
 display = Display()
 
@@ -62,6 +63,11 @@ def _maas(options: Mapping[str, Any], where: str) -> list[Record]:
     return _told(fields, read_maas(options, where=where, fields=fields, control=control))
 
 
+def _warewulf(options: Mapping[str, Any], where: str) -> list[Record]:
+    fields = Fields(options.get("fields"), where)
+    return _told(fields, read_warewulf(options, where=where, fields=fields))
+
+
 @dataclass(frozen=True)
 class Kind:
     """options: what a source of this kind may say. shared: options that the plugin has for all sources of the kind,
@@ -89,6 +95,11 @@ KINDS: dict[str, Kind] = {
         _maas,
         frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout", "control_variables"}),
         {name: f"maas_{name}" for name in ("url", "api_key", "ca_path")},
+    ),
+    "warewulf": Kind(
+        _warewulf,
+        frozenset({"url", "username", "password", "ca_path", "query"}),
+        {name: f"warewulf_{name}" for name in ("url", "username", "password", "ca_path")},
     ),
 }
 #: Options of every source.

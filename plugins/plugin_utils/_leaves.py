@@ -16,8 +16,19 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 
+#: What another machine is told of a reason: that there is one. What it is stays at home.
+_FORCED = "given on the controller, whose ledger has it"
 #: Deeper than any result of ours; Ansible itself breaks at what nests much deeper.
 _DEEPEST = 60
+
+
+def forced(params: Mapping[str, Any], *beside: str) -> dict[str, str]:
+    """The options of a module elsewhere by which it writes past what it would be refused for.
+
+    beside: those that a reason has filled in.
+    """
+    given = ("force_reason", *beside) if params.get("force_reason") else ()
+    return {name: _FORCED for name in given if params.get(name)}
 
 
 def located(result: dict[str, Any], node: str) -> dict[str, Any]:

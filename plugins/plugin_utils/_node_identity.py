@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import OWN_NAME
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import GPU_QUERY, gpu_uuids
 
 #: Stands before each part of the node's answer.
@@ -28,7 +30,7 @@ def read_identity(execute: Callable[[str], Mapping[str, Any]], paths: Mapping[st
     folder, boot = shlex.quote(paths["dmi_path"]), shlex.quote(paths["boot_id_path"])
     query = " ".join(map(shlex.quote, [paths["nvidia_smi"], *GPU_QUERY]))
     limited = f"$(command -v timeout >/dev/null && echo timeout -k 5 {_SECONDS}) {query} 2>/dev/null"
-    files = [f"{folder}/product_serial", f"{folder}/product_uuid"]
+    files = [f"{folder}/product_serial", f"{folder}/product_uuid", "/proc/sys/kernel/hostname"]
     # The GPUs come last, since the answer ends with what nvidia-smi ended with.
     reads = [*(f"cat {file} 2>/dev/null; echo" for file in (*files, boot)), limited]
     answer = execute("; ".join(f"echo {_MARK}; {read}" for read in reads))
@@ -39,7 +41,8 @@ def read_identity(execute: Callable[[str], Mapping[str, Any]], paths: Mapping[st
     return {
         "serial": parts[0].strip() if whole else "",
         "system_uuid": parts[1].strip() if whole else "",
-        "boot_id": parts[2].strip() if whole else "",
+        OWN_NAME: cut(parts[2].strip(), 255) if whole else "",
+        "boot_id": parts[3].strip() if whole else "",
         "gpu_uuids": gpus,
         "gpu_problem": "" if gpus else _problem(answer.get("rc")),
     }

@@ -16,21 +16,34 @@ import tempfile
 from pathlib import Path
 
 from ansible import constants as C
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_url
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check, default_url
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+
+display = Display()
+#: What to do with a ledger that knows nothing of a site on which nodes serve.
+WRONG_ONE = (
+    "If nodes of this site are in service already, this is another ledger than theirs, or theirs was lost: correct"
+    " gpufleet_ledger_url, or restore a backup (gpufleet.baremetal.ledger), or else take them in as they are"
+    " (gpufleet.baremetal.adopt). Until then they are somebody else's"
+)
 
 
 def of_this_run(url: str, *, create: bool) -> Ledger:
     """The ledger, which is the one that the first task of this run opened at this URL.
 
-    :raises Unreachable: where another file lies there now, or none; none is made.
+    :raises ConfigError: where no ledger may lie there. :raises Unreachable: where another file lies there now than
+        before, or none; none is made.
     """
+    check(url)
     digest = hashlib.sha256((url or default_url()).encode()).hexdigest()[:24]
     # Ansible makes this folder for each run, for its user alone, and removes it at the end.
     note = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-ledger-{digest}"
     ledger = Ledger(url, create=create, place=_read(note))
     if ledger.place:
         _remember(note, ledger.place)
+    if ledger.new and create:
+        display.warning(f"a new, empty ledger was made: {ledger.shown_url}. {WRONG_ONE}")
     return ledger
 
 

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
@@ -37,6 +38,9 @@ _SOON_SECONDS = EVIDENCE_SECONDS / 2
 #: So many hosts are asked for beside one that needs it now: to know the settings of each takes a while as well.
 BESIDE = 200
 _LEDGER = "gpufleet_ledger_url"
+#: For so long a scheduler that was silent is not asked again by hosts whose turn comes next: its command ends after as
+#: long, and one that answers again is missed for no longer.
+_SILENT_SECONDS = 60.0
 #: What makes up an error, without the node.
 _TELLS = ("what", "address", "wanted", "seen", "do")
 
@@ -62,7 +66,6 @@ class Proofs:
         variable: Callable[[str, str], Any],
         others: Callable[[], Sequence[str]],
         tell: Callable[[list[tuple[str, Event]]], object],
-        run_id: str,
         beat: Callable[[], None],
     ) -> None:
         self._ledger = ledger
@@ -70,7 +73,6 @@ class Proofs:
         self._variable = variable
         self._others = others
         self._tell = tell
-        self._run_id = run_id
         self._beat = beat
 
     def renew(
@@ -81,19 +83,13 @@ class Proofs:
         :param from_age: a proof that is younger needs no renewal.
         :param unseen: also those of which there is no proof, or no look at all.
         """
-        since = time.monotonic()
         with _one_asks(self._beat) as silence:
             if not self._due(hosts, from_age, unseen):
                 return {}  # another worker of this run has asked meanwhile
-            known = silence.told_after(since)
-            if all(host in known for host in hosts):
-                return {host: known[host] for host in hosts}
             ours = self._variable(_LEDGER, hosts[0])
             beside = [one for one in self._others() if one not in hosts and self._variable(_LEDGER, one) == ours]
             due = {**self._due(hosts, 0.0, unseen), **self._due(beside, _SOON_SECONDS, unseen)}
-            failed = self._asked(due)
-            silence.tell(failed)
-            return failed
+            return self._asked(due, hosts, silence)
 
     def _due(self, hosts: Sequence[str], age: float, unseen: bool = False) -> dict[str, dict[str, Any]]:
         """Those that a proof of that age, or an older one, is there of; unseen: any look counts, and none as well."""
@@ -113,11 +109,16 @@ class Proofs:
         except FleetError:
             return ""  # told when its own turn comes
 
-    def _asked(self, due: Due) -> dict[str, FleetError]:
+    def _asked(self, due: Due, asking: Sequence[str], silence: _Silence) -> dict[str, FleetError]:
         ids = {host: event["node_id"] for host, event in due.items()}
         known = holds(self._ledger(), ids)
         failed: dict[str, FleetError] = {}
         for driver, hosts in schedulers.each(due, lambda host: self._settings(host, due[host]), failed):
+            hear = [host for host in asking if host in hosts]
+            silent = silence.heard(driver, hear)
+            if silent:
+                failed.update(dict.fromkeys(hosts, silent))
+                continue
             # Before the look: what happens from here on, it may not have seen.
             moment = self._ledger().moment().as_data()
             claims = {name: self._claim(host, known[host]) for host, name in hosts.items()}
@@ -126,6 +127,7 @@ class Proofs:
                 doubted = doubts(driver, views, claims)
             except FleetError as exc:
                 failed.update(dict.fromkeys(hosts, exc))
+                silence.tell(driver, exc, hear)
                 continue
             failed.update({host: doubted[name] for host, name in hosts.items() if name in doubted})
             certain = {host: name for host, name in hosts.items() if name not in doubted}
@@ -137,7 +139,7 @@ class Proofs:
         return failed
 
     def _claim(self, host: str, known: Mapping[str, Any]) -> Claim:
-        return Claim.of({**known, "run_id": self._run_id, "known_as": known_as(self._variable, host)})
+        return Claim.of({**known, "known_as": known_as(self._variable, host)})
 
     def _settings(self, host: str, event: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         """A host that was said to belong to no scheduler needs no settings."""
@@ -146,26 +148,42 @@ class Proofs:
 
 
 class _Silence:
-    """What the ledger is not told: that a scheduler has not answered. Whoever waited for that answer would wait for the
-    next one as long again, host after host."""
+    """What the ledger is not told: that a scheduler has not answered. Each host would wait for the next answer as long
+    again, one wave of workers after the other. So it is told to each host once, and is asked again by who has heard it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def told_after(self, since: float) -> dict[str, FleetError]:
-        """By host, of an answer that came after this moment of this machine."""
+    def heard(self, driver: Scheduler, hosts: Sequence[str]) -> Unreachable | None:
+        """Its silence of just now; none where one of these hosts has heard of it."""
+        known = self._known()
+        told = known.get(_address(driver))
+        if not told or not 0 <= time.monotonic() - told["at"] < _SILENT_SECONDS or set(hosts) & set(told["heard"]):
+            return None
+        told["heard"] += hosts
+        self._write(known)
+        return Unreachable(**told["error"])
+
+    def tell(self, driver: Scheduler, exc: FleetError, hosts: Sequence[str]) -> None:
+        if isinstance(exc, Unreachable):
+            error = {name: getattr(exc, name) for name in _TELLS}
+            told = {"at": time.monotonic(), "error": error, "heard": list(hosts)}
+            self._write({**self._known(), _address(driver): told})
+
+    def _known(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
+            return dict(json.loads(self._path.read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return {}
-        hosts = found["hosts"] if found["at"] > since else {}
-        return {host: Unreachable(**told) for host, told in hosts.items()}
 
-    def tell(self, failed: Mapping[str, FleetError]) -> None:
-        silent = {host: exc for host, exc in failed.items() if isinstance(exc, Unreachable)}
-        told = {host: {name: getattr(exc, name) for name in _TELLS} for host, exc in silent.items()}
+    def _write(self, known: Mapping[str, Any]) -> None:
         with suppress(OSError):  # then each waits for itself
-            private.write(str(self._path), json.dumps({"at": time.monotonic(), "hosts": told}))
+            private.write(str(self._path), json.dumps(known))
+
+
+def _address(driver: Scheduler) -> str:
+    return f"{driver.NAME} {driver.address}"
 
 
 @contextmanager

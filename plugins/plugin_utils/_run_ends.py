@@ -27,8 +27,8 @@ import threading
 from ansible import constants as C
 from ansible import context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connection import default_url
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import default_url
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
@@ -55,6 +56,7 @@ def _apart(hosts: Mapping[str, str], failed: dict[str, FleetError]) -> dict[str,
         by_name.setdefault(name, []).append(host)
     for name, same in by_name.items():
         for host in same if len(same) > 1 else ():
-            others = ", ".join(one for one in same if one != host)
-            failed[host] = ConfigError(f"its scheduler_node {name} is also that of {others}", do="correct one")
+            others = folded([one for one in same if one != host])
+            what = f"its scheduler_node {name} is also that of other hosts"
+            failed[host] = ConfigError(what, seen=others, do="correct one")
     return {host: name for host, name in hosts.items() if host not in failed}

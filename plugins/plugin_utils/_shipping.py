@@ -36,7 +36,7 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 LOOKS = frozenset({"verdict", "evidence", "look", MAINTENANCE})
 #: What a later part has at least, to look and to ask.
 _LAST_SECONDS = 10.0
-#: So many parts in a row come back without a write: the first, those for which leave is lengthened, and a few more.
+#: So many parts in a row come back without a new write: the first, those for which leave is lengthened, and a few more.
 _IDLE_PARTS = 7
 
 
@@ -104,13 +104,48 @@ class Shipping(ActionBase):
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         written = () if self._task.check_mode or not self.writes(params) else tuple(self.written(params))
-        evidence = self._leave(written, destructive=self.destructive(params))
-        result = self._in_parts(params, written) if written and self.LEAVES else self._sent(params)
+        evidence: str | None = None
+        try:
+            if written and self._task.delegate_to:  # what is announced counts as written, wherever it came to its end
+                self._low_level_execute_command(":", sudoable=False)
+            evidence = self._leave(written, destructive=self.destructive(params))
+            result = self._in_parts(params, written) if written and self.LEAVES else self._sent(params)
+        except AnsibleConnectionFailure as exc:
+            if not self._task.delegate_to:
+                raise
+            result = {"failed": True, "changed": False, **self.out_of_reach(exc).as_result()}
         if self._intended:  # what was found on a node that another run took meanwhile is nobody's
             self._line.confirm()
         if evidence:
             result.setdefault("evidence", evidence)
         return result
+
+    def out_of_reach(self, exc: AnsibleConnectionFailure) -> Unreachable:
+        """Ansible drops such a host from the play without a rescue: it would stay held, and nobody would say why. Where
+        the machine between is away, that is said of every host whose task goes there.
+
+        :raises AnsibleConnectionFailure: where the task asks for that.
+        """
+        if self._task.ignore_unreachable:
+            raise exc
+        if not self._task.delegate_to:
+            return Unreachable(
+                "the node cannot be reached over SSH",
+                node=self._host,
+                wanted="an answer over the node's own connection",
+                seen=cut(exc, 300),
+                do="look at the way there (a jump host, the key, ansible_user), then run again; what is held stays"
+                " held",
+            )
+        return Unreachable(
+            "the machine that this task is delegated to cannot be reached over SSH",
+            node=self._host,
+            address=str(self._task.delegate_to),
+            wanted="an answer of that machine",
+            seen=cut(exc, 300),
+            do="look at the way to that machine (its address, the key, ansible_user), or delegate to another one, then"
+            " run again; what is held stays held",
+        )
 
     def demand_no_leave(self, given: Mapping[str, Any]) -> None:
         """:raises ConfigError: where a task gives itself leave to write."""
@@ -196,6 +231,7 @@ class _Parts:
         """
         told = answer.pop("leave", None)
         asked = answer.get("asked") or []
+        self._idle = 0 if set(map(str, asked)) - set(map(str, self._asked)) else self._idle + 1
         self._asked += asked
         self._told = told if isinstance(told, Mapping) else {}
         error = answer.get("error") or {}
@@ -206,12 +242,12 @@ class _Parts:
         self.hits = bool(self._told.get("hits"))
         self.term.hears(self._told.get("clock"))
         self.term.lengthens(self._told.get("late"), self._name)
-        self._idle = 0 if asked else self._idle + 1
         if self._idle > _IDLE_PARTS:
             raise Unreachable(
-                "it comes back for leave again and again, and writes nothing",
-                seen=f"{self._idle} parts without a write",
-                do="delegate to one machine: a name that leads to several has several clocks",
+                "it comes back for leave again and again, and writes nothing new",
+                seen=f"{self._idle} parts without a write that no part before has made",
+                do="delegate to one machine (a name that leads to several has several clocks); else see why that write"
+                " takes so long there, or do not delegate it",
             )
         return True
 

@@ -41,12 +41,14 @@ class Term:
         self._heard = time.monotonic()
 
     def until(self, since: float) -> dict[str, Any]:
-        """The end of a leave that began at a moment here, in the clock over there; none before that is known."""
+        """A leave that began at a moment here, with its beginning and its end in the clock over there; none before that
+        is known."""
         try:
             self._began = float(self._clock["uptime"]) + (since - self._heard)
         except (KeyError, TypeError, ValueError):
             return {}
-        return {"boot": str(self._clock.get("boot") or ""), "until": self._began + self._seconds}
+        boot = str(self._clock.get("boot") or "")
+        return {"boot": boot, "given": self._began, "until": self._began + self._seconds}
 
     def lengthens(self, late: Any, what: str) -> None:
         """The last leave had ended when its first write came; the next one lasts longer.

@@ -43,6 +43,13 @@ class Variables:
         self._known["vars"] = {key: value for key, value in self._known.items() if key != "vars"}
         self.templar = action._templar.copy_with_new_env(available_variables=self._known)
 
+    def names(self) -> Collection[str]:
+        return self._known.keys()
+
+    def raw(self, name: str) -> Any:
+        """As it was written."""
+        return self._known.get(name)
+
     def get(self, name: str) -> Any:
         """Templated; None where it is not set."""
         try:
@@ -65,15 +72,27 @@ class OfEach:
         value = self._seen.get(name)
         return None if value is None else self._action._templar.template(value)
 
+    def names(self, host: str) -> Collection[str]:
+        """Of all that is set for a host, wherever."""
+        return self._seen.keys() if host == self._host else self._other(host).names()
+
+    def raw(self, host: str, name: str) -> Any:
+        """As it was written, wherever it was set; None where it is not."""
+        return self._seen.get(name) if host == self._host else self._other(host).raw(name)
+
+    def _other(self, host: str) -> Variables:
+        if host not in self._others:  # all its variables are gathered for it
+            self._others[host] = Variables(self._action, self._seen, host)
+        return self._others[host]
+
     def of(self, host: str, name: str) -> Any:
         """The same of a named host.
 
         :raises ConfigError: where it cannot be read.
         """
-        if host != self._host and host not in self._others:  # all its variables are gathered for it
-            self._others[host] = Variables(self._action, self._seen, host)
+        other = None if host == self._host else self._other(host)
         try:
-            return self.own(name) if host == self._host else self._others[host].get(name)
+            return self.own(name) if other is None else other.get(name)
         except AnsibleError as exc:
             raise ConfigError(f"its {name} cannot be read", node=host, do="define what it is made of") from exc
 

@@ -78,6 +78,8 @@ class _NetworkBoot:
         # which has put it to sleep or wakes it for a job.
         self.steps = PowerSteps(bmc.power, ctx, self.machine, timeout=self.timeout, start_hits=self.target != c.NOTHING)
         self.blind = False
+        #: When the power came on for it; 0 where it has not.
+        self.booted_at = 0.0
         #: Whether what the BMC shows by another name is known to be what we have set.
         self.ours = False
         #: Whether this call has asked for an override that may still stand.
@@ -128,6 +130,7 @@ class _NetworkBoot:
         proof = READBACK if shows and self.prove != BOOT and not self.ctx.check_mode else NONE
         if boots:
             started = time.monotonic()
+            self.booted_at = 0.0 if self.ctx.check_mode else time.time()
             self._power_on()
             if by_node and proof == NONE:
                 proof = self._proven_by_node(probe, started)
@@ -325,7 +328,7 @@ class _NetworkBoot:
             before={"power": power, "boot": shown.as_dict()},
             after={"power": c.ON if booted else self.steps.seen, "boot": after.as_dict()},
             changed=changed,
-            data={"proof": proof, "verdict": verdict, "notes": self.steps.notes},
+            data={"proof": proof, "verdict": verdict, "booted_at": self.booted_at, "notes": self.steps.notes},
         )
 
 

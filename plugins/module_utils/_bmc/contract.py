@@ -292,6 +292,8 @@ class Bmc(ABC):
 
     #: The protocol's name in the registry.
     protocol: ClassVar[str]
+    #: May several of it be asked at once in one process?
+    in_threads: ClassVar[bool] = True
     #: What to show a person; never with credentials.
     address: str
     #: What the driver can do: one object a capability, each of which speaks when it is asked and not before.

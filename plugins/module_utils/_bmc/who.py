@@ -125,7 +125,7 @@ class Recognised:
         #: What a person should know of a write that was forced.
         self.notes: list[str] = []
 
-    def demand(self) -> None:
+    def demand(self) -> Compared:
         """:raises WrongMachine: where what the BMC tells is another machine's."""
         self._found = compare(self._bmc, self._params)
         if self._found.contradicts:
@@ -138,6 +138,7 @@ class Recognised:
                 do="correct gpufleet_bmc_address (or gpufleet_bmc_system_id, where the BMC serves several), or"
                 f" {' and '.join(f'gpufleet_{name}' for name in self._found.contradicts)}, in the inventory; {SWAPPED}",
             )
+        return self._found
 
     def demand_known(self, what: str) -> None:
         """Before a write that could hit running work.

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS, UNWRITTEN
@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     seconds_of,
     sentence,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
 
 #: What a look brings from each host: the command's output and nothing, or nothing and what was in the way.
 Look = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, "tuple[str, str]"]]
@@ -122,7 +123,7 @@ class _Watch:
     def _unfit(self, host: str, node: Mapping[str, Any]) -> None:
         """Nodes that need no look."""
         if node.get("refused"):
-            self._refuse(host, str(node["refused"]))
+            self._refuse(host, *refused(node))
         elif self._ctx.check_mode:
             self._conclude(host, "not waited for in check mode: nothing was started", "check_mode")
         elif node.get("gate") != self._gate or any(not node.get(key) for key in FROM_START):
@@ -133,16 +134,16 @@ class _Watch:
             if wrong:
                 self._conclude(host, f"what it told of its job cannot be: {', '.join(wrong)}", "unreadable")
 
-    def _refuse(self, host: str, reason: str) -> None:
-        """Another run works on it: this one has no verdict about it."""
-        self.verdicts[host] = {"ok": False, "verdict": "", "seconds": 0.0, "reason": reason}
+    def _refuse(self, host: str, reason: str, kind: str) -> None:
+        """Another run works on it, for instance: this one has no verdict about it."""
+        self.verdicts[host] = {"ok": False, "verdict": "", "seconds": 0.0, "reason": reason, "kind": kind}
 
     def _give_up(self, lost: Mapping[str, str]) -> None:
         """A verdict that came before the loss goes as well: it was not written while the node was ours."""
         for host, reason in lost.items():
             if host in self._nodes:
                 self._whole.pop(host, None)
-                self._refuse(host, reason)
+                self._refuse(host, reason, NotOurs.kind)
 
     def look(self) -> list[str]:
         """One look at all nodes that are open; those that still are."""

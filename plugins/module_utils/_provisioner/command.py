@@ -35,7 +35,12 @@ class Answer:
 
 
 def run(
-    driver: Driver, argv: Sequence[str], *, timeout: float = TIMEOUT, env: Mapping[str, str] | None = None
+    driver: Driver,
+    argv: Sequence[str],
+    *,
+    timeout: float = TIMEOUT,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
 ) -> Answer:
     """Run one command to its end.
 
@@ -44,10 +49,33 @@ def run(
     begun elsewhere would go on. One that does not end in its time is killed, with all that it has begun in its
     session; since nobody knows what escaped that, it was the last one of this turn.
 
+    :param stdin: what it reads. A secret goes this way, since every user of this machine sees the words of a command.
+
     :raises Unsupported: where the driver is not ``serial``: its writes have no turn that a command could keep.
     :raises NoTurn: where an earlier one of this turn did not end; then nothing was sent.
     :raises Unreachable: where it does not start, or does not end; then nobody knows what it has done.
     """
+    _demand_turn(driver)
+    process = _started(driver, argv, {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})}, bool(stdin))
+    try:
+        out, err = process.communicate(stdin or None, timeout=timeout)
+    except subprocess.TimeoutExpired as exc:
+        raise Unreachable(
+            "the command does not end",
+            address=driver.address,
+            wanted=f"an answer within {timeout:g} s",
+            seen=_killed(driver, process),
+            do="look whether the provisioner is at work on this machine",
+            details={"slow": timeout},
+        ) from exc
+    except BaseException:
+        _killed(driver, process)
+        raise
+    return Answer(process.returncode, out, err.strip())
+
+
+def _demand_turn(driver: Driver) -> None:
+    """Before a command: whether there is a turn that it could keep."""
     if not driver.serial:
         raise Unsupported(
             "nothing was sent: commands are for drivers whose writes have a turn",
@@ -63,29 +91,14 @@ def run(
             wanted="a turn in which each command has ended before the next",
             do="run again; the next turn comes when that command, and all that it has begun, have ended",
         )
-    process = _started(driver, argv, {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})})
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired as exc:
-        raise Unreachable(
-            "the command does not end",
-            address=driver.address,
-            wanted=f"an answer within {timeout:g} s",
-            seen=_killed(driver, process),
-            do="look whether the provisioner is at work on this machine",
-        ) from exc
-    except BaseException:
-        _killed(driver, process)
-        raise
-    return Answer(process.returncode, out, err.strip())
 
 
-def _started(driver: Driver, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+def _started(driver: Driver, argv: Sequence[str], env: Mapping[str, str], reads: bool) -> subprocess.Popen[str]:
     """In a session of its own, so that what it begins can be killed with it."""
     try:
         return subprocess.Popen(  # pylint: disable=ansible-bad-function  # both doors of a verb come here
             list(argv),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if reads else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -109,7 +122,8 @@ def _killed(driver: Driver, process: subprocess.Popen[str]) -> str:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=GRACE)
-    for pipe in (process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with suppress(OSError):  # what it has not read yet goes nowhere
+            if pipe is not None:
+                pipe.close()
     return "it was killed" if process.poll() is not None else f"process {process.pid} cannot be killed and goes on"

@@ -17,8 +17,8 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``, ``deploy_proof``.
 * Commands on this machine go through ``command.run``, which serves ``serial`` drivers alone: one that outlives its
   worker, or its time, keeps the turn.
-* Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`, and :meth:`bmc` where its
-  records have that. They never write.
+* Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`, and where they can tell it
+  :meth:`bmc` and :meth:`prerequisites`. They never write.
 * Writing: :meth:`enrol`, :meth:`start` (or :meth:`start_many`), :meth:`annotate`, :meth:`hold`, :meth:`lift`. Each
   asks ``ctx.may_write`` before every single request, and sends nothing on False. Each is called with the right
   machine proven; where the driver is ``serial`` in its turn, under the node's lease, and with the node as it was
@@ -26,6 +26,7 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * An effect is read, never believed: what was written is read back wherever an answer can lie.
 * Errors are those of ``_errors.py``: ``Unreachable`` and ``BadAnswer`` where nothing usable was heard (asked again by a
   wait), ``AuthFailed`` (told once, for all), ``Refused`` and ``ConfigError``. Never a secret in any of them.
+* What cannot be deployed as it is declared is known before anything is written or held: :meth:`undeployable` says so.
 * What it deploys is what was declared: where a setting of its own (the option ``driver``) can put something else in
   the image's place, or the image as it is declared cannot be compared, :meth:`other_bytes` says so.
 * Run again: a deployment is known by what was noted for it (:meth:`Image.identity`), noted before or with the write
@@ -34,11 +35,12 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn, Optional, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
@@ -50,7 +52,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     Unsupported,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import (
+    STOP,
+    StepTable,
+    boots_are_asked_for,
+    resolve_cell,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -62,17 +70,11 @@ OTHER, ABSENT = "other", "absent"
 #: Goals of the step tables.
 GOALS = names.GOALS
 
-# Steps that are no request to the provisioner: the goal is reached; it is at work; only a person can go on from here;
-# the record is right and the machine must now boot from the network, which whoever drives its BMC brings about.
-DONE, WAIT, STOP, BOOT = "done", "wait", "stop", "boot"
-NO_REQUEST = frozenset({DONE, WAIT, STOP, BOOT})
+#: A host, and None where its order was taken, else why it was not.
+Taken = tuple[str, Optional[FleetError]]
 
 #: These concern all nodes of a batch: no verdict of one node can tell them.
 OF_ALL = (AuthFailed, Fenced, MissingLibrary)
-
-#: A cell of a step table: a step, or (fact, cell if it holds, cell if not).
-Cell = Union[str, tuple]
-StepTable = Mapping[str, Mapping[str, Cell]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class NodeState:
     foreign: why the node is not ours to touch, in words; empty where it is. stamp: changes with every change of
     the native state where the provisioner tells. deploy_id: which deployment of ours it is deployed with, as the
     provisioner keeps it with that deployment and no longer; empty where it does not tell. deploy_failed: did a
-    deployment fail, whoever ordered it, of which parts may be there? raw: the provisioner's record, for its own driver
+    deployment fail, whoever ordered it, of which parts may be there? interrupted: did the step fail because the
+    provisioner itself ended amid it, which says nothing of the node? raw: the provisioner's record, for its own driver
     alone.
     """
 
@@ -102,11 +105,16 @@ class NodeState:
     inspection: str = ""
     deploy_id: str = ""
     deploy_failed: bool = False
+    interrupted: bool = False
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def moved(self, native: str, state: str) -> NodeState:
         """The same node in another state, for predictions."""
         return replace(self, native=native, state=state)
+
+
+#: By host its record, None where there is none, or why that host alone cannot be looked for.
+Found = dict[str, Union[NodeState, FleetError, None]]
 
 
 @dataclass(frozen=True)
@@ -130,37 +138,6 @@ class Changes:
     after: Mapping[str, Any] = field(default_factory=dict)
     #: Wanted, but not changeable in the node's present state.
     deferred: tuple[str, ...] = ()
-
-
-#: The goal on whose way the roles ask a machine's BMC to boot it.
-_BOOTED_FOR = "deployed"
-
-
-def _boots_are_asked_for(driver: type[Driver]) -> None:
-    """:raises Unsupported: where a step table says BOOT and nobody would boot the machine."""
-    steps = getattr(driver, "steps", None)
-    for goal, row in steps.items() if isinstance(steps, Mapping) else ():
-        states = [native for native, cell in row.items() if BOOT in _steps_of(cell)]
-        if states and driver.owns_power:
-            raise Unsupported(
-                f"the step table of {driver.__name__} says {BOOT}, and its power belongs to the provisioner, past which"
-                " no BMC is asked to boot it",
-                wanted="owns_power = False beside it, and its name in POWERLESS of names.py",
-                seen=f"{goal}: {', '.join(states)}",
-                do="say owns_power = False, or let the provisioner boot the machine",
-            )
-        if goal != _BOOTED_FOR and states:
-            raise Unsupported(
-                f"the step table of {driver.__name__} says {BOOT} on the way to {goal}, where nobody boots it",
-                wanted=f"{BOOT} on the way to {_BOOTED_FOR} alone",
-                seen=f"{goal}: {', '.join(states)}",
-                do=f"let the way to {goal} end before that boot, and say {BOOT} on the way to {_BOOTED_FOR}",
-            )
-
-
-def _steps_of(cell: Cell) -> set[str]:
-    """All steps that a cell can lead to."""
-    return {cell} if isinstance(cell, str) else _steps_of(cell[1]) | _steps_of(cell[2])
 
 
 #: What a driver declares that it can -> the methods that it then owes.
@@ -221,7 +198,7 @@ class Driver(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """What a driver declares that it cannot is refused, without a line of its own."""
         super().__init_subclass__(**options)
-        _boots_are_asked_for(cls)
+        boots_are_asked_for(cls)
         for limit, methods in _OWED_WHERE.items():
             for method in methods if not getattr(cls, limit) else ():
                 if getattr(getattr(cls, method), "__isabstractmethod__", False):
@@ -241,6 +218,9 @@ class Driver(ABC):
 
     # -- reading -----------------------------------------------------------------------------------------------
 
+    #: Between which seconds its clock is ahead of this machine's, where its answers have told that.
+    ahead: tuple[float, float] | None = None
+
     @abstractmethod
     def find(self, wanted: Wanted) -> NodeState | None:
         """The node's whole record; None where the provisioner does not know it.
@@ -255,6 +235,12 @@ class Driver(ABC):
     @abstractmethod
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
         """All these nodes in as few list requests as the API allows; what is not known is left out."""
+
+    def find_many(self, wanted: Sequence[Wanted]) -> Found:
+        """:meth:`find` of a batch. Worth its own code where lists tell what it asks of each node."""
+        ids = self.resolve(wanted)
+        listed = self.states(sorted(set(ids.values())))
+        return many.each(wanted, lambda one: listed.get(ids.get(one.host, "")) or self.find(one))
 
     @abstractmethod
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
@@ -285,6 +271,27 @@ class Driver(ABC):
         where nothing does. Asked of nobody, and before the first write: no verdict on the image covers it."""
         return ""
 
+    def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
+        """Why this machine cannot be deployed as it is declared; None where nothing stands against it.
+
+        It reads, and writes nothing. Asked before a node is held, before its record is written on the way to a
+        deployment, and before each step of that way: what only the last step would refuse, such as an image that lies
+        nowhere at the provisioner or is not the declared file, or settings that contradict each other, is known here.
+        ``node`` is its record, None where there is none yet; ``wanted.image`` is None where none is declared. That
+        image lacks nothing of ``image_needs``: the verbs have seen to that.
+
+        What it returns says nothing of the machine, which stays as it is: :class:`ConfigError` where the inventory is
+        to be corrected, :class:`Refused` where something is missing at the provisioner. What keeps it from asking is
+        raised, as by any reading.
+        """
+        return None
+
+    def prerequisites(self, nodes: Sequence[tuple[Wanted, NodeState | None]]) -> list[tuple[str, FleetError]]:
+        """Host and what its deployment lacks, of a whole batch: :meth:`undeployable` of each, and what else reading can
+        tell long before. Worth its own code where one request tells it of many."""
+        asked = ((wanted.host, self.undeployable(wanted, node)) for wanted, node in nodes)
+        return [(host, why) for host, why in asked if why is not None]
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -299,24 +306,34 @@ class Driver(ABC):
         ``self.ctx.ordering("")``.
         """
 
-    def start_many(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> dict[str, FleetError]:
-        """Begin one step of many nodes; by host, why it was not begun. Worth its own code where one request serves
-        many nodes: there :meth:`permitted` tells for which of them it may be sent."""
-        failed: dict[str, FleetError] = {}
-        for node, wanted in nodes:
-            try:
-                self.start(step, node, wanted)
-            except OF_ALL as exc:
-                exc.details["host"] = wanted.host  # those before it were sent on
-                raise
-            except FleetError as exc:
-                failed[wanted.host] = exc
-        return failed
+    def start_many(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Iterator[Taken]:
+        """Begin one step of many nodes, and say of each host, as soon as that is known, what became of it: None where
+        its order was taken, else why it was not, or why nobody knows.
 
-    def order(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
+        Worth its own code where one request serves many nodes: there :meth:`permitted` tells for which of them it may
+        be sent, and :meth:`one_request` what it came to. What befalls one request is told of its own nodes, and the
+        next one is sent all the same. Only what concerns all nodes of a batch (:data:`OF_ALL`) is raised, and takes
+        back nothing that was told before it. Of whom nothing is told nothing was taken.
+        """
+        for node, wanted in nodes:
+            yield from self.one_request([wanted.host], functools.partial(self.start, step, node, wanted))
+
+    @staticmethod
+    def one_request(hosts: Sequence[str], send: Callable[[], Mapping[str, FleetError] | None]) -> Iterator[Taken]:
+        """What one request came to for each of its hosts. ``send`` may return for which of them it was not taken, and
+        why, though the request itself was."""
+        try:
+            but: Mapping[str, FleetError] = send() or {}
+        except OF_ALL:
+            raise
+        except FleetError as exc:
+            but = dict.fromkeys(hosts, exc)
+        yield from ((host, but.get(host)) for host in hosts)
+
+    def order(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Iterator[Taken]:
         """:meth:`start_many`, told as the order that it is."""
         with self.ctx.ordering(self.orders.get(step, "")):
-            return self.start_many(step, nodes)
+            yield from self.start_many(step, nodes)
 
     def permitted(
         self,
@@ -376,17 +393,6 @@ class Driver(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of connections."""
-
-
-def resolve_cell(cell: Cell, facts: Any) -> str:
-    """Follow a cell's forks; ``facts`` is called once, and only where a fork asks."""
-    known: Mapping[str, bool] | None = None
-    while not isinstance(cell, str):
-        if known is None:
-            known = facts()
-        fact, yes, no = cell
-        cell = yes if known[fact] else no
-    return cell
 
 
 def mac(text: str) -> str:

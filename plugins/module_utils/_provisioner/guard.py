@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Changed,
     ConfigError,
     EvidenceMissing,
+    FleetError,
     NotOurs,
     Unsupported,
     WrongMachine,
@@ -321,6 +322,28 @@ def _very_bytes(driver: Driver, wanted: Wanted) -> None:
             do="correct gpufleet_image and the option driver, or give force_reason, which is recorded;"
             " nothing was changed",
         )
+
+
+# -- can it be deployed --------------------------------------------------------------------------------------------
+
+
+def undeployable(driver: Driver, node: NodeState | None, wanted: Wanted) -> FleetError | None:
+    """Why this machine cannot be deployed as it is declared, and where that was found; None where it can."""
+    if wanted.flaw is not None:
+        return wanted.flaw
+    why = driver.undeployable(wanted, node)
+    return why.located(node=wanted.host, address=driver.address) if why is not None else None
+
+
+def demand_deployable(driver: Driver, node: NodeState | None, wanted: Wanted) -> None:
+    """Before the first write on the way to a deployment: one that cannot be ends with a node that was released, or
+    enrolled, for nothing.
+
+    :raises FleetError: as :meth:`Driver.undeployable` says it.
+    """
+    why = undeployable(driver, node, wanted)
+    if why is not None:
+        raise why
 
 
 # -- whose turn is it ----------------------------------------------------------------------------------------------

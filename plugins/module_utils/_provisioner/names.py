@@ -32,10 +32,12 @@ DRIVERS: dict[str, tuple[str, ...]] = {
         "provisioner_cloud",
     ),
     "maas": ("provisioner_url", "provisioner_api_key", "provisioner_ca_path"),
+    "warewulf": ("provisioner_url", "provisioner_username", "provisioner_password", "provisioner_ca_path"),
+    "xcat": ("provisioner_url",),
 }
 
 #: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.
-POWERLESS: set[str] = set()
+POWERLESS: set[str] = {"warewulf"}
 #: Those that keep no hold of ours: nobody is advised to set their maintenance first.
 NO_MAINTENANCE: set[str] = set()
 

@@ -10,15 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotOurs, NotProven, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, DONE, NO_REQUEST, STOP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    BOOT,
     DEPLOYED,
-    DONE,
-    NO_REQUEST,
     READY,
-    STOP,
     Changes,
     Driver,
     NodeState,
@@ -26,11 +24,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
     agreed,
     can,
+    demand_deployable,
     found,
     not_ours,
     other_system,
     recording,
     right_machine,
+    undeployable,
     verified,
     writing,
 )
@@ -48,7 +48,7 @@ def node(params: Mapping[str, Any], ctx: Context) -> Result:
         wanted = _ordered(driver, wanted, ctx)
         try:
             can(driver, params)
-            result = _STATES[params["state"]](driver, wanted, params, ctx)
+            result = _heard(driver, wanted, params, ctx)
         except FleetError as exc:
             exc.located(node=wanted.host)
             untaken(ctx.ordered, wanted.host, exc)
@@ -60,12 +60,30 @@ def node(params: Mapping[str, Any], ctx: Context) -> Result:
         return result
 
 
+def _heard(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    """What leads to the state, begun anew while the provisioner is away and nothing was asked of it but to be read.
+
+    The hosts of a run wait together, so that one that stays away costs a batch no more than a host.
+    From the first write on nobody can tell here how far that came: the next run reads it back.
+    """
+    return Away(str(params.get("run_cache") or ""), wanted.host).heard(
+        driver.address,
+        lambda: _STATES[params["state"]](driver, wanted, params, ctx),
+        beat=ctx.lifeline.beat,
+        final=lambda: ctx.asked,
+    )
+
+
 # -- the states ------------------------------------------------------------------------------------------------
 
 
 def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
-    before, after, changes = _recorded(driver, wanted)
+    there = found(driver, wanted)
+    why = undeployable(driver, there, wanted)
+    before, after, changes = _recorded(driver, there, wanted)
     result = _result(driver, wanted, before, after, changes, goal="")
+    result.data["undeployable"] = {"kind": why.kind, "reason": str(why)} if why else {}
+    ctx.warnings += [f"it cannot be deployed as it is declared: {why}"] if why else []
     if ctx.check_mode and before is not None:  # a record that was made right agrees with us
         result.data["agrees"] = list(agreed(driver, before, wanted))
         alone = not result.data["agrees"]
@@ -74,13 +92,17 @@ def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
 
 
 def _ready(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
-    before, enrolled, changes = _recorded(driver, wanted)
+    there = found(driver, wanted)
+    demand_deployable(driver, there, wanted)
+    before, enrolled, changes = _recorded(driver, there, wanted)
     after, step = _towards(driver, enrolled, READY, wanted, ctx)
     return _result(driver, wanted, before, after, changes, goal=READY, step=step)
 
 
 def _deployed(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     require(params, "image", node=wanted.host)
+    if wanted.flaw is not None:
+        raise wanted.flaw
     before = _known(driver, wanted)
     after, step = _towards(driver, before, "deployed", wanted, ctx)
     wanted = _ordered(driver, wanted, ctx)
@@ -168,9 +190,9 @@ def _known(driver: Driver, wanted: Wanted) -> NodeState:
     return node
 
 
-def _recorded(driver: Driver, wanted: Wanted) -> tuple[NodeState | None, NodeState, Changes]:
+def _recorded(driver: Driver, there: NodeState | None, wanted: Wanted) -> tuple[NodeState | None, NodeState, Changes]:
     """The node before, and with its record made right."""
-    with recording(driver, found(driver, wanted), wanted) as before:
+    with recording(driver, there, wanted) as before:
         after, changes = driver.enrol(wanted, before)
     return before, after, changes
 
@@ -192,6 +214,8 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
             right_machine(driver, node, wanted)
         return node, step
     verified(driver, wanted, goal)
+    if goal == DEPLOYED:
+        demand_deployable(driver, node, wanted)
     # In check mode the record is not made right first, by which it is known.
     with writing(driver, node, wanted, hits=not ctx.check_mode) as now:
         step = step if now is node else _next(driver, now, goal, wanted)

@@ -15,12 +15,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.driver import MaasDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.driver import WarewulfDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.driver import XcatDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: Each is made with the task's options and its context: ``DRIVERS[name](params, ctx)``.
 DRIVERS: dict[str, Any] = {
     "ironic": IronicDriver,
     "maas": MaasDriver,
+    "warewulf": WarewulfDriver,
+    "xcat": XcatDriver,
 }
 
 

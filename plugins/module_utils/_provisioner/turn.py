@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, asked_beside
 
 #: A writer that others keep waiting for longer than this says so; one write of a slow provisioner takes seconds.
 TIMEOUT = 600.0
@@ -29,7 +29,9 @@ _KEPT: list[tuple[IO[str], tuple[subprocess.Popen[str], ...]]] = []
 
 
 class NoTurn(Unreachable):
-    """Others wrote all the time. Nothing was sent; it may be asked again."""
+    """Others wrote all the time. Nothing was sent; it may be asked again. The provisioner is not away for that."""
+
+    of_peer = False
 
 
 @contextmanager
@@ -48,7 +50,8 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
     if not driver.serial or ctx.check_mode:
         yield False
         return
-    ctx.lifeline.hold(hosts)
+    with asked_beside():
+        ctx.lifeline.hold(hosts)
     lock = private.open_lock(str(_lock_path(driver)))
     try:
         _wait_for(lock, driver, ctx)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import ABSENT, BOOT, NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import ABSENT, NodeState
 
 
 def summary(goal: str, verdicts: Mapping[str, Mapping[str, Any]], underway: Mapping[str, int]) -> str:
@@ -34,3 +36,10 @@ def verdict(
         "step": step,
         "kind": kind,
     }
+
+
+def failure(name: str, node: NodeState, words: str) -> tuple[str, str]:
+    """Why a step failed, and whose failure that is."""
+    if node.interrupted:
+        return f"{name} was restarted amid it, which says nothing of the node: {words}; run again", Unreachable.kind
+    return words, ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, of_each_host, require, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import known_runs, make_token
@@ -89,11 +89,17 @@ class Wanted:
     serial: str = ""
     bmc: Mapping[str, Any] = field(default_factory=dict)
     image: Image | None = None
+    #: Why the declared image is none that this driver could deploy; there is no ``image`` then.
+    flaw: ConfigError | None = field(default=None, compare=False)
     properties: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, Any] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     erase: bool = False
     redeploy: bool = False
+    #: Was it booted since its deployment was ordered, as whoever did it says? Asked for beside BOOT alone.
+    booted: bool = False
+    #: When that boot was begun, by this machine's clock; 0 where nobody tells.
+    booted_at: float = 0.0
     update_password: bool = False
     #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
     run: str = "module"
@@ -144,6 +150,16 @@ def host_of(item: Mapping[str, Any]) -> str:
     return host
 
 
+def elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+    """The connection must be the same for all hosts of one call, since one asks for all of them."""
+    for key in of_each_host(names.OPTION, names.OPTIONS):
+        own, asked = (str(value_of(given, key, names.OPTIONS)) for given in (item, params))
+        if key in item and own != asked:  # empty is another place, too
+            own, asked = own or "not set", asked or "where it is not set"
+            return f"its {key} is {own}, and this batch asks {asked}: watch them in separate plays"
+    return ""
+
+
 def _wanted(
     of_node: Mapping[str, Any],
     of_all: Mapping[str, Any],
@@ -154,6 +170,7 @@ def _wanted(
     name: str,
 ) -> Wanted:
     annotations = of_node.get("annotations") or {}
+    image, flaw = _image(of_node, host, needs)
     return Wanted(
         host=host,
         provisioner_id=_text(of_node, "provisioner_id"),
@@ -161,12 +178,15 @@ def _wanted(
         boot_mac=_text(of_node, "boot_mac"),
         serial=_text(of_node, "serial"),
         bmc={key: of_node.get(key) for key in BMC},
-        image=Image.of(of_node.get("image"), node=host, needs=needs, deploy_id=of_node.get("deploy_id")),
+        image=image,
+        flaw=flaw,
         properties=dict(of_node.get("properties") or {}),
         extras=own_extras({"driver": of_node.get("driver") or of_all.get("driver")}, provisioner),
         annotations={key: str(value) for key, value in annotations.items()},
         erase=bool(of_all.get("erase")),
         redeploy=bool(of_node.get("redeploy")),
+        booted=bool(of_all.get("booted")),
+        booted_at=float(of_node.get("booted_at") or 0.0),
         update_password=of_node.get("update_password") == "always",
         run=_text(of_all, "run_id") or "module",
         runs=known_runs(of_node),
@@ -177,6 +197,14 @@ def _wanted(
         forced=bool(of_all.get("force_reason")),
         verified=of_node.get("image_verified"),
     )
+
+
+def _image(of_node: Mapping[str, Any], host: str, needs: Sequence[str]) -> tuple[Image | None, ConfigError | None]:
+    """A node is enrolled, released and adopted whatever is wrong with its image."""
+    try:
+        return Image.of(of_node.get("image"), node=host, needs=needs, deploy_id=of_node.get("deploy_id")), None
+    except ConfigError as exc:
+        return None, exc
 
 
 def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -26,21 +25,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, DONE, STOP, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    BOOT,
     DEPLOYED,
-    DONE,
     FAILED,
     OF_ALL,
-    STOP,
-    WAIT,
     Driver,
     NodeState,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
     can,
+    demand_deployable,
     demand_known,
     not_ours,
     right_machine,
@@ -48,7 +44,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, turn
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.verdicts import summary, verdict
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.verdicts import failure, summary, verdict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -96,16 +92,6 @@ def watch(params: Mapping[str, Any], ctx: Context) -> Result:
     )
 
 
-def _elsewhere(item: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    """The connection must be the same for all hosts of one call, since one asks for all of them."""
-    for key in of_each_host(names.OPTION, names.OPTIONS):
-        own, asked = (str(value_of(given, key, names.OPTIONS)) for given in (item, params))
-        if key in item and own != asked:  # empty is another place, too
-            own, asked = own or "not set", asked or "where it is not set"
-            return f"its {key} is {own}, and this batch asks {asked}: watch them in separate plays"
-    return ""
-
-
 @dataclass
 class _Sent:
     """The last step that a node was sent on by."""
@@ -143,12 +129,16 @@ class _Batch:
         for item in params.get("nodes") or []:
             host = wants.host_of(item)
             why, kind = refused(item)
-            elsewhere = why or _elsewhere(item, params)
-            if elsewhere:
+            elsewhere = why or wants.elsewhere(item, params)
+            wanted = wants.of_batch(item, params, self._driver.name, self._driver.image_needs)
+            flaw = wanted.flaw if self._goal == DEPLOYED else None
+            if ctx.check_mode and item.get("coming") and not elsewhere:
+                self.verdicts[host] = verdict(True, 0.0, None, "check mode: it would be enrolled, and then waited for")
+            elif elsewhere or flaw:
                 kind = kind or ConfigError.kind
-                self.verdicts[host] = verdict(False, 0.0, None, elsewhere, kind=kind)
+                self.verdicts[host] = verdict(False, 0.0, None, elsewhere or str(flaw), kind=kind)
             else:
-                self._open[host] = wants.of_batch(item, params, self._driver.name, self._driver.image_needs)
+                self._open[host] = wanted
         if not self._open and not self.verdicts:
             raise ConfigError("no nodes to watch", node=ctx.node, do="give nodes, or call it in a play with hosts")
 
@@ -258,7 +248,13 @@ class _Batch:
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
             demand_known(self._driver, node, wanted)  # before the write
             verified(self._driver, wanted, self._goal)
+            self._deployable(wanted, node)
             self._due.setdefault(step, []).append((node, wanted))
+
+    def _deployable(self, wanted: Wanted, node: NodeState) -> None:
+        """Once, before the first step of ours: the order to deploy is not the first where a release comes before it."""
+        if self._goal == DEPLOYED and not self.steps[wanted.host]:
+            demand_deployable(self._driver, node, wanted)
 
     def _no_way_on(self, wanted: Wanted, node: NodeState, step: str) -> tuple[str, str]:
         """Why nothing of ours brings this node on, in words, and of what kind that is; empty where something does."""
@@ -267,7 +263,7 @@ class _Batch:
             return f"not ours to touch: {foreign}", NotOurs.kind
         error = node.last_error or "no reason given"
         if node.state == FAILED:
-            return f"{node.native}: {error}", ""
+            return failure(self._driver.name, node, f"{node.native}: {error}")
         if step == STOP:
             return f"{node.native} needs a person: {error}", ""
         if step != WAIT and node.maintenance and has_form(node.hold) and not self._driver.left_over(node):
@@ -284,7 +280,8 @@ class _Batch:
         if unmoved and time.monotonic() - before.at < _GRACE:
             return False
         reason = node.last_error or "the provisioner gives no reason"
-        self._close(host, False, f"{step} led back to {node.native}: {reason}")
+        told, kind = failure(self._driver.name, node, f"{step} led back to {node.native}: {reason}")
+        self._close(host, False, told, kind=kind)
         return False
 
     def _send(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> None:
@@ -309,18 +306,21 @@ class _Batch:
         return [nodes] if nodes else []
 
     def _begun(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
-        """By host, why not; what befell one order for many befell each, and an outage is asked again."""
+        """By host, why not. What was told as taken stands, whatever befell the rest of them; of whom nothing was told
+        nothing was taken, and an outage is asked again."""
         hosts = [wanted.host for _node, wanted in nodes]
         earlier = {host: self._ctx.ordered.pop(host) for host in hosts if host in self._ctx.ordered}
-        failed: Mapping[str, FleetError] = {}
+        told: dict[str, FleetError | None] = {}
+        rest: FleetError = BadAnswer(f"the driver of {self._driver.name} does not say whether it was taken")
         try:
-            failed = self._driver.order(step, nodes) if nodes else {}
-        except OF_ALL as exc:
-            failed = dict.fromkeys([str(exc.details["host"])] if exc.details.get("host") else hosts, exc)
-            raise
+            for host, why in self._driver.order(step, nodes):
+                told[host] = why
         except FleetError as exc:
-            failed = dict.fromkeys(hosts, exc)
+            rest = exc
+            if isinstance(exc, OF_ALL):
+                raise
         finally:
+            failed = {host: why for host in hosts if (why := told.get(host, rest)) is not None}
             self._not_taken(failed, earlier)
         return failed
 

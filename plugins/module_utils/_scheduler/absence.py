@@ -11,13 +11,21 @@ or held may be another machine's.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import Any, Protocol
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    FleetError,
+    NotAdopted,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import run_of
 
 
 def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str, Claim]) -> dict[str, FleetError]:
@@ -31,7 +39,7 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
         strange = [name for name, claim in claims.items() if _strange(name, views[name], claim)]
         found.update({name: _other(driver, name, claims[name]) for name in strange})
     for name in absent:
-        near = _near(known, [name, *claims[name].names])
+        near = _near(known, [name, *claims[name].names, *claims[name].heard])
         if near or claims[name].admitted:
             found[name] = _doubt(driver, name, near)
     return found
@@ -55,23 +63,171 @@ def _other(driver: Scheduler, name: str, claim: Claim) -> WrongMachine:
     )
 
 
-def _near(known: Mapping[str, tuple[str, ...]], ours: list[str]) -> str:
+def somebody_elses(driver: Scheduler, view: NodeView, host: str) -> NotAdopted:
+    """A machine that the ledger does not know is at work."""
+    seen = f"the scheduler has it as {view.name}: {view.native}"
+    seen += f", jobs {', '.join(view.jobs[:5])}" if view.work else ""
+    told = {"native": view.native, "state": view.state, "jobs": view.jobs[:20]}
+    return not_adopted(host or view.name, seen, address=driver.address, details=told)
+
+
+_ASK = "run it as a task of the node's own (as root, no delegate_to), or "
+#: All that a scheduler has: by name, what else each node is called or reached by there.
+Known = Callable[[], Mapping[str, tuple[str, ...]]]
+
+
+def demand_named(driver: Scheduler, view: NodeView, claim: Claim, known: Known | None = None) -> None:
+    """By its first hold a machine becomes a node of the scheduler: one at work is somebody's, where the machine has not
+    served us, and one that is called otherwise than the machine may be its neighbour's, new or down, or held by this
+    run for that one.
+
+    :param known: of a caller that asks for many, all that the scheduler has.
+    :raises WrongMachine: where nothing but the inventory says that it is this machine.
+    """
+    if _is_nameless(driver, claim) and claim.unnamed and not claim.admitted and claim.serves(view):
+        raise _unproven(driver, view, claim, "it is at work for its scheduler")
+    demand_called(driver, view, claim, known)
+
+
+def demand_called(driver: Scheduler, view: NodeView, claim: Claim, known: Known | None = None) -> None:
+    """One that is at work may be this machine, as where it is to serve now; but not where it is called otherwise.
+
+    A whole name or address counts before what is alike up to the first dot: there may be one such node in each domain.
+
+    :raises WrongMachine: as above.
+    """
+    if claim.rather and _is_nameless(driver, claim):
+        raise _unproven(driver, view, claim, f"by what it calls itself the machine is {claim.rather} there")
+    if not _is_nameless(driver, claim) or is_called([view.name], claim.names):
+        return
+    theirs = (known or driver.known)()
+    near = _rather(theirs, view.name, claim.names, claim.heard)
+    if near:
+        raise _unproven(driver, view, claim, f"by its name or address the machine is {near} there")
+    if claim.unnamed and not alike([view.name, *theirs.get(view.name, ())], claim.names):
+        raise _unproven(driver, view, claim, "the scheduler has it under no name or address of the machine's")
+
+
+class _Knowing(Protocol):
+    """A driver, or what asks one."""
+
+    @property
+    def known(self) -> Known: ...
+
+
+def as_shown(driver: _Knowing, name: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of an ownership, without what a name of the machine's shows that is the node's only up to the first
+    dot, where the scheduler has another node that could be meant. One that bears that name as a whole counts before the
+    inventory's word as well (known_rather). All that it has is asked for by such a name alone."""
+    called = [str(params.get("known_called") or "")]
+    if called == [""] or not _rather(driver.known(), name, called):
+        return params
+    rather = _near(_others(driver.known(), name), called, short=False)
+    return {
+        **params,
+        "known_rather": rather,
+        "known_renamed": "",
+        "known_as": [*(params.get("known_as") or ()), *called],
+    }
+
+
+def rather(driver: Scheduler, name: str, called: str) -> str:
+    """Which other node of the scheduler a machine may be that calls itself so; empty where it can be none. All that it
+    has is asked for by a name alone that is not the node's as a whole."""
+    if not (called and driver.KEEPS_NODES) or is_called([called], [name]):
+        return ""
+    return _rather(driver.known(), name, [called])
+
+
+def another(known: Known, name: str, own: str) -> str:
+    """Which other node of the scheduler a machine is that calls itself so; empty where it may be this one, or is none.
+
+    A whole name counts before what is alike up to the first dot. All that the scheduler has is asked for by a name
+    alone that is not this node's.
+    """
+    if not own or is_called([own], [name]):
+        return ""
+    theirs = known()
+    ours = [name, *theirs.get(name, ())]
+    if is_called([own], ours):
+        return ""
+    others = _others(theirs, name)
+    return _near(others, [own], short=False) or ("" if alike([own], ours) else _near(others, [own]))
+
+
+def _rather(known: Mapping[str, tuple[str, ...]], name: str, ours: Iterable[str], heard: Iterable[str] = ()) -> str:
+    """Which other node of the scheduler a machine is by these names, and by which of its own; empty where it is none.
+
+    :param heard: what only speaks against a node.
+    """
+    others, against = _others(known, name), (*ours, *heard)
+    near = _near(others, against, short=False)
+    if not near and is_called([name, *known.get(name, ())], ours):
+        return ""
+    return near or _near(others, against)
+
+
+def _others(known: Mapping[str, tuple[str, ...]], name: str) -> dict[str, tuple[str, ...]]:
+    return {node: also for node, also in known.items() if node != name}
+
+
+def _is_nameless(driver: Scheduler, claim: Claim) -> bool:
+    """Is it none of the scheduler's nodes yet, and does neither the machine nor a person say that it is this one?"""
+    return driver.KEEPS_NODES and not (claim.renamed or claim.bound) and (claim.unnamed or claim.stranger)
+
+
+def its_own(driver: Scheduler, view: NodeView, claim: Claim, run: str) -> None:
+    """:raises WrongMachine: where the run that asks holds this node, and not for this machine."""
+    if run not in claim.runs and any(run_of(hold.text) == run for hold in view.holds):
+        raise _unproven(driver, view, claim, "this run holds that node for another host")
+
+
+def _unproven(driver: Scheduler, view: NodeView, claim: Claim, why: str) -> WrongMachine:
+    # Such a one is not asked: most new machines are silent, and for long.
+    silent = claim.stranger and alike([view.name], claim.names)
+    return WrongMachine(
+        "nothing but the inventory says that this node is the machine, which our ledger knows as no node of a"
+        f" scheduler, and {why}",
+        node=view.name,
+        address=driver.address,
+        wanted="a machine that answers over its own connection and calls itself so",
+        seen=f"{view.native}{', jobs ' + ', '.join(view.jobs[:5]) if view.work else ''}",
+        do=f"correct gpufleet_scheduler_node; where it is right, {'' if silent else _ASK}say so: scheduler_node with"
+        " state=held and force_reason (hold_force_reason)",
+    )
+
+
+def alike(some: Iterable[str], ours: Iterable[str]) -> bool:
+    """Is one of these names or addresses one of those, in whatever case, whole or up to the first dot?"""
+    return bool(_all(some) & _all(ours))
+
+
+def is_called(some: Iterable[str], ours: Iterable[str]) -> bool:
+    """The same, as a whole."""
+    return bool(_all(some, short=False) & _all(ours, short=False))
+
+
+def _near(known: Mapping[str, tuple[str, ...]], ours: Iterable[str], *, short: bool = True) -> str:
     """The scheduler's node that shares a name or an address with ours, and by which of its own."""
-    wanted = {one for name in ours for one in _spellings(name)}
+    wanted = _all(ours, short=short)
     for node, others in known.items():
-        shared = next((name for name in (node, *others) if _spellings(name) & wanted), "")
+        shared = next((name for name in (node, *others) if _spellings(name, short=short) & wanted), "")
         if shared:
             return node if shared == node else f"{node} ({shared})"
     return ""
 
 
-def _spellings(name: str) -> frozenset[str]:
+def _all(told: Iterable[str], *, short: bool = True) -> set[str]:
+    return {one for name in told for one in _spellings(name, short=short)}
+
+
+def _spellings(name: str, *, short: bool = True) -> frozenset[str]:
     """In one case, whole and up to the first dot; an address of every machine is nobody's."""
     folded = name.strip().casefold()
     with suppress(ValueError):
         address = ipaddress.ip_address(folded)
         return frozenset() if address.is_loopback or address.is_unspecified else frozenset({str(address)})
-    return frozenset({folded, folded.partition(".")[0]}) - {"", "localhost"}
+    return frozenset({folded, folded.partition(".")[0] if short else folded}) - {"", "localhost"}
 
 
 def _doubt(driver: Scheduler, name: str, near: str) -> ConfigError:

@@ -50,7 +50,7 @@ class LastLook:
         """None where the scheduler does not tell."""
         if self._at is None:
             return False
-        began, earlier = _seconds(now.booted), _seconds(before.booted)
+        began, earlier = seconds_of(now.booted), seconds_of(before.booted)
         if began is None:
             return True if before.booted and now.booted and now.booted != before.booted else None
         other = earlier is not None and abs(began - earlier) > _APART
@@ -65,7 +65,7 @@ class LastLook:
     def _ahead(self) -> Optional[float]:
         """By how many seconds the scheduler's clock, or the zone in which it tells, is ahead of ours."""
         if self._skew is None:
-            told = _seconds(self._clock())
+            told = seconds_of(self._clock())
             self._skew = None if told is None else told - time.time()
         return self._skew
 
@@ -107,7 +107,7 @@ def _another(now: NodeView, seen: str) -> EvidenceMissing:
     )
 
 
-def _seconds(booted: str) -> Optional[float]:
+def seconds_of(booted: str) -> Optional[float]:
     """Slurm's standard time is local where its command runs; None for a boot that is no time."""
     try:
         return time.mktime(time.strptime(booted, "%Y-%m-%dT%H:%M:%S"))

@@ -47,7 +47,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 
 ABSENT = "absent"
@@ -70,9 +70,10 @@ class Hold:
     empty where it does not tell. kind: of a hold that carries a token, one of KINDS. form: the driver's word for
     what it is, for people (``drain``, ``taint x=y``, ``maintenance reservation``). by_scheduler: the scheduler's own
     mark, certainly nobody's. overwrites: such a mark may stand where a token of ours stood. passing: such a mark
-    goes by itself as soon as the node's agent has reported, so nobody has to lift it. appended: the end of the text,
-    where the scheduler itself certainly wrote it behind what somebody else had written; where it then signs for the
-    whole, the author is empty, for that of the rest is told no more.
+    goes by itself as soon as the node's agent has reported, so nobody has to lift it. silence: such a mark says that
+    the node's agent did not answer, and nothing else; what a node gets by answering is none. appended: the end of the
+    text, where the scheduler itself certainly wrote it behind what somebody else had written; where it then signs for
+    the whole, the author is empty, for that of the rest is told no more.
     """
 
     text: str
@@ -83,7 +84,13 @@ class Hold:
     by_scheduler: bool = False
     overwrites: bool = False
     passing: bool = False
+    silence: bool = False
     appended: str = ""
+
+    @property
+    def token(self) -> str:
+        """The text without what the scheduler appended to it, and may append to again."""
+        return self.text[: len(self.text) - len(self.appended)]
 
     def __str__(self) -> str:
         words = f"reason {self.text!r}" + (f" set by {self.author}" if self.author else "")
@@ -171,6 +178,11 @@ class NodeView:
         return any(not hold.passing for hold in self.holds)
 
     @property
+    def silent(self) -> bool:
+        """It is held for no more than that its agent did not answer."""
+        return self.held and all(hold.silence for hold in self.holds if not hold.passing)
+
+    @property
     def jobs(self) -> list[str]:
         return [work.id for work in self.work]
 
@@ -218,6 +230,10 @@ class Scheduler(ABC):
     def clock(self) -> str:
         """What time it is there now, in the words, and the zone, of ``NodeView.booted``; empty where none is told."""
         return ""
+
+    def prerequisites(self) -> Sequence[FleetError]:
+        """Why a hold or a resume would be refused, whichever node it is of; nothing is written to find out."""
+        return ()
 
     @abstractmethod
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:

@@ -55,9 +55,12 @@ class Claim:
 
     author: as the scheduler told it when the hold was taken; empty where it did not, or the ledger does not say.
     over_keep: a person asks, for whom a keep hold that was made through us is ours; never for a run of its own accord.
-    names: what else the node is called or reached by here. admitted: was it ever admitted, and not retired since?
+    names: what else the node is called or reached by here. heard: what a machine that is not proven to be it calls
+    itself, which only counts against a node of the scheduler. admitted: was it ever admitted, and not retired since?
     stranger: the ledger knows it from no work of ours; false where no ledger was there to tell. bound: the scheduler's
     node that this machine is by the ledger. renamed: what shows that it is another one now; empty where nothing does.
+    unnamed: is it ours, and has never been any of the scheduler's nodes? rather: another node of the scheduler that
+    bears the machine's own name as a whole.
     """
 
     token: str = ""
@@ -69,16 +72,21 @@ class Claim:
     stranger: bool = False
     bound: str = ""
     renamed: str = ""
+    unnamed: bool = False
+    heard: tuple[str, ...] = ()
+    rather: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
         token = str(params.get("known_token") or "")
-        runs = runs_of(params.get("known_runs"), [str(params.get("run_id") or ""), run_of(token)])
+        bound, renamed = (str(params.get(key) or "") for key in ("known_scheduler_node", "known_renamed"))
+        runs = runs_of(params.get("known_runs"), [run_of(token), *_of_this_run(params)])
         asked = bool(params.get("over_keep")) or params.get("kind") == KEEP
-        names = tuple(str(name) for name in params.get("known_as") or ())
+        names, heard = (tuple(map(str, params.get(key) or ())) for key in ("known_as", "known_heard"))
         author, admitted = str(params.get("known_author") or ""), bool(params.get("known_admitted"))
-        named = [str(params.get(key) or "") for key in ("known_scheduler_node", "known_renamed")]
-        return cls(token, runs, author, asked, names, admitted, params.get("known_here") is False, *named)
+        stranger, unnamed = params.get("known_here") is False, is_unnamed(params)
+        rather = str(params.get("known_rather") or "")
+        return cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
@@ -106,7 +114,7 @@ class Claim:
 
     def with_token(self, token: str) -> Claim:
         """As it is once this hold was written; who the scheduler says wrote it is to be seen."""
-        return replace(self, token=token, author="")
+        return replace(self, token=token, author="", runs=self.runs | {run_of(token)})
 
     def owner(self, view: NodeView) -> str:
         """Of the node as a whole; ``free`` where nothing has to be lifted."""
@@ -176,3 +184,15 @@ class Claim:
             return _A_PERSONS_KEEP
         others = [has_form(hold.text) and run_of(hold.text) not in self.runs for hold in foreign]
         return _OTHER_SITES if others and all(others) else _SOMEBODY_ELSES
+
+
+def _of_this_run(params: Mapping[str, Any]) -> list[str]:
+    """A hold of the run that asks is this machine's where it announced one for it, which the ledger tells; it may hold
+    the node for the neighbour. Without a ledger, or where it was shown that the node is this machine, it is ours."""
+    told = params.get("known_runs") is not None and not params.get("known_renamed")
+    return [] if told else [str(params.get("run_id") or "")]
+
+
+def is_unnamed(known: Mapping[str, Any]) -> bool:
+    """Does the ledger know this machine from work of ours, and as no node of a scheduler: by no hold, nor admission?"""
+    return known.get("known_here") is True and not known.get("known_scheduler_node")

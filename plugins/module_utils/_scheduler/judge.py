@@ -9,7 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Callable
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    NotOurs,
+    Unreachable,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Refusal
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import name_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, FREE, OURS, Claim
@@ -43,6 +48,18 @@ def after_eviction(judgement: Judgement, refusals: Sequence[Refusal]) -> Judgeme
     for_good = any(refusal.for_good for refusal in refusals)
     words = "will not leave by itself" if for_good else "may not leave yet"
     return replace(judgement, settled=for_good, reason=f"{judgement.reason}; {words}: {shown}")
+
+
+def after_outage(judgement: Judgement, view: NodeView) -> Judgement:
+    """A scheduler that was away itself in the same wait: the node's agent had nobody to answer to, and may not have had
+    the time to since. So the node is not to blame for its silence; it is for what the scheduler found as it answered.
+    Whether there is more to it, the next run finds."""
+    if judgement.ok or judgement.kind or (judgement.settled and not view.silent):
+        return judgement
+    words = (
+        f"{judgement.reason}; the scheduler was away itself meanwhile, so that this says nothing of the node; run again"
+    )
+    return replace(judgement, reason=words, kind=Unreachable.kind)
 
 
 def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Any, Callable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     EvidenceMissing,
     FleetError,
-    NotAdopted,
     NotOurs,
     NotProven,
     PermitDue,
     Refused,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, called
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.boots import LastLook
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     KEEP,
@@ -33,17 +33,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
-    make_token,
-    run_of,
-    says,
-    says_just,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says, says_just
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
-#: The name of the event that binds a machine to another node of its scheduler.
-NAMED = "scheduler_node"
 #: A scheduler shows a change of its own books at once; this only covers a slow answer.
 _READ_BACK_SECONDS = 15.0
 #: A node that changes between look and write as often as this is being worked on by somebody else.
@@ -56,28 +48,37 @@ class _Node:
     """One node, one scheduler, one call."""
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
-        self.params = params
+        self.params, self.ctx = params, ctx
         self._moment: Mapping[str, Any] = {}
-        self.ctx = ctx
         self.name = str(params.get("scheduler_node") or params.get("name") or "")
         require({"scheduler_node": self.name}, "scheduler_node", node=ctx.node)
         self.driver: Scheduler = open_scheduler(params, node=ctx.node)
-        self.claim = Claim.of(params)
-        boot_id = str(params.get("looked_boot") or "")
-        self.look = LastLook(params.get("looked_ago"), self.driver.clock, boot_id, ctx.boot_probe)
+        self._away = Away(str(params.get("run_cache") or ""), ctx.node or self.name)
+        self.known: absence.Known = lambda: self._heard(self.driver.known)  # type: ignore
+        self.claim = Claim.of(absence.as_shown(self, self.name, params))
+        ago, boot_id = params.get("looked_ago"), str(params.get("looked_boot") or "")
+        self.look = LastLook(ago, lambda: str(self._heard(self.driver.clock)), boot_id, ctx.boot_probe)
 
     def read(self) -> NodeView:
-        """:raises FleetError: where what the scheduler says of that name, or does not know it, proves nothing."""
+        """Asked anew while it is away. :raises FleetError: where what the scheduler says of it proves nothing."""
+        return self._heard(self._read)  # type: ignore
+
+    def _heard(self, ask: Callable[[], Any]) -> Any:
+        """Another host's word keeps no node in service: not before a hold, and not in a call that wrote."""
+        remembered = self.params["state"] != "held" and not (self.ctx.asked or self.ctx.begun)
+        name = f"{self.driver.NAME} {self.driver.address}"
+        return self._away.heard(name, ask, beat=self.ctx.lifeline.beat, remembered=remembered)
+
+    def _read(self) -> NodeView:
         moment = self.ctx.moment()
         views = self.driver.states([self.name])
-        for doubt in doubts(self.driver, views, {self.name: self.claim}).values():
+        for doubt in absence.doubts(self.driver, views, {self.name: self.claim}).values():
             raise doubt
         self._moment = moment
         return views[self.name]
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
-        owner = self.claim.owner(after)
-        events = [*events, *self._named(after)]
+        owner, events = self.claim.owner(after), [*events, *called.named(after, self.claim, self.params)]
         return Result(
             before=_short(before),
             after=_short(after),
@@ -99,13 +100,6 @@ class _Node:
             },
             events=[*events, evidence(after, self.claim, scheduler=self.driver.NAME, moment=self._moment)],
         )
-
-    def _named(self, view: NodeView) -> list[Event]:
-        """Which node of the scheduler the machine is now, remembered until it is said anew."""
-        if view.absent or not self.claim.renamed:
-            return []
-        told = {"scheduler_node": view.name, "was": self.claim.bound, "reason": self.claim.renamed}
-        return [Event("named", NAMED, told)]
 
 
 def scheduler_node(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -135,7 +129,10 @@ def _judged_anew(attempt: Callable[[_Node], Result]) -> Callable[[_Node], Result
 def _present(node: _Node) -> Result:
     view = node.read()
     lifted = not view.absent and not view.held  # by whoever told nobody, such as a person in the scheduler itself
-    return node.result(view, view, _released(node, node.claim.token) if lifted else [], wrote=False)
+    result = node.result(view, view, _released(node, node.claim.token) if lifted else [], wrote=False)
+    own = str(node.params.get("called") or "").strip()
+    result.data["rather"] = node._heard(lambda: absence.rather(node.driver, node.name, own))
+    return result
 
 
 # -- hold ------------------------------------------------------------------------------------------------------
@@ -146,12 +143,14 @@ def _held(node: _Node) -> Result:
     before = node.read()
     if before.absent:
         return node.result(before, before, [], wrote=False)
-    why = str(node.params["why"])
-    owner = node.claim.owner(before)
+    why, owner = str(node.params["why"]), node.claim.owner(before)
     if owner == FOREIGN:
+        absence.its_own(node.driver, before, node.claim, str(node.params["run_id"]))
         raise node.claim.not_ours(before, wanted=f"a hold of ours ({why})")
     if node.claim.stranger and node.claim.serves(before):
-        raise _not_adopted(node, before)
+        raise absence.somebody_elses(node.driver, before, node.ctx.node)
+    absence.demand_named(node.driver, before, node.claim, node.known)
+    called.demand(node, before)
     kind = _kind(node, before)
     if _is_drain(before) and _stands(node, before, kind, why):
         return node.result(before, before, _taken(node, node.claim.holds_of(before, OURS), node.claim), wrote=False)
@@ -177,13 +176,6 @@ def _held(node: _Node) -> Result:
     return node.result(before, after, _taken(node, node.claim.holds_of(after, OURS), known), wrote=True)
 
 
-def _not_adopted(node: _Node, view: NodeView) -> NotAdopted:
-    seen = f"the scheduler has it as {node.name}: {view.native}"
-    seen += f", jobs {', '.join(view.jobs[:5])}" if view.work else ""
-    told = {"native": view.native, "state": view.state, "jobs": view.jobs[:20]}
-    return not_adopted(node.ctx.node or node.name, seen, address=node.driver.address, details=told)
-
-
 def _kind(node: _Node, view: NodeView) -> str:
     """A run leaves a quarantine what it is; a person may keep such a node as well."""
     asked = str(node.params.get("kind") or WORK)
@@ -199,7 +191,7 @@ def _stands(node: _Node, view: NodeView, kind: str, why: str) -> bool:
         return False
     holds = node.claim.holds_of(view, OURS)
     if kind == KEEP:  # a person gives another reason by leaving the end of the first away, such as its date
-        return any(says_just(_token_in(hold), why) or hold.overwrites for hold in holds)
+        return any(says_just(hold.token, why) or hold.overwrites for hold in holds)
     return any(says(hold.text, why) or hold.overwrites for hold in holds)
 
 
@@ -220,12 +212,7 @@ def _taken(node: _Node, holds: Sequence[Hold], known: Claim) -> list[Event]:
 
 def _told_of(hold: Hold, name: str) -> dict[str, str]:
     author = {"hold_author": hold.author} if hold.author else {}
-    return {"hold_token": _token_in(hold), **author, "scheduler_node": name}
-
-
-def _token_in(hold: Hold) -> str:
-    """Without what the scheduler appended to it, and may append to again."""
-    return hold.text[: len(hold.text) - len(hold.appended)]
+    return {"hold_token": hold.token, **author, "scheduler_node": name}
 
 
 # -- resume ----------------------------------------------------------------------------------------------------
@@ -242,6 +229,8 @@ def _resumed(node: _Node) -> Result:
                 do=node.driver.REMEDIES.absent,
             )
         return node.result(before, before, [], wrote=False)
+    absence.demand_called(node.driver, before, node.claim, node.known)
+    called.demand(node, before)
     if not before.held:
         after = _answering(node, before)
         if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason

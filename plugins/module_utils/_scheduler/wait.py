@@ -14,6 +14,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
@@ -24,9 +25,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     LeaseLost,
     NotOurs,
+    PermitDue,
     Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
@@ -40,6 +43,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judg
     JUDGES,
     Judgement,
     after_eviction,
+    after_outage,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -72,6 +76,8 @@ class _Watched:
         self.refusals: Sequence[Refusal] = ()
         self.settled_after = 0.0
         self.settled_before = False
+        #: Has its scheduler been away in this wait?
+        self.was_away = False
         self.stuck_since: float | None = None
         self.stuck_told = False
         self.stuck_remedy = ""
@@ -98,6 +104,8 @@ class _Cluster:
         except Unreachable as exc:
             # A controller that restarts is no reason to give up a drain of hours; the deadline is.
             self.trouble = exc
+            for host in self.hosts:
+                host.was_away = True
             return
         self.trouble, self.moment = None, moment
         for host in self.hosts:
@@ -168,6 +176,7 @@ class _Watch:
         """A machine elsewhere is sent one look after the other, and remembers nothing of the one before."""
         settled, stuck = part.get("settled") or {}, part.get("stuck") or {}
         for host in self.hosts:
+            host.was_away = host.host in (part.get("away") or ())
             if host.host in settled:
                 host.settled_before = True
                 host.settled_after = float(settled[host.host])
@@ -178,7 +187,9 @@ class _Watch:
         """What the next look has to know, in seconds since the beginning; is this one the last?"""
         stuck = {host.host: host.stuck_since - self.begun for host in self.hosts if host.stuck_since is not None}
         settled = {host.host: host.settled_after for host in self.hosts if host.judgement.settled}
-        return {"over": self.over, "settled": settled, "stuck": stuck}
+        away = [host.host for host in self.hosts if host.was_away]
+        line = {"due": self.ctx.lifeline.due(), "late": self.ctx.lifeline.late(), "clock": clock()}
+        return {"over": self.over, "settled": settled, "stuck": stuck, "away": away, **line}
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
@@ -225,7 +236,7 @@ class _Watch:
         host.judgement = self.judge(view, host.claim, kept=driver.KEEPS_NODES, check_mode=self.ctx.check_mode)
         host.refusals = ()
         request = driver.evict_request(view) if host.judgement.evict else ""
-        with contextlib.suppress(LeaseLost):  # given up at the next poll
+        with contextlib.suppress(LeaseLost, PermitDue):  # given up at the next poll, or sent with leave at the next
             if request and self.ctx.may_write(request, nodes=(host.host,)):
                 cluster.evict(host, view)
         if host.judgement.settled and not before.settled and not host.settled_before:
@@ -271,22 +282,28 @@ class _Watch:
 
     def verdict(self, host: _Watched) -> dict[str, Any]:
         view = host.view or NodeView(host.name, state="unknown")
-        reason = host.judgement.reason
-        if not host.judgement.settled and not host.refused and not self.ctx.check_mode:
-            reason = f"not within {self.whole:g} s: {_stuck_text(host, view) or reason}"
+        judgement = self._last_word(host, view)
         return {
-            "ok": host.judgement.ok,
+            "ok": judgement.ok,
             "state": view.state,
             "native": view.native,
-            "reason": reason,
-            "seconds": round(host.settled_after if host.judgement.settled else time.monotonic() - self.begun, 1),
+            "reason": judgement.reason,
+            "seconds": round(host.settled_after if judgement.settled else time.monotonic() - self.begun, 1),
             "jobs": view.jobs,
             "waits": _waits(host, view),
             "owner": host.claim.owner(view) if host.view else "",
             "holds": host.claim.told(view),
             "finding": view.finding,
-            "kind": "" if host.judgement.ok else host.judgement.kind,
+            "kind": "" if judgement.ok else judgement.kind,
         }
+
+    def _last_word(self, host: _Watched, view: NodeView) -> Judgement:
+        """No wait goes on: what has not come by now is told as that, and whether the node is to blame for it."""
+        judgement = host.judgement
+        if not judgement.settled and not host.refused and not self.ctx.check_mode:
+            reason = f"not within {self.whole:g} s: {_stuck_text(host, view) or judgement.reason}"
+            judgement = replace(judgement, reason=reason)
+        return after_outage(judgement, view) if host.was_away and not host.refused else judgement
 
     def events(self) -> list[Event]:
         return [

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Fenced,
     FleetError,
     TrustError,
+    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, fetch, manifest, openpgp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
@@ -51,7 +52,8 @@ def verify_artifact(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement,
     """Judge the artifact. Returns the verdict so far, and what is known of the image for the record."""
     judgement = Judgement("image_artifact")
     image = image_of(params, ctx.node)
-    cache = RunCache(str(params.get("run_cache") or ""))
+    cache = RunCache(str(params.get("run_cache") or ""), ctx.node)
+    params = {**params, "away": cache.away, "ca_path": params.get("ca_path") or image.get("ca_path")}
     known = {"name": image["name"], "version": image["version"]}
     entity = fetch.basename(image["url"])
     whose = _signed_as(image)
@@ -78,7 +80,8 @@ def expectations(params: Mapping[str, Any], ctx: Context) -> tuple[Judgement, di
     """
     judgement = Judgement("image_verify")
     image = image_of(params, ctx.node)
-    cache = RunCache(str(params.get("run_cache") or ""))
+    cache = RunCache(str(params.get("run_cache") or ""), ctx.node)
+    params = {**params, "away": cache.away, "ca_path": params.get("ca_path") or image.get("ca_path")}
     expect: dict[str, Any] = {"name": image["name"], "version": image["version"]}
     whose = _signed_as(image)
     judgement.require(("signature", whose), *manifest.cells(image))
@@ -128,6 +131,7 @@ def _guarded(judgement: Judgement, step: str, entity: str, work: Callable[[], An
             verdict=FAIL if distrust else INCONCLUSIVE,
             finding=str(exc.details.get("finding") or exc.kind),
             text=str(exc),
+            remedy="retest" if isinstance(exc, Unreachable) else "remediate_config",
         )
     return None
 
@@ -182,9 +186,8 @@ def _keyring_key(params: Mapping[str, Any], image: Mapping[str, Any]) -> list[An
 
 
 def _verified_sums(params: Mapping[str, Any], image: Mapping[str, Any]) -> dict[str, Any]:
-    get = {"ca_path": params.get("ca_path"), "timeout": params["timeout"]}
-    sums = fetch.read_small(image["checksums_url"], **get)
-    signature = fetch.read_small(image["signature_url"], **get)
+    sums = fetch.read_small(image["checksums_url"], **fetch.how(params))
+    signature = fetch.read_small(image["signature_url"], **fetch.how(params))
     try:
         found = openpgp.verify(
             sums,
@@ -298,7 +301,7 @@ def _hashed(params: Mapping[str, Any], url: str, cache: RunCache, ctx: Context) 
     began = time.monotonic()
 
     def opened() -> AbstractContextManager[fetch.Source]:
-        return fetch.opened(url, ca_path=params.get("ca_path"), timeout=params["timeout"], beat=ctx.lifeline.beat)
+        return fetch.opened(url, beat=ctx.lifeline.beat, **fetch.how(params))
 
     def anew() -> dict[str, Any]:
         with opened() as source:
@@ -331,7 +334,7 @@ def _digest(source: fetch.Source) -> dict[str, Any]:
 
 def _signed_artifact(params: Mapping[str, Any], image: Mapping[str, Any], ctx: Context) -> dict[str, Any]:
     """Signer, digest and size: the artifact is hashed while gpg reads it, and kept nowhere."""
-    get = {"ca_path": params.get("ca_path"), "timeout": params["timeout"]}
+    get = fetch.how(params)
     begun = time.monotonic()
     signature = fetch.read_small(image["signature_url"], **get)
     total, sizes = hashlib.sha256(), [0]
@@ -364,7 +367,7 @@ def _self_signed(
 ) -> None:
     """A detached signature over the artifact itself."""
     began = time.monotonic()
-    with fetch.opened(image["url"], ca_path=params.get("ca_path"), timeout=params["timeout"]) as source:
+    with fetch.opened(image["url"], beat=ctx.lifeline.beat, **fetch.how(params)) as source:
         version = source.version
     key = ["self", image["url"], version, image["signature_url"], *_keyring_key(params, image)]
     good = partial(_still, version, began=began)

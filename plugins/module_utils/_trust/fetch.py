@@ -12,12 +12,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -25,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import timed_out
 
 try:
     import requests
@@ -38,6 +41,9 @@ SMALL = 1024 * 1024
 _PIECE = 1024 * 1024
 _CONNECT_SECONDS = 10.0
 _LONGEST = 86400
+#: Answers of a server that has no time for the moment, besides those with which it fails (5xx).
+_LATER = frozenset({408, 425, 429})
+_SETTING = "the URL in gpufleet_image"
 
 
 @dataclass(frozen=True)
@@ -53,23 +59,44 @@ class Source:
 
 def basename(url: str) -> str:
     """The file name at the end of a URL."""
-    return unquote(urlsplit(url).path).rpartition("/")[2]
+    return unquote(_parts(url).path).rpartition("/")[2]
 
 
 def shown(url: str) -> str:
     """The URL without credentials and without a query, which may hold a token."""
-    parts = urlsplit(url)
+    parts = _parts(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else parts.path
 
 
-def read_small(url: str, *, ca_path: str | None, timeout: float, limit: int = SMALL) -> bytes:
+def _parts(url: str) -> SplitResult:
+    """:raises ConfigError: where it has none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        tls.demand_url(url, _SETTING)
+        raise
+
+
+def how(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of :func:`opened` and :func:`read_small` that a verb's parameters decide."""
+    return {key: params.get(key) for key in ("ca_path", "timeout", "away")}
+
+
+def read_small(
+    url: str,
+    *,
+    ca_path: str | None,
+    timeout: float,
+    away: Away | None = None,
+    limit: int = SMALL,
+) -> bytes:
     """A small file whole.
 
     :raises BadAnswer: where it is larger than the limit.
     """
     content = b""
-    with opened(url, ca_path=ca_path, timeout=timeout) as source:
+    with opened(url, ca_path=ca_path, timeout=timeout, away=away) as source:
         for piece in source.pieces:
             content += piece
             if len(content) > limit:
@@ -79,14 +106,20 @@ def read_small(url: str, *, ca_path: str | None, timeout: float, limit: int = SM
 
 @contextmanager
 def opened(
-    url: str, *, ca_path: str | None, timeout: float, beat: Callable[[], None] | None = None
+    url: str,
+    *,
+    ca_path: str | None,
+    timeout: float,
+    beat: Callable[[], None] | None = None,
+    away: Away | None = None,
 ) -> Iterator[Source]:
     """Open a URL.
 
     :param timeout: seconds without a byte after which the server is given up.
+    :param away: knows for how many seconds more the run tries a server that is away again; else nobody does.
     :param beat: called between pieces; raises where the run is gone.
     """
-    scheme = urlsplit(url).scheme.lower()
+    scheme = _parts(url).scheme.lower()
     opener = {"http": _http, "https": _http, "file": _file, "": _file}.get(scheme)
     if opener is None:
         raise ConfigError("a URL of a kind that is not read here", wanted="http, https or file", seen=shown(url))
@@ -97,7 +130,12 @@ def opened(
             seen=f"{timeout:g}",
             do="correct the option timeout",
         )
-    with opener(url, ca_path, timeout) as source:
+    with ExitStack() as stack:
+
+        def ask() -> Source:
+            return stack.enter_context(opener(url, ca_path, timeout))
+
+        source = away.heard(url, ask, beat=beat) if away else ask()
         yield Source(source.url, source.version, source.size, _watched(source, timeout, beat))
 
 
@@ -125,13 +163,8 @@ def _watched(source: Source, timeout: float, beat: Callable[[], None] | None) ->
 def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
     if not HAS_REQUESTS:
         raise MissingLibrary("requests", why="the image lies behind a URL")
-    if ca_path and not os.access(ca_path, os.R_OK):
-        raise ConfigError(
-            "the file of certificate authorities cannot be read",
-            wanted="a PEM file on the machine that reads the image",
-            seen=ca_path,
-            do="correct the option ca_path",
-        )
+    tls.demand_url(url, _SETTING, of_a_file=True)
+    verify = tls.authorities(ca_path, "ca_path in gpufleet_image, or the option ca_path")
     with requests.Session() as session:
         # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing; hence also verify in each request.
         session.trust_env = False
@@ -140,13 +173,15 @@ def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
             answer = session.get(
                 url,
                 stream=True,
-                verify=ca_path or True,
+                verify=verify,
                 timeout=(_CONNECT_SECONDS, timeout),
                 headers={"Accept-Encoding": "identity"},
             )
         except requests.RequestException as exc:
-            raise _unreachable(url, exc) from None
+            raise _no_answer(url, exc, timeout) from None
         with answer:
+            if answer.status_code >= 500 or answer.status_code in _LATER:
+                raise _unreachable(url, f"HTTP {answer.status_code} {answer.reason}")
             if answer.status_code != 200:
                 raise Refused(
                     f"HTTP {answer.status_code} {answer.reason}",
@@ -161,16 +196,25 @@ def _pieces(answer: Any, url: str) -> Iterator[bytes]:
     try:
         yield from answer.iter_content(_PIECE)
     except requests.RequestException as exc:
-        raise _unreachable(url, exc) from None
+        raise _unreachable(url, type(exc).__name__) from None
 
 
-def _unreachable(url: str, exc: Exception) -> Unreachable:
+def _no_answer(url: str, exc: Exception, timeout: float) -> Unreachable:
+    waits = _CONNECT_SECONDS if isinstance(exc, requests.ConnectTimeout) else timeout
+    slow = waits if timed_out(exc) else 0.0
+    return _unreachable(url, type(exc).__name__, untrusted=tls.untrusting(exc), slow=slow)
+
+
+def _unreachable(url: str, why: str, *, untrusted: bool = False, slow: float = 0.0) -> Unreachable:
+    known = {"tls": True} if untrusted else {"slow": slow}  # a certificate does not become trusted by waiting
     # The library's own text names the URL with its credentials.
-    name = type(exc).__name__
     return Unreachable(
-        f"the file cannot be fetched ({name})",
+        f"the file cannot be fetched ({why})",
         address=shown(url),
-        do="check the URL in gpufleet_image, the server, and ca_path where the server has a certificate of your own CA",
+        do="set ca_path in gpufleet_image to the CA that vouches for its server"
+        if untrusted
+        else "check the URL in gpufleet_image, and that its server runs",
+        details=known if untrusted or slow else None,
     )
 
 
@@ -192,7 +236,9 @@ def _file(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
         try:
             handle = held.enter_context(open(path, "rb"))
         except OSError as exc:
-            raise Unreachable(
+            # A wrong path is a setting; a share that is away is a service.
+            kind = ConfigError if isinstance(exc, (FileNotFoundError, PermissionError)) else Unreachable
+            raise kind(
                 f"the file cannot be read: {exc.strerror}", address=path, do="correct the path in gpufleet_image"
             ) from exc
         told = os.fstat(handle.fileno())

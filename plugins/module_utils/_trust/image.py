@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import declaration
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
@@ -35,8 +35,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 _DECLARED = ("name", "version", "sha256")
 #: What the record says of the image; the rest of the expectations is the manifest's own content.
 IMAGE_FACTS = ("name", "version", "sha256", "size", "manifest_sha256", "signer")
-#: Whose failure it is where the image at its source was not verified, and where nobody knows whether the deployment
-#: reached the node: see _quarantine.py.
+#: Whose failure it is where the image at its source was not verified (its server's where that alone was away), and
+#: where nobody knows whether the deployment reached the node: see _quarantine.py.
 _ARTIFACT, _UNPROVEN = "artifact", "unproven"
 
 
@@ -70,10 +70,13 @@ def of_the_source(judgement: Judgement, params: Mapping[str, Any], more: Mapping
 
 def no_nodes_fault(verdict: Mapping[str, Any], image: Mapping[str, Any]) -> dict[str, str]:
     """What such a result says beside its verdict."""
-    words = sentence(verdict, shown=10)
-    if verdict["verdict"] != PASS:
-        words = f"the image {image.get('name')} {image.get('version')} itself, and no verdict about the node: {words}"
-    return {"kind": _ARTIFACT, "msg": words}
+    words, named = sentence(verdict, shown=10), f"the image {image.get('name')} {image.get('version')}"
+    silent = {finding["id"] for finding in verdict["findings"]} == {Unreachable.kind}
+    if silent:
+        words = f"the server of {named}, and no verdict about the node: {words}"
+    elif verdict["verdict"] != PASS:
+        words = f"{named} itself, and no verdict about the node: {words}"
+    return {"kind": Unreachable.kind if silent else _ARTIFACT, "msg": words}
 
 
 def combined(

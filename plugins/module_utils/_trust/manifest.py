@@ -40,7 +40,7 @@ def judge(
     wanted = checksums.listed(signed["digests"], name, "the manifest")
 
     def find() -> dict[str, Any]:
-        content = fetch.read_small(image["manifest_url"], ca_path=params.get("ca_path"), timeout=params["timeout"])
+        content = fetch.read_small(image["manifest_url"], **fetch.how(params))
         return {"sha256": hashlib.sha256(content).hexdigest(), "text": content.decode("utf-8", "replace")}
 
     read = cache.get(["manifest", image["manifest_url"], wanted], find)

@@ -21,6 +21,7 @@ IMAGE_OPTIONS: dict[str, dict[str, Any]] = {
     "signature_url": {"type": "str"},
     "manifest_url": {"type": "str"},
     "keyring": {"type": "path"},
+    "ca_path": {"type": "path"},
     "kernel_url": {"type": "str"},
     "format": {"type": "str", "choices": ["ramdisk", "whole-disk"]},
 }

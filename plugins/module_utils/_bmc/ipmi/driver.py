@@ -23,6 +23,8 @@ class IpmiBmc(c.Bmc):
     """One machine behind one IPMI BMC."""
 
     protocol = "ipmi"
+    #: pyghmi has one event loop for all sessions of a process.
+    in_threads = False
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self.machine = Machine(params, ctx)

@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.forked import KNOWN, begin_anew_in_forks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -40,11 +41,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 _PyghmiSession: Any = object
 try:
     import pyghmi.exceptions
+    from pyghmi.ipmi.private import session as _pyghmi_sessions
     from pyghmi.ipmi.private.session import Session as _PyghmiSession  # type: ignore[no-redef]
 except ImportError as exc:
     LIBRARY_PROBLEM: str | None = str(exc)
+    _LIBRARY = "pyghmi"
 else:
-    LIBRARY_PROBLEM = None
+    _LIBRARY = KNOWN
+    LIBRARY_PROBLEM = begin_anew_in_forks(_pyghmi_sessions)
 
 PORT = 623
 #: How long a BMC that says nothing is asked for a session, and then for the answer to a read.
@@ -174,7 +178,7 @@ class IpmiLink:
         kg: str = "",
     ) -> None:
         if LIBRARY_PROBLEM is not None:
-            raise MissingLibrary("pyghmi", why="IPMI is spoken through it", cause=LIBRARY_PROBLEM)
+            raise MissingLibrary(_LIBRARY, why=f"IPMI is spoken through it: {LIBRARY_PROBLEM}", cause=LIBRARY_PROBLEM)
         self.host, self.port = host_and_port(address)
         self.shown = f"ipmi://{self.host}:{self.port}"
         for name, value, limit in (("username", username, USER_LIMIT), ("password", password, PASSWORD_LIMIT)):

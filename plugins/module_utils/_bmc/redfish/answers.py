@@ -25,6 +25,7 @@ BMC = Peer(
     reach="check gpufleet_bmc_address, the route to the out-of-band network, and that the BMC has power",
     trust="set gpufleet_bmc_ca_path to the authority that signed the BMC's certificate, which must name this address",
     login="check gpufleet_bmc_username and gpufleet_bmc_password",
+    setting="gpufleet_bmc_address",
 )
 
 # What a message id, or words of a message, stand for.

@@ -43,6 +43,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._tls import untrusting
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import cause
 
 try:
     import urllib3  # which sushy itself needs
@@ -66,8 +68,6 @@ IDLE_SECONDS = 3.0
 _REDIRECTS = 3
 #: How long the end of a session is waited for.
 LOGOUT_SECONDS = 5.0
-
-
 #: An empty context, made before the fork (rehearsal.py): a worker that needs one for its own CA file takes it.
 _SPARE: list[ssl.SSLContext] = []
 
@@ -143,6 +143,7 @@ class Link:
     :param pin: the certificate that is fixed, if one is.
     :param wait: ``Context.wait``: the only way to sleep.
     :param deadline: in the clock of ``time.monotonic``; nothing is retried past it.
+    :param silence: how long no byte may come; where less than usual, the silent and the busy are soon given up.
     """
 
     def __init__(
@@ -156,16 +157,18 @@ class Link:
         pin: Pin | None = None,
         wait: Callable[..., Any],
         deadline: float,
+        silence: float = READ_SECONDS,
     ) -> None:
         if LIBRARY_PROBLEM is not None:
             raise MissingLibrary("sushy", why="Redfish is spoken through it", cause=LIBRARY_PROBLEM)
         self._url = url
         self._wait = wait
         self._deadline = deadline
-        self._silence = READ_SECONDS
+        self._silence = silence
+        self._brief = silence < READ_SECONDS
         self._used = 0.0
         parts = urlsplit(url)
-        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=silence)
         if parts.scheme == "https":
             if context.verify_mode == ssl.CERT_NONE:
                 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -234,7 +237,7 @@ class Link:
             answer = self._once(method, path, data, headers or {})
         except (HTTPError, OSError, Endless) as exc:
             if _never_left(exc):
-                raise _unreachable(exc, where) from exc
+                raise self._unreachable(exc, where) from exc
             raise LostAnswer(
                 "the connection broke before the BMC's answer came", address=where, seen=_cause(exc)
             ) from exc
@@ -254,11 +257,13 @@ class Link:
                 address=f"GET {self._absolute(path)}",
                 do="raise timeout, or see what the BMC is busy with",
             )
+        began = time.monotonic()
         first = self._try_read(path, headers)
         if not isinstance(first, FleetError):
             return first
-        busy = isinstance(first, NotNow)
-        patience = min(PATIENCE_BUSY if busy else PATIENCE_BROKEN, max(0.0, self._deadline - time.monotonic()))
+        patience = self._patience(first, time.monotonic() - began)
+        if self._brief and not patience:
+            raise first
         last = {"answer": first}
 
         def again() -> Any:
@@ -278,15 +283,22 @@ class Link:
                 raise last["answer"] from exc
             raise
 
+    def _patience(self, first: FleetError, took: float) -> float:
+        """How long it is asked again. One that is asked briefly may be slow, as long as it answers."""
+        left = max(0.0, self._deadline - time.monotonic())
+        if self._brief:
+            return min(PATIENCE_BROKEN, left) if took < self._silence else 0.0
+        return min(PATIENCE_BUSY if isinstance(first, NotNow) else PATIENCE_BROKEN, left)
+
     def _try_read(self, path: str, headers: dict[str, str]) -> Any:
         """An answer, or the reason to ask again; what will not get better is raised."""
         where = self._absolute(path)
         try:
             answer = self._once("GET", path, None, headers)
         except (HTTPError, OSError) as exc:
-            if _untrusting(exc):
-                raise _unreachable(exc, where) from exc
-            return _unreachable(exc, where)
+            if untrusting(exc):
+                raise self._unreachable(exc, where) from exc
+            return self._unreachable(exc, where)
         except Endless as exc:
             raise exc.located(address=where) from exc.__cause__
         except NotNow as exc:  # the login with a session, before anything was begun
@@ -362,29 +374,14 @@ class Link:
     def _absolute(self, path: str) -> str:
         return f"{self._url}{self._here(path)}"
 
+    def _unreachable(self, exc: BaseException, where: str) -> FleetError:
+        return answers.BMC.unreached(where, exc, _cause(exc), timeout=self._silence)
+
 
 def _never_left(exc: BaseException) -> bool:
     """True where the request cannot have reached the BMC."""
-    return isinstance(exc, (NewConnectionError, ConnectTimeoutError)) or _untrusting(exc)
-
-
-def _untrusting(exc: BaseException) -> bool:
-    """True where it was we who ended the handshake. Another TLS error may come after a request was sent."""
-    seen: Any = exc
-    for _depth in range(8):
-        if isinstance(seen, ssl.SSLCertVerificationError):
-            return True
-        seen = getattr(seen, "reason", None) or seen.__cause__ or (seen.args[0] if seen.args else None)
-        if not isinstance(seen, BaseException):
-            return "CERTIFICATE_VERIFY_FAILED" in str(exc)
-    return False
+    return isinstance(exc, (NewConnectionError, ConnectTimeoutError)) or untrusting(exc)
 
 
 def _cause(exc: BaseException) -> str:
-    text = str(exc)
-    return short(f"{type(exc).__name__}: {text.rpartition('): ')[2] or text}", 300)
-
-
-def _unreachable(exc: BaseException, where: str) -> FleetError:
-    told = answers.BMC.untrusted if _untrusting(exc) else answers.BMC.silent
-    return told(where, _cause(exc))
+    return short(cause(exc), 300)

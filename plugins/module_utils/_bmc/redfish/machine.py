@@ -68,6 +68,7 @@ class Machine:
             pin=self.pin,
             wait=ctx.wait,
             deadline=self._deadline,
+            silence=float(params.get("silence") or links.READ_SECONDS),
         )
         self._root: dict[str, Any] | None = None
         self._uri = ""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -24,7 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import MICROVERSION
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Clock, Peer, cause, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 _MISSING: str | None = None
@@ -36,7 +37,7 @@ try:
 except ImportError:
     _MISSING = traceback.format_exc()
 
-#: Seconds for one answer.
+#: Seconds for one answer; clouds.yaml may set others (api_timeout).
 TIMEOUT = 60.0
 #: A conductor holds a node's lock for as long as one action on its BMC takes.
 LOCK_TIMEOUT = 60.0
@@ -45,11 +46,21 @@ LOCK_INTERVAL = 1.0
 PAGE = 1000
 
 _AGAIN = frozenset({409, 503})
+#: Told by one that is there, and asks for patience.
+_LATER = frozenset({408, 425, 429})
 _PEER = Peer(
     "Ironic",
     reach="check gpufleet_provisioner_url, the network, and that Ironic runs",
     trust="set gpufleet_provisioner_ca_path to the CA that vouches for it",
     login="check gpufleet_provisioner_username and gpufleet_provisioner_password (or the cloud in clouds.yaml)",
+    setting="gpufleet_provisioner_url",
+)
+_KEYSTONE = Peer(
+    "Keystone",
+    reach="check auth_url of the cloud in clouds.yaml, the network, and that Keystone runs",
+    trust="set cacert of the cloud in clouds.yaml to the CA that vouches for it",
+    login="check the cloud's login in clouds.yaml",
+    setting="auth_url in clouds.yaml",
 )
 
 
@@ -60,8 +71,21 @@ class IronicApi:
         if _MISSING:
             raise MissingLibrary("openstacksdk", why="it speaks to Ironic", cause=_MISSING)
         self._ctx = ctx
-        self.project = ""
-        self._client = self._cloud(params) if params.get("provisioner_cloud") else self._standalone(params)
+        self.clock = Clock()
+        self._timeout = TIMEOUT
+        #: With a Keystone before it, or without one.
+        self._sdk: Any = self._cloud(params) if params.get("provisioner_cloud") else None
+        self._plain: Any = None if self._sdk else self._standalone(params)
+
+    @cached_property
+    def project(self) -> str:
+        """Whose nodes this login sees; empty without a Keystone, which is asked for it."""
+        return self._told_by_keystone(lambda cloud: cloud.session.get_project_id()) if self._sdk else ""
+
+    @cached_property
+    def _client(self) -> Any:
+        """What the requests go through. Keystone is asked where the first one is made, so that it is waited for."""
+        return self._plain or self._found_there()
 
     def _standalone(self, params: Mapping[str, Any]) -> Any:
         require(params, "provisioner_url", node=self._ctx.node)
@@ -79,7 +103,7 @@ class IronicApi:
         auth = http_basic.HTTPBasicAuth(endpoint, user, password) if user else noauth.NoAuth(endpoint)
         plain = requests.Session()
         plain.trust_env = False  # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing here
-        verify = str(params["provisioner_ca_path"]) if params.get("provisioner_ca_path") else True
+        verify = _PEER.verified_by(url, params.get("provisioner_ca_path"), "gpufleet_provisioner_ca_path")
         http = session.Session(auth=auth, session=plain, verify=verify, timeout=TIMEOUT, redirect=False)
         return adapter.Adapter(http, service_type="baremetal", endpoint_override=endpoint)
 
@@ -93,20 +117,60 @@ class IronicApi:
                 node=self._ctx.node,
                 do="correct clouds.yaml: here, in ~/.config/openstack, or in /etc/openstack",
             ) from exc
-        self.address = name
+        self.address = self._name = name
+        # The library sets none, and a worker would wait for a frozen peer without an end.
+        cloud.session.timeout = self._timeout = float(cloud.session.timeout or TIMEOUT)
+        auth_url, verify = cloud.config.get_auth_args().get("auth_url"), cloud.config.get_requests_verify_args()[0]
+        if auth_url:
+            _KEYSTONE.verified_by(str(auth_url), verify if isinstance(verify, str) else "", "cacert in clouds.yaml")
         plain = getattr(cloud.session, "session", None)
         if isinstance(plain, requests.Session):
             plain.trust_env = False  # clouds.yaml says whom to trust
-        try:
-            endpoint = str(cloud.endpoint_for("baremetal") or "").rstrip("/")
-            self.project = str(cloud.session.get_project_id() or "")
-        except ksa.ClientException as exc:
-            raise self._no_answer(exc) from exc
+        return cloud
+
+    def _found_there(self) -> Any:
+        endpoint = self._told_by_keystone(lambda cloud: cloud.endpoint_for("baremetal")).rstrip("/")
         if not endpoint:
-            raise ConfigError(f"the cloud {name} has no service baremetal", node=self._ctx.node)
+            raise ConfigError(
+                f"the cloud {self.address} has no service baremetal",
+                node=self._ctx.node,
+                wanted="an endpoint of it in the catalog, for the region and interface of that cloud",
+                seen=self._asked_for(),
+                do="correct region_name and interface of the cloud in clouds.yaml, if it does have one",
+            )
         self.address = endpoint
         endpoint = endpoint if endpoint.endswith("/v1") else f"{endpoint}/v1"
-        return adapter.Adapter(cloud.session, service_type="baremetal", endpoint_override=endpoint)
+        return adapter.Adapter(self._sdk.session, service_type="baremetal", endpoint_override=endpoint)
+
+    def _told_by_keystone(self, ask: Callable[[Any], Any]) -> str:
+        where = str(self._sdk.config.get_auth_args().get("auth_url") or self.address)
+        try:
+            return str(ask(self._sdk) or "")
+        except ksa.Unauthorized as exc:
+            raise _KEYSTONE.login_refused(where) from exc
+        except (ksa.NotFound, ksa.MethodNotAllowed, ksa.DiscoveryFailure, ksa.InvalidResponse) as exc:
+            raise self._nobody_there(where, exc) from exc
+        except ksa.HttpError as exc:
+            raise _KEYSTONE.refusal(where, "GET", "the catalog", exc.http_status, short(exc)) from exc
+        except ksa.ClientException as exc:
+            raise _KEYSTONE.unreached(where, exc, cause(exc), timeout=self._timeout) from exc
+
+    def _nobody_there(self, where: str, exc: Exception) -> FleetError:
+        """Who says 4xx to the question who it is, or shows a page, is no Keystone; one that is away raises the same."""
+        seen = _not_by_keystone(exc)
+        if not seen:
+            return _KEYSTONE.unreached(where, exc, cause(exc), timeout=self._timeout)
+        return ConfigError(
+            "no Keystone is there",
+            node=self._ctx.node,
+            address=where,
+            seen=seen,
+            do=f"correct auth_url of the cloud {self._name} in clouds.yaml",
+        )
+
+    def _asked_for(self) -> str:
+        region, interface = self._sdk.config.get_region_name(), self._sdk.config.get_interface("baremetal")
+        return f"region_name {region or 'not set'}, interface {interface or 'not set'}"
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -124,7 +188,7 @@ class IronicApi:
         while True:
             page = self.get(path, limit=PAGE, marker=marker, **query)
             if not isinstance(page, dict) or not isinstance(page.get(key), list):
-                raise BadAnswer(f"GET {path} has no list {key!r}", address=self.address, seen=short(page))
+                raise _PEER.no_list(self.address, f"GET {path}", page)
             found.extend(page[key])
             if not page.get("next") or not page[key]:
                 return found
@@ -160,15 +224,17 @@ class IronicApi:
 
     def _send(self, method: str, path: str, **kwargs: Any) -> Any:
         try:
-            return self._client.request(
-                path,
-                method,
-                raise_exc=False,
-                microversion=MICROVERSION,
-                status_code_retries=0,
-                connect_retries=0,
-                headers={"Accept": "application/json"},
-                **kwargs,
+            return self.clock.timed(
+                lambda: self._client.request(
+                    path,
+                    method,
+                    raise_exc=False,
+                    microversion=MICROVERSION,
+                    status_code_retries=0,
+                    connect_retries=0,
+                    headers={"Accept": "application/json"},
+                    **kwargs,
+                )
             )
         except ksa.ClientException as exc:
             raise self._no_answer(exc) from exc
@@ -176,15 +242,20 @@ class IronicApi:
     def _no_answer(self, exc: Exception) -> FleetError:
         if isinstance(exc, ksa.Unauthorized):
             return _PEER.login_refused(self.address)
-        told = _PEER.untrusted if isinstance(exc, ksa.SSLError) else _PEER.silent
-        return told(self.address, str(exc).partition("\n")[0])
+        return _PEER.unreached(self.address, exc, cause(exc), timeout=self._timeout)
 
     def _json(self, answer: Any, method: str, path: str) -> Any:
         self._judged(answer, method, path)
         try:
             return answer.json()
         except ValueError as exc:
-            raise _PEER.no_json(self.address, f"{method} {path}", answer.status_code, answer.text) from exc
+            raise _PEER.no_json(
+                self.address,
+                f"{method} {path}",
+                answer.status_code,
+                answer.text,
+                kind=answer.headers.get("Content-Type"),
+            ) from exc
 
     def _judged(self, answer: Any, method: str, path: str) -> None:
         if answer.status_code < 300:
@@ -198,12 +269,35 @@ class IronicApi:
                 seen=_reason(answer),
                 do="Ironic 21.4 (2023.1) or newer is needed",
             )
+        if answer.status_code < 400:
+            raise BadAnswer(
+                f"{method} {path}: HTTP {answer.status_code}, a redirect, which is not followed with a login",
+                address=self.address,
+                seen=short(answer.headers.get("Location", "")),
+                details=_PEER.elsewhere(),
+                do=f"correct {_PEER.setting}: scheme, host and port",
+            )
         raise _PEER.refusal(self.address, method, path, answer.status_code, _reason(answer))
 
     def close(self) -> None:
-        http = getattr(self._client.session, "session", None)
+        http = getattr((self._sdk or self._plain).session, "session", None)
         if http is not None:
             http.close()
+
+
+def _not_by_keystone(exc: Exception) -> str:
+    """What somebody answered who is no Keystone; empty where nobody may have answered, or for now."""
+    told = [one for one in (exc, exc.__context__) if one is not None]
+    refused = next((one for one in told if isinstance(one, ksa.HttpError)), None)
+    if refused is not None:
+        final = 400 <= refused.http_status < 500 and refused.http_status not in _LATER
+        return f"HTTP {refused.http_status}" if final else ""
+    page = next((one.response for one in told if isinstance(one, ksa.InvalidResponse)), None)
+    if page is not None:
+        return said(page.status_code, page.text)
+    # Raised by the library while it handled nothing: it read an answer, and found no version of Keystone's in it.
+    read = next((one for one in reversed(told) if isinstance(one, ksa.DiscoveryFailure)), None)
+    return said(200, read) if read is not None and read.__context__ is None and read is told[-1] else ""
 
 
 def _locked_for_a_moment(answer: Any) -> bool:

@@ -9,12 +9,12 @@ What runs on the node is proven by image_verify, there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.prerequisites import lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
@@ -42,9 +43,6 @@ class IronicDriver(IronicReader):
     # -- the record --------------------------------------------------------------------------------------------
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
-        """What cannot be deployed as it is declared is told here, where nothing is held or written yet."""
-        if wanted.image is not None:
-            record.instance_info(wanted.image, wanted.extras, wanted.host)
         if node is None:
             node, changes = self._create(wanted)
         else:
@@ -153,6 +151,9 @@ class IronicDriver(IronicReader):
             "same_deploy_interface": self._same_deploy_interface(node, wanted),
         }
 
+    def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
+        return record.undeployable(wanted.image) if wanted.image is not None else None
+
     def other_bytes(self, wanted: Wanted) -> str:
         keys = record.own_image_keys(wanted.extras)
         return f"driver.instance_info says by itself what is deployed: {', '.join(keys)}" if keys else ""
@@ -185,6 +186,9 @@ class IronicDriver(IronicReader):
             return True
         needed = record.deploy_interface(wanted.image, wanted.extras)
         return not needed or node.raw.get("deploy_interface") == needed
+
+    def prerequisites(self, nodes: Sequence[tuple[Wanted, NodeState | None]]) -> list[tuple[str, FleetError]]:
+        return [*super().prerequisites(nodes), *lacking(self.api, nodes)]
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         with self.ctx.ordering(""):

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OTHER,
     Driver,
+    Found,
     Network,
     NodeState,
     mac,
@@ -24,6 +27,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
+_PORT_FIELDS = "uuid,address,node_uuid,pxe_enabled"
+#: In a record that came with those of a batch: its ports.
+_PORTS = "ports of the batch"
+Raw = dict[str, Any]
+
 
 class IronicReader(Driver):
     """The reading half of the driver."""
@@ -31,28 +39,54 @@ class IronicReader(Driver):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
         self.api = IronicApi(params, ctx)
-        own = {self.api.project, *(str(name) for name in own_extras(params, self.name).get("owners") or [])}
-        self._owners: frozenset[str] = frozenset(own - {""})
+        self._named = frozenset(str(name) for name in own_extras(params, self.name).get("owners") or [])
+
+    @cached_property
+    def _owners(self) -> frozenset[str]:
+        return (self._named | {self.api.project}) - {""}
 
     def close(self) -> None:
         self.api.close()
+
+    @property
+    def ahead(self) -> tuple[float, float] | None:  # type: ignore[override]
+        return self.api.clock.ahead
 
     @property
     def address(self) -> str:
         return self.api.address
 
     def find(self, wanted: Wanted) -> NodeState | None:
+        return self._found(wanted, lambda key: self.api.get(f"/nodes/{key}"), self.port_of)
+
+    def find_many(self, wanted: Sequence[Wanted]) -> Found:
+        """Out of Ironic's lists of nodes and ports, however many hosts these are."""
+        if not wanted:
+            return {}
+        nodes = self.api.listed("/nodes", "nodes", fields=tables.POLL_FIELDS)
+        ports = self.api.listed("/ports", "ports", fields=_PORT_FIELDS)
+        of_node: dict[str, list[Raw]] = {}
+        for port in ports:
+            of_node.setdefault(str(port.get("node_uuid") or ""), []).append(port)
+        whole = [{**raw, _PORTS: of_node.get(str(raw.get("uuid") or ""), [])} for raw in nodes]
+        known = {str(raw.get(key)): raw for key in ("name", "uuid") for raw in whole if raw.get(key)}
+        owners = {mac(str(port.get("address") or "")): port for port in ports}
+        return many.each(wanted, lambda one: self._found(one, known.get, lambda address: owners.get(mac(address))))
+
+    def _found(
+        self, wanted: Wanted, node_of: Callable[[str], Raw | None], port_of: Callable[[str], Raw | None]
+    ) -> NodeState | None:
         record.check_extras(wanted.extras, wanted.host)
-        raw = self.api.get(f"/nodes/{wanted.key}")
+        raw = node_of(wanted.key)
         if raw is None:
-            self._nobody_else_has(wanted)
+            self._nobody_else_has(wanted, port_of)
             return None
         return self.state_of(raw)
 
-    def _nobody_else_has(self, wanted: Wanted) -> None:
+    def _nobody_else_has(self, wanted: Wanted, port_of: Callable[[str], Raw | None]) -> None:
         if not wanted.boot_mac:
             return
-        port = self.port_of(wanted.boot_mac)
+        port = port_of(wanted.boot_mac)
         if port is not None:
             raise WrongMachine(
                 f"Ironic does not know {wanted.key}, but its MAC belongs to a node there",
@@ -64,7 +98,7 @@ class IronicReader(Driver):
             )
 
     def port_of(self, address: str) -> dict[str, Any] | None:
-        ports = self.api.listed("/ports", "ports", address=mac(address), fields="uuid,address,node_uuid,pxe_enabled")
+        ports = self.api.listed("/ports", "ports", address=mac(address), fields=_PORT_FIELDS)
         return ports[0] if ports else None
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
@@ -79,7 +113,9 @@ class IronicReader(Driver):
         """Its ports. Not all cards need have one, whoever made them."""
         if not ask:
             return Network()
-        ports = self.api.listed("/ports", "ports", node=node.id, fields="uuid,address")
+        ports = node.raw.get(_PORTS)
+        if ports is None:
+            ports = self.api.listed("/ports", "ports", node=node.id, fields="uuid,address")
         return Network(frozenset(mac(str(port.get("address") or "")) for port in ports))
 
     def bmc(self, node: NodeState) -> tuple[str, str]:
@@ -120,6 +156,7 @@ class IronicReader(Driver):
             inspection=_inspection(raw),
             deploy_id=record.deploy_id(raw),
             deploy_failed=native == tables.DEPLOY_FAILED,
+            interrupted=any(words in str(raw.get("last_error")) for words in tables.INTERRUPTED),
             raw=raw,
         )
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 MASK = "********"
@@ -153,23 +153,31 @@ def own_image_keys(extras: Mapping[str, Any]) -> list[str]:
     )
 
 
+#: Format of an image -> what it cannot be deployed without, and why.
+_NEEDS: Mapping[str, tuple[str, str]] = {
+    "ramdisk": ("kernel_url", ""),
+    "whole-disk": ("sha256", ": Ironic checks it after writing the disk"),
+}
+
+
+def undeployable(image: Image) -> FleetError | None:
+    """What a deployment of this image lacks; None where it lacks nothing."""
+    key, why = _NEEDS[image.format]
+    if getattr(image, key):
+        return None
+    return ConfigError(f"an image of format {image.format} needs {key}{why}", do=f"set {key} in gpufleet_image")
+
+
 def instance_info(image: Image, extras: Mapping[str, Any], node: str) -> dict[str, Any]:
     """What Ironic's deploy interface reads."""
+    flaw = undeployable(image)
+    if flaw is not None:
+        raise flaw.located(node=node)
     own = own_info(extras)
     if image.format == "ramdisk":
-        if not image.kernel_url:
-            raise ConfigError(
-                "an image of format ramdisk needs kernel_url", node=node, do="set kernel_url in gpufleet_image"
-            )
         # A deployment needs no image_source here, but without one a later rebuild ends in HTTP 500 in Ironic 39.0
         # (conductor/deployments.py, start_deploy: auto_lessee is unset).
         return {"image_source": image.url, "kernel": image.kernel_url, "ramdisk": image.url, **_with_mark(own, image)}
-    if not image.sha256:
-        raise ConfigError(
-            "an image of format whole-disk needs sha256: Ironic checks it after writing the disk",
-            node=node,
-            do="set sha256 in gpufleet_image",
-        )
     return {
         "image_source": image.url,
         "image_os_hash_algo": "sha256",

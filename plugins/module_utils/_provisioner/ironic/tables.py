@@ -11,20 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, STOP, WAIT, StepTable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     CLEANING,
     DEPLOYED,
     DEPLOYING,
-    DONE,
     ENROLLED,
     FAILED,
     INSPECTING,
     OTHER,
     READY,
     RELEASING,
-    STOP,
-    WAIT,
-    StepTable,
 )
 
 #: The API version that is asked for: 2023.1 and later have it, and it has every field that is used.
@@ -64,6 +61,10 @@ STATES: Mapping[str, str] = {
     "service hold": OTHER,
     "service failed": FAILED,
 }
+
+#: What a conductor notes of what it was at when it ended, or another took its nodes over; the node is asked of neither.
+#: ironic/conductor/base_manager.py, _fail_transient_state; ironic/conductor/utils.py, abort_on_conductor_take_over
+INTERRUPTED = ("state can't be resumed by conductor", "aborted due to conductor take over")
 
 #: Whose a node is in this state rests on who ordered that deployment.
 DEPLOY_FAILED = "deploy failed"

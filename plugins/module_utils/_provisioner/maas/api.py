@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Clock, Peer, cause, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 _MISSING: str | None = None
@@ -54,6 +54,7 @@ _PEER = Peer(
     reach="check gpufleet_provisioner_url, the network, and that MAAS runs",
     trust="set gpufleet_provisioner_ca_path to the CA that vouches for it",
     login="check gpufleet_provisioner_api_key",
+    setting="gpufleet_provisioner_url",
     key="API key",
 )
 
@@ -83,6 +84,7 @@ class MaasApi:
             raise MissingLibrary("requests", why="it speaks to MAAS", cause=_MISSING)
         require(params, "provisioner_url", "provisioner_api_key", node=ctx.node)
         self._ctx = ctx
+        self.clock = Clock()
         self._key = str(params["provisioner_api_key"]).strip()
         if self._key.count(":") != 2:
             raise ConfigError(
@@ -92,7 +94,9 @@ class MaasApi:
             )
         keep_secret(self._key, *self._key.split(":"))
         self.address = str(params["provisioner_url"]).rstrip("/").removesuffix("/api/2.0")
-        self._verify: Any = str(params["provisioner_ca_path"]) if params.get("provisioner_ca_path") else True
+        self._verify = _PEER.verified_by(
+            self.address, params.get("provisioner_ca_path"), "gpufleet_provisioner_ca_path"
+        )
         self._timeout = timeout
         self._of_thread = threading.local()
         self._sessions: list[Any] = []
@@ -111,7 +115,7 @@ class MaasApi:
         """A list of machines, by a filter that MAAS knows (an unknown one is 400)."""
         found = self.get("machines/", query, patient=patient)
         if not isinstance(found, list) or not all(isinstance(one, dict) and "system_id" in one for one in found):
-            raise BadAnswer("GET machines/ is no list of machines", address=self.address, seen=short(found))
+            raise _PEER.no_list(self.address, "GET machines/", found)
         return found
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -189,20 +193,20 @@ class MaasApi:
         if not path.endswith("/"):
             raise ValueError(f"a MAAS address ends with a slash: {path}")
         try:
-            return self._session().request(
-                method,
-                f"{self.address}/api/2.0/{path}",
-                params=list(query),
-                data=list(fields) or None,
-                headers={"Authorization": authorization(self._key), "Accept": "application/json"},
-                timeout=self._timeout,
-                verify=self._verify,
-                allow_redirects=False,
+            return self.clock.timed(
+                lambda: self._session().request(
+                    method,
+                    f"{self.address}/api/2.0/{path}",
+                    params=list(query),
+                    data=list(fields) or None,
+                    headers={"Authorization": authorization(self._key), "Accept": "application/json"},
+                    timeout=self._timeout,
+                    verify=self._verify,
+                    allow_redirects=False,
+                )
             )
-        except requests.exceptions.SSLError as exc:
-            raise _PEER.untrusted(self.address, exc) from exc
         except requests.exceptions.RequestException as exc:
-            raise _PEER.silent(self.address, f"{type(exc).__name__}: {exc}") from exc
+            raise _PEER.unreached(self.address, exc, cause(exc), timeout=self._timeout) from exc
 
     def _judged(self, answer: Any, method: str, path: str) -> None:
         code = answer.status_code
@@ -215,6 +219,7 @@ class MaasApi:
                 f"{method} {path}: HTTP {code}, a redirect, which a signed request cannot follow",
                 address=self.address,
                 seen=short(answer.headers.get("Location", "")),
+                details=_PEER.elsewhere(),
                 do="correct gpufleet_provisioner_url: scheme, host, and the path /MAAS",
             )
         raise _PEER.refusal(self.address, method, path, code, _words(answer))
@@ -231,7 +236,13 @@ class MaasApi:
         try:
             return answer.json()
         except ValueError as exc:
-            raise _PEER.no_json(self.address, f"{method} {path}", answer.status_code, answer.text) from exc
+            raise _PEER.no_json(
+                self.address,
+                f"{method} {path}",
+                answer.status_code,
+                answer.text,
+                kind=answer.headers.get("Content-Type"),
+            ) from exc
 
     def close(self) -> None:
         for session in self._sessions:

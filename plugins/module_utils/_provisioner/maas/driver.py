@@ -9,19 +9,20 @@ description, which people see and which outlives a release, and a lock where MAA
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotProven, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import images, record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.find import SYSTEM_ID, MaasReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.prerequisites import lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 
@@ -41,7 +42,7 @@ class MaasDriver(MaasReader):
 
     def _create(self, wanted: Wanted) -> tuple[NodeState, Changes]:
         require({"boot_mac": wanted.boot_mac}, "boot_mac", node=wanted.host)
-        name = (wanted.name or wanted.key).partition(".")[0]
+        name, _dot, domain = (wanted.name or wanted.key).partition(".")
         parameters = record.power_parameters(wanted)
         plain = {
             "hostname": name,
@@ -49,7 +50,11 @@ class MaasDriver(MaasReader):
             "mac_addresses": mac(wanted.boot_mac),
             "power_type": record.power_type(wanted),
         }
-        self._can_boot(plain["architecture"], wanted)
+        if domain and not wanted.properties.get("domain") and domain in self._domains():
+            plain["domain"] = domain
+        if not self.ctx.check_mode:  # there `undeployable` says it, and who only looks, as an adoption does, goes on
+            kind = images.kind_of(plain["architecture"])
+            self._no(wanted, images.no_boot_image(self.api, images.listed(self.api), kind))
         # Left out, `commission` is true for administrators: the machine would be booted by being enrolled.
         fields = [*plain.items(), *record.as_fields(parameters), ("commission", "false")]
         saying = f"hostname={name} mac_addresses={mac(wanted.boot_mac)}"
@@ -61,18 +66,10 @@ class MaasDriver(MaasReader):
         node, changes = self._update(wanted, self._state(raw), power=False)
         return node, Changes(changes.before, {**after, **changes.after}, changes.deferred)
 
-    def _can_boot(self, architecture: str, wanted: Wanted) -> None:
-        resources = self.api.get("boot-resources/")
-        kind = architecture.partition("/")[0]
-        known = {str(one.get("architecture", "")).partition("/")[0] for one in resources or [] if isinstance(one, dict)}
-        if kind not in known:
-            raise Refused(
-                f"MAAS has no boot image for {kind}",
-                node=wanted.host,
-                address=self.api.address,
-                seen=f"images for {', '.join(sorted(known)) or 'nothing'}",
-                do="let MAAS import its images first; without one it takes no machine of that architecture",
-            )
+    def _domains(self) -> set[str]:
+        """One that MAAS does not know is somebody else's to serve: the machine stands in MAAS's own then."""
+        known = self.api.get("domains/")
+        return {str(one.get("name")) for one in known or () if isinstance(one, dict)}
 
     def _update(self, wanted: Wanted, node: NodeState, *, power: bool = True) -> tuple[NodeState, Changes]:
         before: dict[str, Any] = {}
@@ -136,6 +133,7 @@ class MaasDriver(MaasReader):
         return fields
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
+        self._no(wanted, record.odd_keys(wanted.annotations))
         standing = node.raw.get("workload_annotations") or {}
         differing = {key: value for key, value in wanted.annotations.items() if str(standing.get(key, "")) != value}
         if not differing:
@@ -162,6 +160,20 @@ class MaasDriver(MaasReader):
             current = wanted.image.is_noted(noted) if noted else not wanted.image.deploy_id
         return {"image_current": current and not wanted.redeploy}
 
+    def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
+        odd = record.odd_keys(wanted.annotations)
+        if odd is not None:
+            return odd
+        resources = images.listed(self.api)
+        standing = node.raw.get("architecture") if node is not None else ""
+        kind = images.kind_of(standing or record.architecture(wanted))
+        return images.no_boot_image(self.api, resources, kind) or images.not_uploaded(self.api, resources, wanted, kind)
+
+    @staticmethod
+    def _no(wanted: Wanted, why: FleetError | None) -> None:
+        if why is not None:
+            raise why.located(node=wanted.host)
+
     def other_bytes(self, wanted: Wanted) -> str:
         """A stock image is MAAS's own, and of a custom one nothing but its SHA-256 tells whether it is the verified."""
         own = record.own_series(wanted.extras)
@@ -171,8 +183,13 @@ class MaasDriver(MaasReader):
             return f"no sha256 in gpufleet_image: what lies at MAAS as custom/{wanted.image.label} may be any file"
         return ""
 
+    def prerequisites(self, nodes: Sequence[tuple[Wanted, NodeState | None]]) -> list[tuple[str, FleetError]]:
+        return list(lacking(self.api, nodes, self.undeployable))
+
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         fields = _FIELDS[step](self, wanted)
+        if step == tables.DEPLOY:  # right before the order: what lies at MAAS may be another file by now
+            self._no(wanted, self.undeployable(wanted, node))
         if step == tables.DEPLOY and wanted.image is not None:
             with self.ctx.ordering(""):
                 self._acquire(node, wanted, wanted.image)
@@ -218,6 +235,11 @@ class MaasDriver(MaasReader):
     def _commission_fields(self, wanted: Wanted) -> list[tuple[str, str]]:
         return record.options(wanted.extras, tables.COMMISSION_OPTIONS)
 
+    def _test_fields(self, wanted: Wanted) -> list[tuple[str, str]]:
+        """``none`` is a word of commissioning alone; here it is no script, and without any MAAS runs its own."""
+        given = record.options(wanted.extras, tables.TEST_OPTIONS)
+        return [(key, value) for key, value in given if value != "none"]
+
     def _release_fields(self, wanted: Wanted) -> list[tuple[str, str]]:
         # Without a word on erasing: `erase=0` would erase.
         return [("erase", "true")] if wanted.erase else []
@@ -226,36 +248,8 @@ class MaasDriver(MaasReader):
         series = record.series(wanted.image, wanted.extras)
         if not series:
             require({"image": None}, "image", node=wanted.host)
-        if not record.own_series(wanted.extras) and wanted.image is not None:
-            self._uploaded(wanted, wanted.image)
         told = record.user_data(wanted.image) if wanted.image is not None else []
         return [("distro_series", series), *record.options(wanted.extras, tables.DEPLOY_OPTIONS), *told]
-
-    def _uploaded(self, wanted: Wanted, image: Image) -> None:
-        """MAAS verifies no signature: what it holds must be the very file that was verified."""
-        resources = self.api.get("boot-resources/") or []
-        mine = [one for one in resources if one.get("name") in (image.label, f"custom/{image.label}")]
-        if not mine:
-            raise Refused(
-                f"MAAS has no image {image.label}",
-                node=wanted.host,
-                address=self.api.address,
-                do=f"upload it: maas PROFILE boot-resources create name=custom/{image.label} sha256=... content@=FILE",
-            )
-        if not image.sha256:
-            return
-        held = self.api.get(f"boot-resources/{mine[0]['id']}/") or {}
-        newest = max((held.get("sets") or {"": {}}).items())[1]
-        digests = {str(file.get("sha256")) for file in (newest.get("files") or {}).values()}
-        if image.sha256 not in digests:
-            raise ConfigError(
-                f"MAAS's image {image.label} is not the file that the inventory names",
-                node=wanted.host,
-                address=self.api.address,
-                wanted=image.sha256,
-                seen=", ".join(sorted(digests)) or "no file",
-                do="upload the verified file under this name",
-            )
 
     # -- holds -------------------------------------------------------------------------------------------------
 
@@ -291,4 +285,5 @@ _FIELDS = {
     tables.COMMISSION: MaasDriver._commission_fields,
     tables.DEPLOY: MaasDriver._deploy_fields,
     tables.RELEASE: MaasDriver._release_fields,
+    tables.TEST: MaasDriver._test_fields,
 }

@@ -17,11 +17,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     FAILED,
     OTHER,
     Driver,
+    Found,
     Network,
     NodeState,
     mac,
@@ -52,6 +54,10 @@ class MaasReader(Driver):
         self.api.close()
 
     @property
+    def ahead(self) -> tuple[float, float] | None:  # type: ignore[override]
+        return self.api.clock.ahead
+
+    @property
     def address(self) -> str:
         return self.api.address
 
@@ -62,13 +68,29 @@ class MaasReader(Driver):
             return self._enlisted(wanted)
         return self._state(raw)
 
+    def find_many(self, wanted: Sequence[Wanted]) -> Found:
+        """By their names, and those that no name finds by their cards: a request for each fifty of them."""
+        known, twice = self._named(wanted)
+        cards = sorted({mac(one.boot_mac) for one in wanted if one.boot_mac and one.host not in known})
+        enlisted = {address: raw for raw in self._blocks([("mac_address", one) for one in cards])
+                    for address in record.macs(raw)}  # fmt: skip
+
+        def found(one: Wanted) -> NodeState | None:
+            record.check_extras(one.extras, one.host)
+            if one.host in known:
+                return self._state(known[one.host])
+            if one.key in twice:
+                return self.find(one)
+            address = mac(one.boot_mac) if one.boot_mac else ""
+            return self._of_card(one, address, enlisted[address]) if address in enlisted else None
+
+        return many.each(wanted, found)
+
     def _by_name(self, key: str) -> dict[str, Any] | None:
-        short = key.partition(".")[0]
-        found = [
-            one
-            for one in self.api.machines([("hostname", short)])
-            if one.get("hostname") == short and key in (short, one.get("fqdn"))
-        ]
+        """By its short name, which is one machine's over all domains of MAAS: the inventory may have it in another."""
+        short = _short(key)
+        named = [one for one in self.api.machines([("hostname", short)]) if one.get("hostname") == short]
+        found = [one for one in named if one.get("fqdn") == key] or named
         if len(found) > 1:
             names = ", ".join(str(one.get("fqdn")) for one in found)
             raise Refused(
@@ -91,10 +113,11 @@ class MaasReader(Driver):
             return None
         address = mac(wanted.boot_mac)
         found = [one for one in self.api.machines([("mac_address", address)]) if address in record.macs(one)]
-        if not found:
-            return None
-        node = self._state(found[0])
-        if found[0].get("status") == tables.NEW and not node.owner:
+        return self._of_card(wanted, address, found[0]) if found else None
+
+    def _of_card(self, wanted: Wanted, address: str, raw: dict[str, Any]) -> NodeState:
+        node = self._state(raw)
+        if raw.get("status") == tables.NEW and not node.owner:
             return node
         raise WrongMachine(
             f"MAAS does not know {wanted.key}, but its MAC belongs to a machine there",
@@ -130,19 +153,24 @@ class MaasReader(Driver):
 
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
         """Names are looked up once; later polls ask by system id."""
-        names = {one.key: one.key.partition(".")[0] for one in wanted}
-        found: dict[str, str] = {}
+        return {host: str(raw["system_id"]) for host, raw in self._named(wanted)[0].items()}
+
+    def _named(self, wanted: Sequence[Wanted]) -> tuple[dict[str, dict[str, Any]], set[str]]:
+        """By host its machine; and the names that several machines have."""
+        names = {one.key: _short(one.key) for one in wanted}
+        found: dict[str, dict[str, Any]] = {}
         twice: set[str] = set()
         for raw in self._blocks([("hostname", name) for name in sorted(set(names.values()))]):
             for key in (str(raw.get("hostname")), str(raw.get("fqdn"))):
-                twice |= {key} if found.get(key, raw["system_id"]) != raw["system_id"] else set()
-                found[key] = str(raw["system_id"])
+                twice |= {key} if found.get(key, raw)["system_id"] != raw["system_id"] else set()
+                found[key] = raw
         # Two machines of one name in two domains: which one is meant, nobody can tell.
-        found = {key: value for key, value in found.items() if key not in twice}
+        found = {key: raw for key, raw in found.items() if key not in twice}
         left = [key for key in names if key not in found and SYSTEM_ID.fullmatch(key)]
         for raw in self._blocks([("id", key) for key in left]):
-            found[str(raw["system_id"])] = str(raw["system_id"])
-        return {one.host: found[one.key] for one in wanted if one.key in found}
+            found[str(raw["system_id"])] = raw
+        known = {one.host: found.get(one.key) or found.get(names[one.key]) for one in wanted}
+        return {host: raw for host, raw in known.items() if raw}, {key for key in names if {key, names[key]} & twice}
 
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
         return {str(raw["system_id"]): self._state(raw) for raw in self._blocks([("id", one) for one in ids])}
@@ -180,7 +208,9 @@ class MaasReader(Driver):
             stamp="/".join(str(raw.get(f"current_{kind}_result_id")) for kind in ("commissioning", "installation")),
             image=record.deployed_image(raw),
             deploy_id=record.noted(raw).get("deploy_id", ""),
-            deploy_failed=number == tables.DEPLOY_FAILED,
+            # One that was deployed keeps its system where it fails its tests.
+            deploy_failed=number == tables.DEPLOY_FAILED
+            or (number == tables.FAILED_TESTING and bool(raw.get("osystem"))),
             inspection=tables.INSPECTIONS.get(raw.get("commissioning_status", -1), "pending"),
             raw=raw,
         )
@@ -202,3 +232,7 @@ class MaasReader(Driver):
                 raise BadAnswer("MAAS does not say whose key this is", address=self.api.address, seen=cut(user, 200))
             self._me = str(user["username"])
         return self._me
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[0]

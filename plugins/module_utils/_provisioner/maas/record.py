@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
@@ -141,6 +142,23 @@ def same_series(one: str, other: str) -> bool:
     if "/" in one and "/" in other:
         return one == other
     return bool(one) and one.rpartition("/")[2] == other.rpartition("/")[2]
+
+
+#: With one of these in a key MAAS answers 500.
+_NO_KEY = re.compile(r"[\s/:]")
+
+
+def odd_keys(annotations: Mapping[str, str]) -> FleetError | None:
+    """What MAAS takes as no key of an annotation; None where it takes them all."""
+    odd = sorted(key for key in annotations if _NO_KEY.search(key))
+    if not odd:
+        return None
+    return ConfigError(
+        "MAAS takes no annotation of such a name",
+        wanted="names without blanks, / and :",
+        seen=", ".join(odd),
+        do="rename it in the option annotations",
+    )
 
 
 # -- which deployment it is, as annotations: they live as long as the machine has an owner ----------------------

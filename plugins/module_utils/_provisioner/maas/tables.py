@@ -12,22 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, WAIT, Cell
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     CLEANING,
     DEPLOYED,
     DEPLOYING,
-    DONE,
     ENROLLED,
     FAILED,
     INSPECTING,
     OTHER,
     READY,
     RELEASING,
-    WAIT,
-    Cell,
 )
 
-COMMISSION, DEPLOY, RELEASE = "commission", "deploy", "release"
+COMMISSION, DEPLOY, RELEASE, TEST = "commission", "deploy", "release", "test"
 
 #: number -> (its name, our state)
 NUMBERS: Mapping[int, tuple[str, str]] = {
@@ -56,6 +54,7 @@ NUMBERS: Mapping[int, tuple[str, str]] = {
     22: ("Failed testing", FAILED),
 }
 NEW, READY_NUMBER, DEPLOYED_NUMBER, BROKEN, DEPLOYING_NUMBER, DEPLOY_FAILED = 0, 4, 6, 8, 9, 11
+FAILED_TESTING = 22
 
 #: goal -> number -> cell; what is not listed needs a person.
 _STEPS: Mapping[str, Mapping[int, Cell]] = {
@@ -75,7 +74,7 @@ _STEPS: Mapping[str, Mapping[int, Cell]] = {
         15: RELEASE,
         19: WAIT,
         21: WAIT,
-        22: COMMISSION,  # overriding a failed test would be failing open
+        22: TEST,  # commissioning is refused from there, and overriding a failed test would be failing open
     },
     DEPLOYED: {
         0: COMMISSION,
@@ -92,7 +91,7 @@ _STEPS: Mapping[str, Mapping[int, Cell]] = {
         15: RELEASE,
         19: WAIT,
         21: WAIT,
-        22: COMMISSION,
+        22: TEST,
     },
     "released": {
         0: DONE,
@@ -116,9 +115,14 @@ STATES: Mapping[str, str] = dict(NUMBERS.values())
 STEPS: Mapping[str, Mapping[str, Cell]] = {
     goal: {NUMBERS[number][0]: cell for number, cell in row.items()} for goal, row in _STEPS.items()
 }
-LEADS_TO: Mapping[str, str] = {COMMISSION: "Commissioning", DEPLOY: "Deploying", RELEASE: "Releasing"}
-#: Commissioning boots the machine from the network, whatever runs on it.
-DESTRUCTIVE = frozenset({COMMISSION, DEPLOY, RELEASE})
+LEADS_TO: Mapping[str, str] = {
+    COMMISSION: "Commissioning",
+    DEPLOY: "Deploying",
+    RELEASE: "Releasing",
+    TEST: "Testing",
+}
+#: Commissioning and testing boot the machine from the network, whatever runs on it.
+DESTRUCTIVE = frozenset({COMMISSION, DEPLOY, RELEASE, TEST})
 
 #: Whose a machine is rests on these.
 ORDERS: Mapping[str, str] = {DEPLOY: DEPLOYED, RELEASE: "released"}
@@ -139,6 +143,7 @@ COMMISSION_OPTIONS: Mapping[str, bool] = {
     "commissioning_scripts": False,
     "testing_scripts": False,
 }
+TEST_OPTIONS: Mapping[str, bool] = {"enable_ssh": True, "testing_scripts": False}
 DEPLOY_OPTIONS: Mapping[str, bool] = {"hwe_kernel": False, "ephemeral_deploy": True, "enable_hw_sync": True}
 OTHER_EXTRAS = frozenset({"distro_series", "power_parameters", "owners"})
 

@@ -213,6 +213,13 @@ class Slurm(Scheduler):
             return False
         return done.returncode == 0 and done.stdout.split() in (["Operator"], ["Administrator"])
 
+    def prerequisites(self) -> Sequence[FleetError]:
+        """Slurm takes changes of nodes from root, from SlurmUser and from operators alone."""
+        if os.geteuid() == 0 or str(os.geteuid()) in self._slurm_user() or self._operator():
+            return ()
+        seen = f"this is user {os.geteuid()}; SlurmUser is {self._config()['SlurmUser']}"
+        return (Refused("Slurm lets this user change no node", address=self.address, seen=seen, do=_RIGHTS),)
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
@@ -278,6 +285,7 @@ class Slurm(Scheduler):
                 f"{program} did not end within {_COMMAND_SECONDS:g} s",
                 address=self.address,
                 do="check that slurmctld answers: scontrol ping",
+                details={"slow": _COMMAND_SECONDS},
             ) from None
 
     def _error(self, done: subprocess.CompletedProcess[str], what: str) -> FleetError:

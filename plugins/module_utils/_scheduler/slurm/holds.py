@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import (
     OWN_REASONS,
     REGISTRATION_REFUSED,
+    SILENT,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import kind_of
 
@@ -118,6 +119,7 @@ class Marks:
             form=form,
             by_scheduler=own,
             overwrites=own,
+            silence=own and self.reason == SILENT,
         )
 
     def finding(self) -> str:

@@ -73,10 +73,13 @@ SUFFIXES: dict[str, str] = {
     "-": "PLANNED",  # man
 }
 
+#: What slurmctld writes of a node that keeps silent; each other text it writes of one that has registered.
+SILENT = "Not responding"
+
 #: What slurmctld writes as Reason by itself, from the first to the last character: a person's text may begin alike.
 #: An amount that is written in another form than those measured makes the text somebody's: it is not guessed at.
 OWN_REASONS: tuple[str, ...] = (
-    r"Not responding",  # measured: SlurmdTimeout passed
+    SILENT,  # measured: SlurmdTimeout passed
     r"Node unexpectedly rebooted",  # measured
     # measured for RealMemory; source: node_mgr.c for the others
     r"Low (?:RealMemory|TmpDisk|CPUs|socket\*core\*thread count)"
@@ -94,8 +97,24 @@ REMEDIES = Remedies(
     stuck="an epilog that hangs or a process that cannot be killed; look at slurmd's log on the node",
 )
 
+#: What the commands say while a controller dies, restarts, or gives over to its backup; it passes. Source: the texts
+#: of slurm_errno.c in libslurm, and those of the sockets below it.
+FAILOVER = (
+    *("standby mode", "Zero Bytes were transmitted", "Communication connection failure"),
+    *("Communication shutdown failure", "Message receive failure", "Message send failure"),
+    *("Header lengths are longer than data received", "Connection reset by peer", "Connection timed out"),
+    *("Transport endpoint is not connected", "Broken pipe"),
+)
+
 #: Errors of the commands: a text they print, the exception, what it means, what to do.
 ERRORS: tuple[tuple[str, type[FleetError], str, str], ...] = (
+    (
+        # measured; source: munge's m_msg_client.c. Nobody has judged a login: nothing was sent to slurmctld.
+        "Did you start munged",
+        Unreachable,
+        "munged does not answer on the machine that runs the Slurm commands",
+        "start munged there, and run again",
+    ),
     (
         "Unable to contact slurm controller",  # measured
         Unreachable,
@@ -113,6 +132,15 @@ ERRORS: tuple[tuple[str, type[FleetError], str, str], ...] = (
         Unreachable,
         "slurmctld is too slow to answer",
         "look at sdiag on the controller, and run again",
+    ),
+    *(
+        (
+            text,
+            Unreachable,
+            "the connection to slurmctld broke, or it is changing over to its backup",
+            "check scontrol ping, and run again once one controller is the primary one",
+        )
+        for text in FAILOVER
     ),
     (
         "Protocol authentication error",  # source: slurm_errno.c

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is the machine that answers called like another node of its scheduler? PRIVATE to the collection.
+
+A row may be called exactly like the scheduler's node, and lead to another machine by its address or its BMC. The node
+by whose name that machine calls itself is then the one whose jobs run on it. One that is silent, or is called like no
+node, says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import Known, another, is_called
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
+
+#: The name of the event that binds a machine to another node of its scheduler.
+NAMED = "scheduler_node"
+#: The event of what a machine was heard to call itself, and the key of its data, also in that of a last look.
+LOOK, CALLED, OWN_NAME = "look", "called", "own_name"
+
+
+class _Asks(Protocol):
+    """A call about one node."""
+
+    params: Mapping[str, Any]
+    ctx: Context
+    driver: Scheduler
+    known: Known
+    claim: Claim
+
+
+def demand(node: _Asks, view: NodeView) -> None:
+    """A person's word counts before a hold. It is remembered, and counts before the resume.
+
+    :raises WrongMachine: where the machine that answers bears another node's name.
+    """
+    if not node.driver.KEEPS_NODES or (node.params.get("force_reason") and node.params["state"] != "resumed"):
+        return
+    own = str(node.params.get("known_own") or "")
+    if not own and node.claim.stranger and node.ctx.own_name is not None:
+        own = node.ctx.own_name()
+    other = another(node.known, view.name, own)
+    if other:
+        node.ctx.told.append(Event(LOOK, CALLED, {OWN_NAME: own}))
+        raise _refused(node.driver, view, own, other)
+
+
+def _refused(driver: Scheduler, view: NodeView, own: str, other: str) -> WrongMachine:
+    return WrongMachine(
+        "the machine that answers bears the name of another node of the scheduler",
+        node=view.name,
+        address=driver.address,
+        wanted=f"a machine that is {view.name} there",
+        seen=f"it calls itself {own}, and is {other} there",
+        do="correct ansible_host, gpufleet_bmc_address or gpufleet_scheduler_node in the inventory, or the machine's"
+        " hostname; where the site has named them so, say so: scheduler_node with state=held and force_reason"
+        " (hold_force_reason), which is remembered",
+    )
+
+
+def named(view: NodeView, claim: Claim, params: Mapping[str, Any]) -> list[Event]:
+    """Which node of the scheduler the machine is now, by whose word, and what it is called beside that; remembered
+    until it is said anew."""
+    own, forced = str(params.get("known_own") or ""), str(params.get("force_reason") or "")
+    vouched = own if forced and params["state"] == "held" and not is_called([own], [view.name]) else ""
+    if view.absent or not (claim.renamed or vouched):
+        return []
+    told = {"scheduler_node": view.name, "was": claim.bound, "reason": claim.renamed or forced}
+    return [Event("named", NAMED, {**told, OWN_NAME: vouched} if vouched else told)]

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of variables that somebody reads, as plain data: what is set by another name is read by nobody. PRIVATE.
+
+The host variables of the ports come out of their own lists. What roles and playbooks take is spelled out here, since a
+look at settings reads no YAML of ours; the rule in ``tests/tree`` holds it against their argument specs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: What a person says of one run, and how a site calls its job templates, beside the variables of a host.
+OF_A_RUN: tuple[str, ...] = ("gpufleet_for_tenant", "gpufleet_awx_templates")
+
+#: What the reports of our own playbooks leave for the jobs that follow, each called after its title.
+ARTIFACTS: tuple[str, ...] = (
+    "gpufleet_adoption",
+    "gpufleet_day_0",
+    "gpufleet_day_2",
+    "gpufleet_identity",
+    "gpufleet_maintenance",
+    "gpufleet_passports",
+    "gpufleet_status",
+)
+
+#: By role, what each of its options may be.
+ROLES: dict[str, dict[str, dict[str, Any]]] = {
+    "baseline": {
+        "baseline_booted_after": {"type": "float"},
+        "baseline_deploy_id": {"type": "str"},
+        "baseline_bmc_identity": {"type": "dict"},
+        "baseline_max_clock_skew": {"type": "float"},
+    },
+    "deploy": {
+        "deploy_resume": {"type": "str"},
+        "deploy_timeout": {"type": "int"},
+        "deploy_interval": {"type": "float"},
+        "deploy_boot_timeout": {"type": "int"},
+        "deploy_boot_interval": {"type": "float"},
+        "deploy_pxe_mode": {"type": "str", "choices": ["uefi", "legacy", "keep"]},
+        "deploy_pxe_prove": {"type": "str", "choices": ["auto", "readback", "boot"]},
+        "deploy_pxe_timeout": {"type": "int"},
+    },
+    "drain": {
+        "drain_after": {"type": "str"},
+        "drain_timeout": {"type": "int"},
+        "drain_interval": {"type": "float"},
+        "drain_over_keep": {"type": "bool"},
+    },
+    "enroll": {
+        "enroll_properties": {"type": "dict"},
+        "enroll_driver": {"type": "dict"},
+        "enroll_timeout": {"type": "int"},
+        "enroll_interval": {"type": "float"},
+    },
+    "gate": {
+        "gate_dcgm_level": {"type": "int"},
+        "gate_dcgm_timeout": {"type": "int"},
+        "gate_more": {"type": "dict"},
+        "gate_resume": {"type": "bool"},
+    },
+    "hold": {
+        "hold_why": {"type": "str"},
+        "hold_kind": {"type": "str", "choices": ["work", "keep"]},
+        "hold_over_keep": {"type": "bool"},
+        "hold_force_reason": {"type": "str"},
+        "hold_status": {"type": "dict"},
+    },
+    "image": {
+        "image_signers": {"type": "list", "elements": "str"},
+    },
+    "join": {
+        "join_policy": {"type": "dict"},
+        "join_policy_file": {"type": "str"},
+        "join_timeout": {"type": "int"},
+        "join_interval": {"type": "float"},
+        "join_hold_timeout": {"type": "int"},
+        "join_hold_interval": {"type": "float"},
+    },
+    "oob_ready": {
+        "oob_ready_provisioner": {"type": "bool"},
+        "oob_ready_deploys": {"type": "bool"},
+    },
+    "passport": {
+        "passport_identity": {"type": "dict"},
+        "passport_bmc_identity": {"type": "dict"},
+        "passport_valid_for": {"type": "int"},
+        "passport_lifetime": {"type": "int"},
+        "passport_policy": {"type": "dict"},
+        "passport_policy_file": {"type": "str"},
+    },
+    "quarantine": {
+        "quarantine_result": {"type": "dict"},
+        "quarantine_playbook": {"type": "str"},
+    },
+    "reimage": {
+        "reimage_resume": {"type": "str"},
+        "reimage_after": {"type": "str"},
+        "reimage_drain_timeout": {"type": "int"},
+    },
+}
+
+#: By playbook, what a person may give it with -e.
+PLAYBOOKS: dict[str, tuple[str, ...]] = {
+    "adopt": ("adopt_again", "adopt_other_name"),
+    "day2_recycle": ("day2_recycle_all",),
+    "drain": ("drain_why",),
+    "history": ("history_all", "history_last", "history_of"),
+    "identity": (
+        "identity",
+        "identity_force_reason",
+        "identity_kind",
+        "identity_part",
+        "identity_value",
+        "identity_was",
+        "identity_why",
+    ),
+    "ledger": ("ledger", "ledger_force_reason", "ledger_older_than", "ledger_path", "ledger_to"),
+    "maintenance": ("maintenance", "maintenance_readmit", "maintenance_until", "maintenance_why"),
+    "passports": (
+        "passports_all",
+        "passports_all_hours",
+        "passports_days",
+        "passports_reason",
+        "passports_renew",
+        "passports_serial",
+        "passports_write_to",
+    ),
+    "status": ("status_ask_scheduler", "status_days", "status_write_to"),
+}
