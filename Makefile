@@ -20,6 +20,9 @@ MAIN := $(firstword $(PAIRS))
 # Python keeps what it has compiled, whatever the machine is set to: tests read the same hundreds of files in each process.
 export PYTHONDONTWRITEBYTECODE :=
 
+# In a container too: what make starts works on racks that it made, and their ledgers may go with them.
+export GPUFLEET_LEDGER_MAY_BE_LOST ?= yes
+
 ROOT := $(CURDIR)
 BUILD := $(ROOT)/build
 VENV := $(BUILD)/venv/$(MAIN)

@@ -4,11 +4,12 @@
 
 """Runs make targets, all of them, and closes with a table of what each came to.
 
-    steps.py --main 2.19 --pairs "2.19 2.21" [--first "target ..."] [--lane "target ..."] target ...
+    steps.py --main 2.19 --pairs "2.19 2.21" [--first STEPS] [--lane STEPS] [--either STEPS] step ...
 
-Those named first run first. The others run one after another; those of the lane run beside them. A failed step stops no
-other, except that without its environment (setup-X) a step of X cannot run. The exit status is 0 only if every step
-passed. One lane is shown as it comes; of two, each step is shown whole when it ends, with a line a minute about both.
+Those named first run first. The others run one after another; those of the lane run beside them, and whichever has come
+to its end takes the next of those for either. A failed step stops no other, except that without its environment
+(setup-X) a step of X cannot run. The exit status is 0 only if every step passed. One lane is shown as it comes; of two,
+each step is shown whole when it ends, with a line a minute about both.
 All output is kept under build/log/.
 """
 
@@ -23,6 +24,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,7 @@ class Run:
         self.total = total
         self.missing: set[str] = set()
         self.outcomes: list[Outcome] = []
+        self.either: deque[str] = deque()
         self.now: dict[str, tuple[str, float, subprocess.Popen[bytes]]] = {}
         self.stopping = threading.Event()
         self.signals = 0
@@ -110,10 +114,19 @@ class Lane:
         self.thread = threading.Thread(target=self._all, name=name)
 
     def _all(self) -> None:
-        for step in self.steps:
+        for step in self._in_turn():
             if self.run.stopping.is_set():
                 return
             self._one(step)
+
+    def _in_turn(self) -> Iterator[str]:
+        """Its own, then those that any lane may run; a deque gives each of them to one."""
+        yield from self.steps
+        while self.run.either:
+            try:
+                yield self.run.either.popleft()
+            except IndexError:  # another lane was quicker
+                return
 
     def _one(self, step: str) -> None:
         run = self.run
@@ -208,13 +221,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", required=True, type=words, help="all ansible-cores of this run")
     parser.add_argument("--first", default=[], type=words, help="steps before all others")
     parser.add_argument("--lane", default=[], type=words, help="steps beside the others")
+    parser.add_argument("--either", default=[], type=words, help="steps for whichever of the two comes to its end")
     parser.add_argument("steps", nargs="*")
     return parser.parse_args()
 
 
 def main() -> int:
     options = arguments()
-    everything = [*options.first, *options.steps, *options.lane]
+    everything = [*options.first, *options.steps, *options.lane, *options.either]
     LOGS.mkdir(parents=True, exist_ok=True)
     for step in everything:
         report.forget(step)
@@ -223,6 +237,7 @@ def main() -> int:
     for number in ENDS:
         signal.signal(number, run.told_to_end)
     await_all(run, [Lane(run, "first", options.first, True, [])])
+    run.either.extend(options.either)
     two = bool(options.lane and options.steps)
     lanes = [Lane(run, "others", options.steps, not two, NICE if two else [])]
     lanes += [Lane(run, "lane", options.lane, not two, [])] if options.lane else []

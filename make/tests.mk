@@ -14,17 +14,19 @@ CONTRACT_JOBS ?= 5
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
 # time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
-# Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for; its lane ends with
-# so much of the rest that both are at work until the end. What make/quality.mk asks of one pair alone is not asked twice.
+# Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for. Whichever lane has
+# come to its end takes the next step of those for either, so that both are at work until the end. What make/quality.mk
+# asks of one pair alone is not asked twice.
 FIRST := setup-system setup-$(MAIN)
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
-RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule $(OTHERS:%=plain-units-%) sanity-$(MAIN) artifact importer
+RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule artifact importer
 BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
-	$(PAIRS:%=units-%) ansible-units-$(MAIN) $(OTHERS:%=sanity-%)
+	units-$(MAIN)
+EITHER := $(OTHERS:%=sanity-%) $(PAIRS:%=plain-units-%) $(OTHERS:%=units-%) sanity-$(MAIN)
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
-	@MAAS=true LINTERS=once exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" $(BESIDE)
+	@MAAS=true LINTERS=once exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" --either "$(EITHER)" $(BESIDE)
 
 test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint, unit and contract tests (2 minutes)
 	@mkdir -p build/junit
@@ -35,20 +37,19 @@ fast-2.19 fast-2.21: fast-%: setup-%
 		tests/unit tests/contract tests/tree
 
 units: $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) ## Unit and contract tests, on each ansible-core
-# The contract tests. The slow ones, against real services, run on the main pair alone, which also tries the most examples
-# of what is looked for at random.
+# The contract tests: all of them on the main pair, which also tries the most examples of what is looked for at random.
+# The other pair runs those that go through Ansible itself.
 FUZZ = $(if $(filter $(MAIN),$*),,GPUFLEET_FUZZ=brief)
 units-2.19 units-2.21: units-%: setup-%
-	$(FUZZ) $(PYTEST) -q -n $(CONTRACT_JOBS) --dist loadgroup -m "not rack$(if $(filter $(MAIN),$*),, and not slow)" \
+	$(FUZZ) $(PYTEST) -q -n $(CONTRACT_JOBS) --dist loadgroup -m "not rack$(if $(filter $(MAIN),$*),, and each_core)" \
 		tests/contract $(if $(filter $(MAIN),$*),tests/tree)
 
 # The unit tests, all of them, as ansible-test runs them: in the collection's own name space, with its settings of pytest
 ansible-units-2.19 ansible-units-2.21: ansible-units-%: setup-% setup-rack
 	$(FUZZ) build/venv/$*/bin/python make/run_ansible_test.py build $* units --color no --num-workers $(JOBS)
 
-# The same tests, as make test runs them on the other pair. ansible-test forks for each test, which is half of its CPU, and
-# make test pays that once. Here ansible-test reads all of them, so that this ansible-core's loader of collections imports
-# them and what they test; then pytest runs them.
+# The same tests, as make test runs them. ansible-test forks for each test, which is half of its CPU. Here it reads all of
+# them, so that each ansible-core's loader of collections imports them and what they test; then pytest runs them.
 READ = build/log/$@-read.log
 plain-units-2.19 plain-units-2.21: plain-units-%: setup-% setup-rack
 	@mkdir -p build/log

@@ -16,7 +16,8 @@ import pytest
 # `from recorded import demanded` works under pytest and under ansible-test alike.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from suite import handed_on, progress, properties, services, skips, together
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _excerpt
+from suite import handed_on, progress, properties, services, skips, threads, together
 
 # Python's collector runs wherever something is made, also at the bottom of what nests as deeply as Python goes. What
 # ends by it there has no room to, and pytest takes that for a fault of the test. Run seldom it is out of the way.
@@ -31,10 +32,14 @@ MARKERS = {
     "slow": "takes more than a few seconds; left out of make test-fast",
     services.PROGRAMS: "starts a program for each call of its driver; left out of make test-fast",
     services.MANY_RUNS: "runs a driver many times: slow where each of its calls starts a program",
+    "each_core": "goes through Ansible itself: run on each ansible-core, where the others are run on one",
     "needs_root": "needs root: namespaces, mounts or low ports",
 }
 # Files whose tests run ansible-playbook for each verb, by both doors or through a jump host
 WHOLE_RUNS = {"test_doors.py", "test_playbook.py", "test_jump_host.py", "test_election.py"}
+# Files whose tests go through what two versions of ansible-core do differently: how a task's words reach a verb, what
+# its result becomes, and what a callback is told. A driver's dialogue with its service is the same on both.
+EACH_CORE = {"test_doors.py", "test_playbook.py", "test_served.py", "test_callbacks.py"}
 # Files whose tests start a program of make/, which is run by the main pair's Python alone
 OF_MAKE = {"test_verdicts.py", "test_trees.py"}
 TESTS = Path(__file__).resolve().parent
@@ -49,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if skips.in_ci():
         config.pluginmanager.register(skips.NoSilence())
     config.pluginmanager.register(together.Together())
+    config.pluginmanager.register(threads.Threads())
     file = os.environ.get(handed_on.PROGRESS)
     if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(progress.Progress(Path(file)))
@@ -62,6 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(without_root)
         if item.path.name in WHOLE_RUNS | OF_MAKE or services.started_by(item):
             item.add_marker("slow")
+        if item.path.name in EACH_CORE:
+            item.add_marker("each_core")
         if services.calls_programs(item):
             item.add_marker(services.PROGRAMS)
         if TOGETHER & set(item.path.parents):
@@ -73,5 +81,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _no_site_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own Ansible settings must not decide a test."""
-    for name in ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "SLURM_CONF"):
+    for name in ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "SLURM_CONF", "GPUFLEET_LEDGER_URL"):
         monkeypatch.delenv(name, raising=False)
+    # The ledgers of the tests are files for a moment, also where the tests run in a container.
+    monkeypatch.setenv("GPUFLEET_LEDGER_MAY_BE_LOST", "yes")
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests() -> None:
+    """A task's process knows its own secrets alone; this one would mask the words that were passwords elsewhere."""
+    _excerpt._known.clear()

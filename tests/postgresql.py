@@ -40,8 +40,9 @@ def unprivileged() -> str | None:
 class Server:
     """A PostgreSQL of our own: a folder, a socket in it, and no network."""
 
-    def __init__(self, folder: Path, bin_folder: Path) -> None:
+    def __init__(self, folder: Path, bin_folder: Path, connections: int = 200) -> None:
         self.folder = folder
+        self._connections = connections
         self._bin = bin_folder
         self._user = unprivileged()
         self._process: subprocess.Popen[bytes] | None = None
@@ -54,7 +55,9 @@ class Server:
         self._run("initdb", "--pgdata", "data", "--username", "gpufleet", "--auth", "trust", "--no-sync", "--locale=C")
         with open(self.folder / "log", "wb") as log:
             self._process = self._popen(
-                ["postgres", "-D", "data", "-k", str(self.folder), "-h", "", "-F", "-c", "max_connections=200"], log
+                ["postgres", "-D", "data", "-k", str(self.folder), "-h", "", "-F"]
+                + ["-c", f"max_connections={self._connections}"],
+                log,
             )
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -116,14 +119,14 @@ def obstacle() -> str:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server]:
+def running(connections: int = 200) -> Iterator[Server]:
     """A server for as long as the body runs."""
     bin_folder = programs()
     assert bin_folder is not None, obstacle()
     # A socket's path may have 107 bytes, which pytest's own folders come close to.
     folder = Path(tempfile.mkdtemp(prefix="gpufleet-pg-", dir="/tmp"))
     folder.chmod(0o755)
-    server = Server(folder, bin_folder)
+    server = Server(folder, bin_folder, connections)
     try:
         server.start()
         yield server

@@ -9,6 +9,7 @@ A contract suite calls nothing else, so that a driver's manner of speaking is no
     site.faults.outage(times=3)          # the next three calls are not answered; without times: none is, until forget()
     site.faults.strike("standby", 2)     # the same, in one of the other ways that this peer has (site.faults.unusable)
     site.faults.refuse_login()           # until forget()
+    site.faults.strike_writes(NO, 2, 2)  # the second write from now is refused; reads and other writes pass
     site.faults.lose_answer(2)           # the second write from now is done, and its answer never comes
     site.faults.writes, site.faults.reads  # what reached the peer, or what stands before it
 
@@ -18,6 +19,7 @@ What an outage, a refusal or garbage looks like is the peer's own, and is given 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import re
 import sys
@@ -31,6 +33,8 @@ from contract.faulty_tool import comes
 from contract.proxy import DROP, LOSE, Asked, Fault, Proxy
 
 OUTAGE, REFUSAL, GARBAGE = "outage", "refusal", "garbage"
+#: The peer understood, and said no.
+NO = "no"
 WRAPPER = Path(__file__).with_name("faulty_tool.py")
 
 
@@ -46,7 +50,7 @@ class Call:
 class Faults(ABC):
     """The interface. :meth:`forget` before each test."""
 
-    #: All ways in which no usable answer comes; OUTAGE and GARBAGE are among them, a refused login is not.
+    #: All ways in which no usable answer comes; OUTAGE and GARBAGE are among them, what the peer refuses is not.
     unusable: tuple[str, ...]
 
     @abstractmethod
@@ -56,6 +60,13 @@ class Faults(ABC):
     @abstractmethod
     def lose_answer(self, nth: int = 1) -> None:
         """The nth write from now is done, and its answer is lost."""
+
+    def strike_writes(self, way: str, first: int, last: Optional[int] = None) -> None:
+        """The writes from now of these numbers end in this way, and nothing of them is done; all others pass.
+
+        As with :meth:`slow`, not where a write cannot be told from a read.
+        """
+        raise NotImplementedError
 
     def slow(self, until: Path) -> None:
         """Each write is taken up once this machine's uptime is what stands in this file by then.
@@ -100,6 +111,7 @@ HTTP_WAYS: Mapping[str, Fault] = {
     "odd json": (200, {"Content-Type": "application/json"}, b'{"nodes": 7}'),
     "502": (502, {}, b""),
     REFUSAL: (401, {}, b""),
+    NO: (400, {}, b"not now"),
 }
 
 
@@ -109,12 +121,16 @@ class HttpFaults(Faults):
     def __init__(self, proxy: Proxy, ways: Optional[Mapping[str, Fault]] = None) -> None:
         self._proxy = proxy
         self._ways = ways or HTTP_WAYS
-        self.unusable = tuple(way for way in self._ways if way != REFUSAL)
+        self.unusable = tuple(way for way in self._ways if way not in (REFUSAL, NO))
 
     def strike(self, way: str, times: Optional[int] = None) -> None:
         answer = self._ways[way]
         left = iter(range(sys.maxsize if times is None else times))
         self._proxy.fault = lambda asked: None if next(left, None) is None else answer
+
+    def strike_writes(self, way: str, first: int, last: Optional[int] = None) -> None:
+        hit, count = range(first, 1 + (sys.maxsize - 1 if last is None else last)), itertools.count(1)
+        self._proxy.fault = lambda asked: self._ways[way] if asked.is_write and next(count) in hit else None
 
     def lose_answer(self, nth: int = 1) -> None:
         count = iter(range(nth, -sys.maxsize, -1))
@@ -164,7 +180,7 @@ class ToolFaults(Faults):
         self._log = folder / "calls.jsonl"
         self._ways = ways
         self._writes = [re.compile(pattern) for pattern in writes]
-        self.unusable = tuple(way for way in ways if way != REFUSAL)
+        self.unusable = tuple(way for way in ways if way not in (REFUSAL, NO))
         self.path.mkdir(parents=True, exist_ok=True)
         for name, real in tools.items():
             script = self.path / name
@@ -176,6 +192,10 @@ class ToolFaults(Faults):
 
     def strike(self, way: str, times: Optional[int] = None) -> None:
         self._set({"way": asdict(self._ways[way]), "left": times})
+
+    def strike_writes(self, way: str, first: int, last: Optional[int] = None) -> None:
+        times = None if last is None else last - first + 1
+        self._set({"way": asdict(self._ways[way]), "left": times, "pass": first - 1})
 
     def lose_answer(self, nth: int = 1) -> None:
         self._set({"lose": nth})

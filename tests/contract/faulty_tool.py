@@ -51,6 +51,9 @@ def judged(folder: str, argv: list[str]) -> tuple[dict | None, bool, str]:
             state = json.load(file)
         is_write = any(re.search(pattern, " ".join(argv)) for pattern in state["writes"])
         way = state.get("way") if state.get("left") is None or state["left"] > 0 else None
+        if "pass" in state:  # of writes alone, and not of the first ones
+            way = way if is_write and state["pass"] == 0 else None
+            state["pass"] -= is_write and state["pass"] > 0
         lost = is_write and state.get("lose") == 1
         if way and state.get("left") is not None:
             state["left"] -= 1

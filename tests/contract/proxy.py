@@ -102,7 +102,7 @@ class Proxy:
                 code, headers, content = (
                     fault if isinstance(fault, tuple) else proxy._pass_on(asked, self.path, self.headers)
                 )
-                self.send_response(code)
+                self.send_response_only(code)  # Server and Date are those of whoever stands behind
                 for key, value in headers.items():
                     if key.lower() not in ("connection", "transfer-encoding", "content-length"):
                         self.send_header(key, value)

@@ -86,3 +86,46 @@ def test_nothing_else_is_printed(run):
     done, _report = run
     assert "Traceback" not in done.stdout + done.stderr
     assert "DEPRECATION" not in done.stdout + done.stderr
+
+
+#: What ansible-runner before 2.4.3 puts in the place of standard output's callback, as far as its options go.
+WRAPPER = """
+import os
+from ansible.plugins.loader import callback_loader
+Original = type(callback_loader.get(os.environ["ORIGINAL_STDOUT_CALLBACK"]))
+
+DOCUMENTATION = '''
+name: wrapper
+type: stdout
+short_description: x
+description: x
+'''
+
+
+class CallbackModule(Original):
+    CALLBACK_NAME = "wrapper"
+"""
+
+
+def test_w5_an_automation_controller_of_an_older_release_shows_it_as_well(tmp_path):
+    (tmp_path / "callback").mkdir()
+    (tmp_path / "callback" / "wrapper.py").write_text(WRAPPER, encoding="utf-8")
+    task = "{name: Say it, ansible.builtin.fail: {msg: " + "x" * 200 + "}}"
+    (tmp_path / "play.yml").write_text(f"- {{name: One, hosts: all, gather_facts: false, tasks: [{task}]}}\n")
+    settings = {
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+        "ANSIBLE_HOME": str(tmp_path / "home"),
+        "ANSIBLE_STDOUT_CALLBACK": "wrapper",
+        "ANSIBLE_CALLBACK_PLUGINS": str(tmp_path / "callback"),
+        "ORIGINAL_STDOUT_CALLBACK": "gpufleet.baremetal.fleet_progress",
+        "GPUFLEET_PROGRESS_WIDTH": "60",
+        "LC_ALL": "C.UTF-8",
+    }
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "gpu001,", "play.yml"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **settings}, capture_output=True, text=True, timeout=600, check=False
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode == 2 and "gpu001  failed" in told, told
+    assert "Traceback" not in told and "Failure using method" not in told and "width" not in told, told
+    assert any(len(line) == 60 and line.endswith("...") for line in done.stdout.splitlines()), told

@@ -119,6 +119,15 @@ def test_every_way_leaves_the_peer_as_it_was(peer: Peer) -> None:
     assert peer.read() is None
 
 
+def test_some_writes_are_refused_and_nothing_else(peer: Peer) -> None:
+    peer.faults.strike_writes(REFUSAL, 2, 3)
+    assert [peer.write() for _time in range(4)] == ["fine a b\n", None, None, "fine a b\n"] and peer.done() == 2
+    peer.faults.strike_writes(REFUSAL, 2)
+    assert [peer.write() for _time in range(3)] == ["fine a b\n", None, None] and peer.read() == "fine a b\n"
+    peer.faults.forget()
+    assert peer.write() == "fine a b\n"
+
+
 def test_a_lost_answer_is_of_a_write_that_was_done(peer: Peer) -> None:
     peer.faults.lose_answer(2)
     assert peer.write() == "fine a b\n" and peer.read() == "fine a b\n"

@@ -16,7 +16,14 @@ sys.path.insert(0, str(HERE))
 from first_day import FirstDay, first_day  # noqa: E402
 
 # Files that can go on with the rack as the one before has left it come one after another: each saves a day 0.
-IN_TURN = ("test_day0_day2.py", "test_faults.py", "test_killed.py", "test_not_ours.py", "test_replaced.py")
+IN_TURN = (
+    "test_day0_day2.py",
+    "test_faults.py",
+    "test_killed.py",
+    "test_outages.py",
+    "test_not_ours.py",
+    "test_replaced.py",
+)
 
 
 def turn(item: pytest.Item) -> int:

@@ -104,6 +104,14 @@ def events_of(kind: str) -> dict[str, list[str]]:
     return {node: [str(name) for found, name in rows if found.partition(".")[0] == node] for node in NODES}
 
 
+def failures(node: str) -> int:
+    """How many looks at the node our ledger has that failed."""
+    rows = rows_if_any(
+        "events", "SELECT nodes.name, events.data FROM events JOIN nodes USING (node_id) WHERE kind = 'verdict'"
+    )
+    return sum(1 for name, data in rows if name.partition(".")[0] == node and json.loads(data).get("verdict") == "fail")
+
+
 def per_node(query: str) -> dict[str, int]:
     """How many of the query's rows name each node."""
     found = [row[0] for row in rows_if_any("passports", query)]

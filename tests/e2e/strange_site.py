@@ -30,6 +30,8 @@ OURS = ("gpu003", "gpu004")
 ANOTHER_LEDGER = f"gpufleet_ledger_url=sqlite:///{lab.RACK}/another.sqlite"
 MEMTEST = "alice: memtest"
 SERVING = ("IDLE", "MIXED", "ALLOCATED")
+#: Whatever breaks here: it shows in the kernel log, and in the number of GPUs.
+FAULT = "xid79"
 ALL = ("-e", '{"day2_recycle_all": true}')
 
 
@@ -76,8 +78,11 @@ class Site:
     drained: dict[str, str] = field(default_factory=dict)
     #: Reserved by a person for maintenance.
     reserved: set[str] = field(default_factory=set)
-    #: Nodes that were broken at some time: only these may end in quarantine.
-    broken: set[str] = field(default_factory=set)
+    #: Nodes that are broken, or were and are judged by that still: only these may end in quarantine. With each the boot
+    #: that has logged it, and how many failures our ledger had of the node before.
+    broken: dict[str, tuple[str, int]] = field(default_factory=dict)
+    #: How many states of each node in our ledger were judged.
+    judged: dict[str, int] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
 
     # -- what happens in between -------------------------------------------------------------------------------
@@ -120,11 +125,15 @@ class Site:
     def breaks(self, node: str) -> None:
         """A GPU falls off the bus; only a node in service shows it to day 2."""
         if lab.node_state(node)["state"] in SERVING:
-            self.broken.add(node)
-            lab.fault(node, "xid79")
+            _boot, failures = self.broken.get(node, ("", counts.failures(node)))
+            lab.fault(node, FAULT)
+            self.broken[node] = (boot_of(node), failures)
 
     def is_mended(self, node: str) -> None:
+        """What its kernel has logged on this boot stays there."""
         lab.fault(node, "none")
+        if node in self.broken:
+            self.broken[node] = (boot_of(node), self.broken[node][1])
 
     def no_network_boot(self, node: str) -> None:
         """It starts what it has on its disk. Nobody can tell whose fault that is, so it is held, and no more."""
@@ -162,19 +171,37 @@ class Site:
     def _wrong_of(self, node: str, shown: dict[str, Any]) -> list[str]:
         found = []
         slurm, states = lab.node_state(node), counts.events_of("state")[node]
-        if "quarantined" in states and node not in self.broken:
-            found.append(f"{node} is healthy and was quarantined")
+        found += self._wrong_of_its_health(node, states)
         imaged, booted = states.count("imaging"), counts.network_boots(node)
         if booted > imaged:
             found.append(f"{node} booted {booted} times from the network, and the ledger tells of {imaged} deployments")
-        serves = slurm["state"] in SERVING and states
-        if serves:
+        if slurm["state"] in SERVING:
             found += self._wrong_of_a_serving_one(node, states)
         elif states and slurm["reason"].startswith("gpufleet:") and not shown.get("next"):
             found.append(f"{node} is held ({slurm}), and nobody is told what to do next: {shown}")
         return found
 
+    def _wrong_of_its_health(self, node: str, states: list[str]) -> list[str]:
+        """What became of it since this was asked last. One that was broken is judged anew when it is admitted, and has
+        no excuse from then on."""
+        found = []
+        for state in states[self.judged.get(node, 0) :]:
+            if state == "admitted" and FAULT in lab.faults_of(node):
+                found.append(f"{node} is broken and was admitted")
+            elif state == "admitted":
+                self.broken.pop(node, None)
+            elif state == "quarantined" and node not in self.broken:
+                found.append(f"{node} is healthy and was quarantined")
+        self.judged[node] = len(states)
+        boot, failures = self.broken.get(node, ("", 0))
+        unseen = FAULT not in lab.faults_of(node) and counts.failures(node) == failures
+        if boot and unseen and boot_of(node) != boot:  # nobody has looked, and its log is gone
+            del self.broken[node]
+        return found
+
     def _wrong_of_a_serving_one(self, node: str, states: list[str]) -> list[str]:
+        if not states:
+            return [f"{node} serves, and our ledger has never heard of it"]
         if states[-1] != "admitted":
             return [f"{node} serves, and the ledger has it as {states[-1]}"]
         rows = counts.ledger_rows(
@@ -302,14 +329,14 @@ def all_is_well_again(site: Site) -> None:
     for node in OURS:
         for over in (site.job_ends, site.person_resumes, site.reservation_ends, site.is_mended):
             over(node)
-        for _time in range(FEW):
+        for left in reversed(range(FEW + 1)):
             shown = lab.verbs_on((node,), [("fleet_status", {})])[node][0]["nodes"][node]
             if shown["state"] == "admitted" and shown["served"] == "yes":
                 break
+            if not left:
+                agreed(site, [f"{node} did not come back by what it was told: {shown}"], lab.Run(0, "", 0.0))
             _program, playbook, *args = shlex.split(shown["next"])
             limit = args[args.index("--limit") + 1]
             told = args[args.index("--limit") + 2 :]
             assert limit == node, shown
             played(site, Asked((playbook.rpartition(".")[2], *told), (limit,)))
-        else:
-            agreed(site, [f"{node} did not come back by what it was told: {shown}"], lab.Run(0, "", 0.0))

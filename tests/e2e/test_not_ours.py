@@ -61,8 +61,8 @@ def test_check_mode_of_every_playbook_sends_no_write(playbook: str) -> None:
     run = lab.play(playbook, *CHECK, "--limit", "gpu001,gpu004", *ALL)
     assert world() == before
     assert "unexpected" not in run.output, run.tail()
-    # Stages refuse a node in service, and what would be imaged cannot be proven to run yet.
-    assert run.rc == 0 or playbook in ("reimage", "revalidate", "day2_recycle"), run.tail()
+    # Stages refuse a node in service.
+    assert run.rc == 0 or playbook in ("reimage", "revalidate"), run.tail()
 
 
 def test_check_mode_of_every_verb_sends_no_write() -> None:
@@ -93,6 +93,9 @@ def test_check_mode_of_every_verb_sends_no_write() -> None:
         ("node_identity", {}),
         ("node_identity", {"state": "replaced", "part": "board", "reason": "a test"}),
         ("fleet_status", {}),
+        ("node_history", {}),
+        ("ledger_store", {"state": "verified"}),
+        ("preflight", {"stop": False}),
     ]
     results = lab.verbs("gpu001", calls, *CHECK)
     assert world() == before

@@ -29,6 +29,8 @@ MASK = "********"
 ECHOED = b"was not understood"
 LOUD = ("-vvv", "--diff")
 NODES = ("gpu001", "gpu004")  # one Redfish BMC, one IPMI BMC
+#: The first stage of day 0.
+LOOK = "Look at everything that a run needs, and stop where the site or a service stands in its way"
 LIMIT = ("--limit", ",".join(NODES))
 
 
@@ -145,11 +147,11 @@ def test_a_wrong_bmc_password_is_tried_once(wrong: Any, words: dict[bytes, str])
         run = lab.play("day0_bringup", *LIMIT, *LOUD, *wrong(gpufleet_bmc_password=WRONG))
     assert run.rc == 2, run.tail()
     assert refused("gpu001") - before == 1
+    found = run.of(NODES[0], LOOK)["findings"]
     for node in NODES:
-        result = run.of(node, "Read power, identity and capabilities from the BMC")
-        assert result["error"]["kind"] == "auth", result
-        assert "login" in result["msg"] and "127.77.0.1" in result["msg"], result["msg"]
-        assert "password" in result["msg"], result["msg"]
+        [cause] = [one for one in found if one["check"] == "bmc" and node in one["hosts"]]
+        assert "login" in cause["what"] and "127.77.0.1" in cause["address"], cause
+        assert "password" in cause["do"], cause
     nowhere(run, words)
     assert not seen.found
 
@@ -171,9 +173,8 @@ def test_a_wrong_provisioner_password_is_tried_once(wrong: Any, words: dict[byte
     with CommandLines(words) as seen:
         run = lab.play("day0_bringup", "--limit", "gpu001", *LOUD, *wrong(gpufleet_provisioner_password=WRONG))
     assert run.rc == 2, run.tail()
-    result = run.of("gpu001", "See that nobody else holds the node at its provisioner")
-    assert result["error"]["kind"] == "auth", result
-    assert "127.0.0.1:16385" in result["msg"] and "password" in result["msg"], result["msg"]
+    [cause] = [one for one in run.of("gpu001", LOOK)["findings"] if one["check"] == "provisioner"]
+    assert cause["kind"] == "site" and "127.0.0.1:16385" in cause["address"] and "password" in cause["do"], cause
     lab.wait_for(lambda: denials() > before, 5, "Ironic has written its log")
     assert denials() - before == 1
     nowhere(run, words)

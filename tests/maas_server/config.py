@@ -34,10 +34,12 @@ class Config:
     bmc: dict[str, str] = field(default_factory=dict)
     #: what commissioning would read on the machine itself: a list of {"mac", "serial", "uuid", ...}
     nodes: list[dict[str, Any]] = field(default_factory=list)
-    #: seconds that a background job takes at least: "commission", "deploy", "release", "erase"
+    #: seconds that a background job takes at least: "commission", "test", "deploy", "release", "erase"
     delays: dict[str, float] = field(default_factory=dict)
     #: architectures of the imported Ubuntu images; empty: nothing imported yet
     architectures: tuple[str, ...] = ("amd64", "arm64")
+    #: its DNS domains, the default one first
+    domains: tuple[str, ...] = ("maas",)
 
     @classmethod
     def load(cls, path: Path) -> Config:

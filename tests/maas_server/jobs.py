@@ -41,6 +41,7 @@ class Jobs:
         machine.job += 1
         work = {
             "commission": self._commission,
+            "test": self._test,
             "deploy": self._deploy,
             "release": self._release,
             "erase": self._erase,
@@ -51,7 +52,8 @@ class Jobs:
 
     def resume(self) -> None:
         """Jobs that a stop of the server has interrupted."""
-        kinds = {s.COMMISSIONING: "commission", s.DEPLOYING: "deploy", s.RELEASING: "release", s.DISK_ERASING: "erase"}
+        kinds = {s.COMMISSIONING: "commission", s.TESTING: "test", s.DEPLOYING: "deploy", s.RELEASING: "release"}
+        kinds[s.DISK_ERASING] = "erase"
         with self._store.changing() as machines:
             for machine in machines.values():
                 if machine.status in kinds:
@@ -93,6 +95,10 @@ class Jobs:
         power_until(bmc, "off")
         machine.hardware = found
 
+    def _test(self, machine: Machine) -> None:
+        """A boot into the ephemeral system as well; one that runs on is told so by its power alone."""
+        power_until(bmc_of(machine, self._config), "on" if machine.previous_status == s.DEPLOYED else "off")
+
     def _deploy(self, machine: Machine) -> None:
         image = self._image(machine)
         if image is None and self._config.boot_root is not None:
@@ -116,7 +122,7 @@ class Jobs:
     # -- the end: quick, under the store's lock ------------------------------------------------------------------
 
     def _ended(self, kind: str, machine: Machine, error: str) -> None:
-        ends = {"commission": self._commissioned, "deploy": self._deployed}
+        ends = {"commission": self._commissioned, "test": self._tested, "deploy": self._deployed}
         ends.get(kind, self._released)(machine, error)
 
     def _commissioned(self, machine: Machine, error: str) -> None:
@@ -127,6 +133,14 @@ class Jobs:
         machine.move(s.FAILED_COMMISSIONING if error else s.READY)
         machine.status_message = f"Marking node failed - {error}" if error else "Commissioning"
         machine.power_state = "error" if error else "off"
+
+    def _tested(self, machine: Machine, error: str) -> None:
+        """Back to where it was; whatever failed before is forgotten."""
+        machine.results["testing"] = next(self._numbers)
+        machine.testing_status = 3 if error else 2
+        kept = machine.previous_status if machine.previous_status in (s.DEPLOYED, s.READY, s.BROKEN) else s.READY
+        machine.move(s.FAILED_TESTING if error else kept)
+        machine.status_message = f"Marking node failed - {error}" if error else "Testing"
 
     def _deployed(self, machine: Machine, error: str) -> None:
         machine.results["installation"] = next(self._numbers)

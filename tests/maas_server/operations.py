@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,18 +36,38 @@ class Site:
 Operation = Callable[[Machine, User, Form, Site], Any]
 
 
-def commission(machine: Machine, user: User, form: Form, site: Site) -> None:
+def _available(machine: Machine, user: User, name: str, states: frozenset[int]) -> None:
     _admin(user)
-    if machine.status not in s.COMMISSION_FROM:
-        raise AnswerError(
-            Answer.form_error({"__all__": ["Commission is not available because of the current state of the node."]})
-        )
+    if machine.status not in states:
+        text = f"{name} is not available because of the current state of the node."
+        raise AnswerError(Answer.form_error({"__all__": [text]}))
+
+
+def commission(machine: Machine, user: User, form: Form, site: Site) -> None:
+    _available(machine, user, "Commission", s.COMMISSION_FROM)
     for key in ("enable_ssh", "skip_bmc_config", "skip_networking", "skip_storage"):
         form.django_bool(key)
     machine.move(s.COMMISSIONING)
     machine.owner = user.name
     machine.commissioning_status, machine.status_message = 1, "Performing PXE boot"
     site.jobs.start("commission", machine)
+
+
+def test(machine: Machine, user: User, form: Form, site: Site) -> None:
+    _available(machine, user, "Test", s.TEST_FROM)
+    form.django_bool("enable_ssh")
+    if form.get("testing_scripts") == "none":
+        raise AnswerError(Answer.form_error({"testing_scripts": ["Select a valid choice. none is not available."]}))
+    machine.previous_status = machine.status
+    machine.move(s.TESTING)
+    machine.testing_status, machine.status_message = 1, "Performing PXE boot"
+    site.jobs.start("test", machine)
+
+
+def override_failed_testing(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if machine.status != s.FAILED_TESTING:
+        raise conflict(f"Cannot override testing of a machine that is in the '{s.NAMES[machine.status]}' state.")
+    machine.move(s.DEPLOYED if machine.osystem else s.READY)
 
 
 def deploy(machine: Machine, user: User, form: Form, site: Site) -> None:
@@ -153,6 +174,8 @@ def set_workload_annotations(machine: Machine, user: User, form: Form, site: Sit
         raise conflict("Cannot set workload annotations: the machine is not allocated.")
     if machine.owner != user.name:
         raise AnswerError(Answer.forbidden())
+    if any(re.search(r"[\s/:]", key) for key, _value in form.fields):
+        raise AnswerError(Answer.text(500, "Invalid character in key name"))
     for key, value in form.fields:
         if value:
             machine.annotations[key] = value
@@ -189,6 +212,8 @@ def _admin(user: User) -> None:
 #: op -> (what it does, refused on a locked machine)
 POST: dict[str, tuple[Operation, bool]] = {
     "commission": (commission, True),
+    "test": (test, True),
+    "override_failed_testing": (override_failed_testing, True),
     "deploy": (deploy, True),
     "release": (release, True),
     "abort": (abort, True),

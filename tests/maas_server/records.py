@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from . import statuses as s
@@ -52,7 +52,7 @@ def select(machines: list[Machine], filters: list[tuple[str, str]]) -> list[Mach
     return machines
 
 
-def create(form: Form, config: Config, system_id: str, taken: set[str]) -> Machine:
+def create(form: Form, config: Config, system_id: str, machines: Collection[Machine]) -> Machine:
     """:raises AnswerError: 400 with what is wrong, field by field."""
     errors: dict[str, list[str]] = {}
     known = [f"{kind}/generic" for kind in config.architectures]
@@ -64,23 +64,30 @@ def create(form: Form, config: Config, system_id: str, taken: set[str]) -> Machi
     macs = [value.lower() for key in ("mac_addresses", "mac_addresses[]") for value in form.all(key)]
     if not macs and form.get("power_type") != "ipmi":
         errors["mac_addresses"] = ["This field is required."]
+    taken = {mac for one in machines for mac in one.macs}
     used = [mac for mac in macs if mac in taken]
     if used:
         errors["mac_addresses"] = [f"MAC address {used[0]} already in use on another machine."]
     if errors:
         raise AnswerError(Answer.form_error(errors))
-    machine = Machine(system_id=system_id, hostname=form.get("hostname") or f"made-up-{system_id}", macs=macs)
+    machine = Machine(system_id=system_id, hostname=f"made-up-{system_id}", macs=macs)
     machine.architecture = architecture
-    change(machine, form, config)
+    change(machine, form, config, machines)
     return machine
 
 
-def change(machine: Machine, form: Form, config: Config) -> None:
+def change(machine: Machine, form: Form, config: Config, machines: Collection[Machine]) -> None:
     """PUT: what the form does not know is ignored in silence."""
-    for key in ("hostname", "description", "min_hwe_kernel", "domain"):
+    if form.get("hostname"):
+        _rename(machine, form.get("hostname"), config, {one.hostname for one in machines if one is not machine})
+    for key in ("description", "min_hwe_kernel"):
         if form.has(key):
             setattr(machine, key, form.get(key))
-    for key, known in (("pool", _known(config, "pools")), ("zone", _known(config, "zones"))):
+    for key, known in (
+        ("pool", _known(config, "pools")),
+        ("zone", _known(config, "zones")),
+        ("domain", config.domains),
+    ):
         if form.has(key):
             if form.get(key) not in known:
                 raise AnswerError(Answer.form_error({key: [_CHOICE]}))
@@ -94,6 +101,31 @@ def change(machine: Machine, form: Form, config: Config) -> None:
         text = "IPAddress() does not support netmasks or subnet prefixes! See documentation for details."
         raise AnswerError(Answer.text(500, text))
     machine.power_parameters.update(parameters)
+
+
+def _rename(machine: Machine, name: str, config: Config, taken: set[str]) -> None:
+    """A name is one machine's over all domains; a full one is split, and its domain must be there."""
+    short, _dot, domain = name.partition(".")
+    if short in taken:
+        raise AnswerError(Answer.form_error({"hostname": ["Node with this Hostname already exists."]}))
+    if domain and domain not in config.domains:
+        raise AnswerError(Answer.form_error({"hostname": ["Nonexistent domain."]}))
+    machine.hostname, machine.domain = short, domain or machine.domain
+
+
+def domains(config: Config) -> list[dict[str, Any]]:
+    return [
+        {
+            "authoritative": True,
+            "ttl": None,
+            "id": number,
+            "name": name,
+            "resource_record_count": 0,
+            "is_default": not number,
+            "resource_uri": f"/MAAS/api/2.0/domains/{number}/",
+        }
+        for number, name in enumerate(config.domains)
+    ]
 
 
 def _known(config: Config, kind: str) -> tuple[str, ...]:
@@ -114,9 +146,10 @@ def boot_resources(config: Config) -> list[dict[str, Any]]:
         )
     for number, name in enumerate(sorted(config.images)):
         short = name.rpartition("/")[2]
+        kind = str(config.images[name].get("architecture", "amd64"))
         found.append(
             {
-                **_resource(100 + number, "Uploaded", short, "amd64/generic", short),
+                **_resource(100 + number, "Uploaded", short, f"{kind}/generic", short),
                 "subarches": "generic",
                 "base_image": "ubuntu/noble",
             }
@@ -129,22 +162,25 @@ def boot_resource(config: Config, number: int) -> dict[str, Any]:
     one = next((one for one in boot_resources(config) if one["id"] == number), None)
     if one is None:
         raise AnswerError(Answer.text(404, "No BootResource matches the given query."))
-    files = {}
-    if one["type"] == "Uploaded":
-        image = next(image for name, image in config.images.items() if name.rpartition("/")[2] == one["name"])
-        digest, size = str(image.get("sha256", "")), int(image.get("size", 0))
-        files["root.tgz"] = {
-            "filename": "root.tgz",
-            "filetype": "root-tgz",
-            "sha256": digest,
-            "filename_on_disk": digest[:7],
-            "size": size,
-            "complete": True,
-        }
-    version = "20261115"
-    total = sum(int(str(file["size"])) for file in files.values())
-    one["sets"] = {version: {"version": version, "label": "uploaded", "size": total, "complete": True, "files": files}}
+    image = config.images[sorted(config.images)[number - 100]] if one["type"] == "Uploaded" else {}
+    versions = image.get("versions") or {"20261115": image}
+    one["sets"] = {version: _version(version, of) for version, of in versions.items()}
     return one
+
+
+def _version(version: str, image: dict[str, Any]) -> dict[str, Any]:
+    """One that was announced and not uploaded whole is there as well."""
+    digest, size, whole = str(image.get("sha256", "")), int(image.get("size", 0)), bool(image.get("complete", True))
+    root = {
+        "filename": "root.tgz",
+        "filetype": "root-tgz",
+        "sha256": digest,
+        "filename_on_disk": digest[:7],
+        "size": size,
+        "complete": whole,
+    }
+    files = {"root.tgz": root} if image else {}
+    return {"version": version, "label": "uploaded", "size": size, "complete": whole, "files": files}
 
 
 def _resource(number: int, kind: str, name: str, architecture: str, title: str) -> dict[str, Any]:

@@ -156,8 +156,7 @@ class MaasServer:
     def _create(self, user: User, params: Params) -> Answer:
         form = params.for_op("")
         with self.store.changing() as machines:
-            taken = {mac for one in machines.values() for mac in one.macs}
-            machine = records.create(form, self.config, self.store.new_id(), taken)
+            machine = records.create(form, self.config, self.store.new_id(), machines.values())
             machines[machine.system_id] = machine
             # Left out, it is true for administrators.
             if user.admin and form.django_bool("commission", default=True):
@@ -190,7 +189,7 @@ class MaasServer:
             if asked.method == "DELETE":
                 del machines[system_id]
                 return Answer(204)
-            records.change(machine, params.for_op(""), self.config)
+            records.change(machine, params.for_op(""), self.config, machines.values())
             return Answer.json(shape.machine(machine))
 
     def _read(self, asked: Asked, machine: Machine, user: User, params: Params) -> Answer:
@@ -232,6 +231,9 @@ class MaasServer:
             return _unrecognised(asked)
         return Answer.json(records.boot_resource(self.config, int(number)))
 
+    def domains(self, asked: Asked, user: User, params: Params) -> Answer:
+        return Answer.json(records.domains(self.config)) if asked.method == "GET" else _unrecognised(asked)
+
     def version(self, asked: Asked, user: User, params: Params) -> Answer:
         return Answer.json(_VERSION)
 
@@ -242,6 +244,7 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[..., Answer]], ...] = (
     (re.compile(r"users/"), MaasServer.users),
     (re.compile(r"boot-resources/"), MaasServer.boot_resources),
     (re.compile(r"boot-resources/(\d+)/"), MaasServer.boot_resource),
+    (re.compile(r"domains/"), MaasServer.domains),
     (re.compile(r"version/"), MaasServer.version),
 )
 

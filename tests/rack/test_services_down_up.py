@@ -105,7 +105,7 @@ def told(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_c5_of_two_rack_ups_at_once_the_second_says_that_there_is_a_first(down: str) -> None:
     with rack.making("rack-up", down) as first:
         holder = rack.RACK / "claim" / "holder.json"
-        while not holder.exists():
+        while not (holder.exists() and holder.read_text(encoding="utf-8")):  # it is made before it is written
             assert first.poll() is None, first.communicate()
             time.sleep(0.05)
         who = json.loads(holder.read_text(encoding="utf-8"))["pid"]

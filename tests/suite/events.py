@@ -17,11 +17,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 BEFORE = "before the test"
 
 
-def known(ledger: Path, name: str, serial: str) -> None:
-    """An earlier run has admitted this node: what it does now is no stranger's work."""
+def known(ledger: Path, name: str, serial: str, **data: Any) -> None:
+    """An earlier run has admitted this node, no stranger then. data: what it noted of it."""
     with Ledger(f"sqlite:///{ledger}") as opened:
         node = opened.identify(name, aliases=[("serial", serial)])
-        opened.append(BEFORE, [(node, Event("state", "admitted"))])
+        opened.append(BEFORE, [(node, Event("state", "admitted", data=data))])
 
 
 def of_kind(ledger: Path, kind: str) -> list[tuple[str, str, dict[str, Any]]]:

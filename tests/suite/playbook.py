@@ -33,6 +33,8 @@ AT_START = ("ANSIBLE_", "_ANSIBLE_", "PYTHON", "LC_", "LANG", "LD_", "HOME", "NO
 OF_A_RUN = ("ANSIBLE_LOCAL_TEMP", "ANSIBLE_REMOTE_TEMP")
 #: Tests of one file use one or two environments; a process for each that ever was would fill the memory.
 MOST = 2
+#: Seconds until a run has begun.
+BEGUN = 300
 
 
 class Starter:
@@ -52,8 +54,7 @@ class Starter:
             words.write(json.dumps(asked).encode())
             words.flush()
             socket.send_fds(self._here, [b"run"], [words.fileno(), *files])
-            self._here.settimeout(60)
-            pid = int(self._told())
+            pid = self._begun()
             self._here.settimeout(timeout)
             try:
                 return int(self._told())
@@ -62,6 +63,19 @@ class Starter:
                 self._here.settimeout(60)
                 self._told()
                 raise
+
+    def _begun(self) -> int:
+        """Its process. The first run waits for all that the server imports, which takes a busy machine minutes."""
+        self._here.settimeout(BEGUN)
+        try:
+            return int(self._told())
+        except TimeoutError:
+            # What it tells from now on would be taken for the answer to the next one.
+            self._process.kill()
+            raise
+
+    def ended(self) -> bool:
+        return self._process.poll() is not None
 
     def _told(self) -> bytes:
         told = self._here.recv(64)
@@ -78,6 +92,8 @@ _starters: dict[str, Starter] = {}
 
 def _starter(environment: Mapping[str, str]) -> Starter:
     key = json.dumps(sorted(environment.items()))
+    if key in _starters and _starters[key].ended():
+        _starters.pop(key).close()
     if key not in _starters:
         while len(_starters) >= MOST:
             _starters.pop(next(iter(_starters))).close()

@@ -35,6 +35,14 @@ PAGE = """## provisioner
 """
 PLUGIN = "DOCUMENTATION = 'options: {sources: {suboptions: {type: {choices: [csv, maas]}}}}'\n"
 KINDS = "KINDS: dict[str, object] = {'csv': 1, 'maas': 2}\n"
+#: What a role and a playbook take, and what a look at settings knows of it.
+SETTINGS = {
+    "roles/gate/meta/argument_specs.yml": "---\nargument_specs: {main: {options: {gate_level: {type: int}}}}\n",
+    "playbooks/a.yml": "---\n# ansible-playbook a -e a_why=x\n- hosts: all\n  vars: {a_made: '{{ a_why }}'}\n",
+    "plugins/plugin_utils/_known_names.py": (
+        "ROLES = {'gate': {'gate_level': {'type': 'int'}}}\nPLAYBOOKS = {'a': ('a_why',)}\n"
+    ),
+}
 #: A port with two drivers, and everything that names them.
 SOUND = {
     f"{PORT}/names.py": LIST,
@@ -161,4 +169,26 @@ BROKEN = (
         "lacks nccl_gate, the gate nccl",
     ),
 )
-CASES = tuple((rule, tree, word, GATES if f"{GATE}/names.py" in tree else SOUND) for rule, tree, word in BROKEN)
+CASES = tuple((rule, tree, word, GATES if f"{GATE}/names.py" in tree else SOUND) for rule, tree, word in BROKEN) + (
+    (
+        names.settings_unheard_of,
+        {**SETTINGS, "plugins/plugin_utils/_known_names.py": "ROLES = {'gate': {}}\nPLAYBOOKS = {}\n"},
+        "it takes {'gate_level': {'type': 'int'}}",
+        SETTINGS,
+    ),
+    (
+        names.settings_unheard_of,
+        {**SETTINGS, "playbooks/a.yml": "---\n# ansible-playbook a -e a_why=x\n- hosts: all\n  vars: {a_on: false}\n"},
+        "PLAYBOOKS, a",
+        SETTINGS,
+    ),
+    (
+        names.settings_unheard_of,
+        {
+            **SETTINGS,
+            "playbooks/b.yml": "---\n- hosts: all\n  tasks:\n    - x:\n        report: true\n        title: Day 9\n",
+        },
+        "ARTIFACTS: the reports of playbooks leave gpufleet_day_9",
+        SETTINGS,
+    ),
+)

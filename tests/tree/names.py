@@ -324,3 +324,68 @@ def drivers_page(root: Path, port: Port, drivers: Mapping[str, Any], prefix: str
         if wanted != named:
             complaints.append(f"{DRIVERS_PAGE}, {heading}: the row of {driver} names not just {', '.join(taken)}")
     return complaints
+
+
+#: What roles and playbooks take, as a look at settings knows it.
+KNOWN_NAMES = "plugins/plugin_utils/_known_names.py"
+_GIVEN = re.compile(r"-e (?:'\{\"|\{\"|)?(\w+)(?==|\": )|[{,] ?\"(\w+)\": ")
+#: The entry point of a role that lists what it reads of a host, see role_variables.py.
+OF_THE_HOST = "host_variables"
+#: A role of the project's own rack is no part of a site's settings.
+_OF_NO_SITE = ("virtual_rack",)
+
+
+def options_of_roles(root: Path) -> dict[str, dict[str, Any]]:
+    """Role -> its options, as its argument specs have them: of what form each is, and nothing else."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in under(root, "roles", suffix="argument_specs.yml"):
+        role = path.relative_to(root).parts[1]
+        for entry, content in (yaml.safe_load(text(path)).get("argument_specs") or {}).items():
+            if entry == OF_THE_HOST:
+                continue
+            for name, option in (content.get("options") or {}).items() if role not in _OF_NO_SITE else ():
+                form = {key: option[key] for key in ("type", "elements", "choices") if key in option}
+                found.setdefault(role, {})[name] = form
+    return found
+
+
+def options_of_playbooks(root: Path) -> dict[str, tuple[str, ...]]:
+    """Playbook -> what a person may give it: what its head shows with -e, and what its plays set to begin with."""
+    found = {}
+    for path in under(root, "playbooks", suffix=".yml"):
+        head = "\n".join(line for line in text(path).splitlines() if line.startswith("#"))
+        names = {name for pair in _GIVEN.findall(head) for name in pair if name}
+        for play in yaml.safe_load(text(path)) or []:
+            said = (play.get("vars") or {}).items() if isinstance(play, dict) else ()
+            names |= {name for name, value in said if "{{" not in str(value)}
+        own = {name for name in names if not name.startswith(("gpufleet_", "ansible_", *_OF_NO_SITE))}
+        if own and path.parent == root / "playbooks":
+            found[path.stem] = tuple(sorted(own))
+    return found
+
+
+def artifacts_of_playbooks(root: Path) -> set[str]:
+    """What the reports of playbooks leave for other jobs, each called after its title."""
+    told = "".join(text(path) for path in under(root, "playbooks", suffix=".yml"))
+    titles = re.findall(r"^ +report: true\n(?: +\w+: .*\n)*? +title: (.+)$", told, re.M)
+    return {"gpufleet_" + re.sub(r"[^a-z0-9]+", "_", title.lower()) for title in titles}
+
+
+def settings_unheard_of(root: Path) -> list[str]:
+    """A variable that a role or a playbook takes, and a look at settings does not know, would be told as misspelt."""
+    path = root / KNOWN_NAMES
+    said = constants(tree_of(path)) if path.is_file() else {}
+    complaints = []
+    for name, taken in (("ROLES", options_of_roles(root)), ("PLAYBOOKS", options_of_playbooks(root))):
+        known = said.get(name, {})
+        for owner in sorted(set(taken) | set(known)):
+            if taken.get(owner) != known.get(owner):
+                complaints.append(
+                    f"{KNOWN_NAMES}: {name}, {owner}: has {known.get(owner)}, and it takes {taken.get(owner)}"
+                )
+    artifacts = artifacts_of_playbooks(root)
+    if artifacts != set(said.get("ARTIFACTS", ())):
+        complaints.append(f"{KNOWN_NAMES}: ARTIFACTS: the reports of playbooks leave {', '.join(sorted(artifacts))}")
+    page = text(root / VARIABLES) if (root / VARIABLES).is_file() else ""
+    lost = [name for name in said.get("OF_A_RUN", ()) if name not in page]
+    return complaints + [f"{VARIABLES}: nothing on {name}" for name in lost]

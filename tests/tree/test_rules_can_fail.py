@@ -6,11 +6,22 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.tests import recorded
-from ansible_collections.gpufleet.baremetal.tests.tree import cases_of_ports, code, listing, parts, quarantine
+from ansible_collections.gpufleet.baremetal.tests.tree import (
+    cases_of_ports,
+    code,
+    listing,
+    messages,
+    parts,
+    quarantine,
+    role_variables,
+)
 from ansible_collections.gpufleet.baremetal.tests.tree.test_tree import RULES
 
 LICENCE = listing.HEADER + "\n"
@@ -44,6 +55,7 @@ PROVED = """---
           ansible.builtin.import_role: {name: gpufleet.baremetal.baseline}
           vars: {baseline_bmc_identity: "%s"}
 """
+TREE_OF_ERRORS = 'class FleetError:\n    kind = "error"\n\nclass Refused(FleetError):\n    kind = "refused"\n'
 LONG_FUNCTION = "def long():\n" + "    pass\n" * code.LONGEST_FUNCTION
 LONG_FILE = "def short():\n    pass\n" + "x = 1\n" * code.MOST_LINES
 LONG_MODULE = "def short():\n    pass\n" + "x = 1\n" * code.MOST_LINES_OF_A_MODULE
@@ -239,6 +251,18 @@ CASES = (
         {"requirements/collection.in": "sushy\n", "meta/ee-requirements.txt": "sushy>=5\n"},
     ),
     (
+        messages.messages_that_differ,
+        {messages.ERRORS: TREE_OF_ERRORS, "plugins/a.py": 'Refused(f"{who} said no to this")', messages.PAGE: "old"},
+        "`WHO said no to this`",
+        {messages.ERRORS: TREE_OF_ERRORS, "plugins/a.py": 'print("nothing is raised here")'},
+    ),
+    (
+        messages.messages_that_differ,
+        {messages.ERRORS: TREE_OF_ERRORS.replace("refused", "vain"), "plugins/a.py": 'Refused("they said no")'},
+        "vain",
+        {messages.ERRORS: TREE_OF_ERRORS, "plugins/a.py": "X = 1"},
+    ),
+    (
         quarantine.kinds_listed_again,
         {"roles/a/tasks/main.yml": '---\n- name: A\n  when: x.kind not in ["", "trust", "deadline"]\n'},
         "roles/a/tasks/main.yml: deadline, trust",
@@ -256,8 +280,42 @@ CASES = (
         "plugins/action/a.py:1: deadline, trust",
         {quarantine.LIST: "KINDS = ('trust', 'deadline')\n"},
     ),
+    (
+        role_variables.roles_that_do_not_tell,
+        {**ROLE, "roles/gate/tasks/main.yml": "---\n- name: A\n  gpufleet.baremetal.bmc_info:\n"},
+        SPEC,
+        ROLE,
+    ),
+    (
+        role_variables.roles_that_do_not_tell,
+        {**ROLE, "roles/gate/tasks/main.yml": '---\n- name: A\n  x: "{{ gpufleet_serial }}"\n'},
+        "no row for gpufleet_serial",
+        {**ROLE, "roles/gate/tasks/main.yml": '---\n- name: A\n  x: "{{ gpufleet_is_none_of_ours }}"\n'},
+    ),
+    (
+        role_variables.variables_of_nobody,
+        {"plugins/plugin_utils/_certificate.py": "SERIAL = 'gpufleet_serial'\n"},
+        "_certificate.py: names host variables",
+        {"plugins/plugin_utils/_certificate.py": "X = 1\n", "plugins/action/bmc_info.py": ""},
+    ),
+    (
+        role_variables.variables_of_nobody,
+        {role_variables.PAGE: "| `gpufleet_serial` | the serial |\n"},
+        "no row for gpufleet_boot_mac",
+        {"docs/reference/a.md": ""},
+    ),
     *cases_of_ports.CASES,
 )
+
+
+def test_a_variable_that_a_file_takes_by_a_constant_of_another_counts() -> None:
+    """By its name, as the tenant for whom a run works, and as a part of a module; its own strings count as they are."""
+    assert {"gpufleet_tenant", "gpufleet_for_tenant"} <= role_variables.read_by("plugin_utils", "_tenant")
+    there: Any = ModuleType("there")
+    there.names, there.OTHER = ModuleType("names"), "gpufleet_sku"
+    there.names.SERIAL, there.names.UNUSED = "gpufleet_serial", "gpufleet_image"
+    tree = ast.parse("from here import names\nfrom here import A as OTHER\nx = names.SERIAL, OTHER, names.MISSING")
+    assert sorted(role_variables.of_others(tree, there)) == ["gpufleet_serial", "gpufleet_sku"]
 
 
 def grow(root: Path, tree: dict[str, str]) -> Path:

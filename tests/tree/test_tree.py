@@ -7,12 +7,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, listing, names, parts, quarantine
+from ansible_collections.gpufleet.baremetal.tests.tree import (
+    code,
+    layout,
+    listing,
+    messages,
+    names,
+    parts,
+    quarantine,
+    role_variables,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT_ALONE = Path(__file__).with_name("import_alone.py")
@@ -48,6 +58,7 @@ RULES = (
     names.pages_that_lack_names,
     names.readme_that_lacks_names,
     names.gates_without_a_part,
+    names.settings_unheard_of,
     parts.without_action,
     parts.bad_examples,
     parts.outside_groups,
@@ -58,6 +69,9 @@ RULES = (
     parts.bad_locks,
     parts.environments_that_differ,
     quarantine.kinds_listed_again,
+    messages.messages_that_differ,
+    role_variables.roles_that_do_not_tell,
+    role_variables.variables_of_nobody,
 )
 
 
@@ -72,6 +86,21 @@ def import_alone(collections: Path) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", str(IMPORT_ALONE), str(collections)]
     return subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_u9_each_role_declares_what_it_reads_of_a_host_and_one_that_reads_more_is_told(tmp_path):
+    """For each role of a site, in what ansible-doc shows and in its README; with this collection's own roles."""
+    found = []
+    for reads_more in (False, True):
+        root = tmp_path / str(reads_more)
+        for folder in ("roles", "docs/reference"):
+            shutil.copytree(ROOT / folder, root / folder)
+        tasks = root / "roles" / "hold" / "tasks" / "main.yml"
+        with tasks.open("a", encoding="utf-8") as file:
+            file.write("\n# {{ gpufleet_bmc_system_id }}\n" if reads_more else "")
+        found.append(role_variables.roles_that_do_not_tell(root))
+    files = ("roles/hold/meta/argument_specs.yml", "roles/hold/README.md")
+    assert found[0] == [] and [one.partition(":")[0] for one in found[1]] == list(files), found
 
 
 def test_module_utils_imports_without_any_library(tmp_path):

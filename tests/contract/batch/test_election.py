@@ -156,6 +156,20 @@ def test_j5_a_node_of_another_run_is_refused_alone(fleet: Fleet, nodes: dict[str
     assert held[ids["n2"]] == "theirs" and len(held) == 5 and len(set(held.values())) == 2
 
 
+def test_u5_under_run_once_what_befell_all_is_each_hosts_own_verdict(fleet: Fleet, nodes: dict[str, Node]) -> None:
+    """A task of run_once that fails takes all hosts but one out of the run: Ansible rescues none of them."""
+    served = fleet.refusing_provisioner()
+    options = {"until": "ready", "timeout": 5, "provisioner": "maas", "provisioner_api_key": "a:b:c"}
+    wait = {"gpufleet.baremetal.provisioner_wait": {**options, "provisioner_url": served.url}, "run_once": True}
+    with contextlib.closing(served):
+        answers = fleet.play(wait)
+    [[answer]] = answers.values()
+    assert set(answer["verdicts"]) == set(HOSTS) and not answer["changed"]
+    for verdict in answer["verdicts"].values():
+        assert (verdict["ok"], verdict["kind"], verdict["step"]) == (False, "auth", "") and "401" in verdict["reason"]
+    assert served.requests == 1
+
+
 def test_an_error_of_the_elected_one_is_the_answer_for_all(fleet: Fleet, nodes: dict[str, Node]) -> None:
     """A password that was refused once is not tried again for each host."""
     served = fleet.refusing_provisioner()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import threading
@@ -60,6 +61,33 @@ def test_who_it_is(sim: IpmiSim) -> None:
     assert found.uuid and found.bmc_firmware
 
 
+def test_a_process_forked_from_one_that_has_spoken_ipmi_speaks_it_too(sim: IpmiSim) -> None:
+    """pyghmi has one thread for all sessions of a process, and a fork has none: its first session waited for ever."""
+
+    def state() -> str:
+        with IpmiBmc(params(sim), Ctx()) as bmc:
+            return bmc.power.state()
+
+    with IpmiBmc(params(sim), Ctx()) as open_one:
+        assert open_one.power.state() == c.OFF
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                os.write(writing, state().encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        try:
+            assert select.select([reading], [], [], 30)[0] and os.read(reading, 99).decode() == c.OFF
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(reading)
+        assert open_one.power.state() == c.OFF, "what the fork forgot is its own"
+    assert state() == c.OFF
+
+
 def test_a_command_without_an_answer_is_not_repeated(sim: IpmiSim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ipmi_link, "_ONCE_SECONDS", 1.0)
     process: Any = sim._process
@@ -105,7 +133,11 @@ def test_t1_a_power_request_whose_answer_is_lost_is_not_repeated(
         relay.lose_answer()
         with pytest.raises(c.LostAnswer):
             bmc.power.set(c.RESTART, destructive=True)
-    assert [call for call in sim.calls() if call.startswith("set ")] == ["set reset 1"]
+
+    def sent() -> list[str]:
+        return [call for call in sim.calls() if call.startswith("set ")]
+
+    assert Ctx().wait(sent, bool, timeout=60, interval=0.05, wanted="the request that got no answer") == ["set reset 1"]
 
 
 def test_t1_a_command_that_is_refused_has_no_answer(sim: IpmiSim) -> None:

@@ -132,8 +132,12 @@ class _Answers(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         server = self.server
         try:
-            while b"\r\n\r\n" not in self.request.recv(65536):
-                pass
+            asked = b""
+            while b"\r\n\r\n" not in asked:
+                more = self.request.recv(65536)
+                if not more:
+                    return
+                asked += more
             server.heard += 1
             self.request.sendall(server.begin)
             for _turn in range(2000):
@@ -175,6 +179,45 @@ def test_v2_a_flood_is_not_kept() -> None:
         assert tracemalloc.get_traced_memory()[1] < 80_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_q_whoever_asks_briefly_asks_again_where_the_bmc_answers_and_not_where_it_is_silent(fake: Make) -> None:
+    """One that is busy is slow, and does answer; a silent one costs the time of one silence and no more."""
+    rig = fake("plain", tls=False)
+    rig.bmc.faults.update(busy=2, busy_status=503)
+    params = {**rig.params, "silence": 5.0, "timeout": 60.0}
+    assert info(params, Ctx()).data["identity"]
+    with Mute() as mute:
+        begun = time.monotonic()
+        with pytest.raises(Unreachable):
+            info({**params, "silence": 0.5, "bmc_address": mute.url}, Ctx())
+        assert mute.heard == 1 and time.monotonic() - begun < 20.0
+
+
+class Mute(socketserver.ThreadingTCPServer):
+    """It takes each request, and answers none."""
+
+    daemon_threads = True
+    heard = 0
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.over = threading.Event()
+
+    def finish_request(self, request: Any, client_address: object) -> None:
+        if request.recv(65536):
+            self.heard += 1
+            self.over.wait(120)
+
+    def __enter__(self) -> Mute:
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.over.set()
+        self.shutdown()
+        self.server_close()
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate"])

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_bmc.sessions import UUID
+from maas_server.config import Config, User
+from maas_server.server import MaasServer
 
 from .test_playbook import Make, Play
 
@@ -94,3 +97,28 @@ def test_r4_a_node_of_a_chassis_is_known_by_its_boot_port(play: Play) -> None:
     power = {"gpufleet.baremetal.redfish_power": {"state": "on"}}
     assert play.ansible([*ROLE[:1], power], gpufleet_bmc_system_id="1").returncode == 0, play.output
     assert serials(play) == [("mac", "52:54:00:00:00:01")] and play.rig.power() == "On"
+
+
+@pytest.fixture
+def maas(tmp_path: Path) -> Iterator[Any]:
+    """It knows one image, which has another digest than the inventory says, and no machine."""
+    images = {"gold-1": {"url": "http://127.0.0.1:9/", "sha256": "1" * 64}}
+    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas", images=images))
+    server.start()
+    yield server
+    server.close()
+
+
+def test_n8_what_could_not_be_deployed_as_it_is_declared_stops_a_play_that_deploys(play: Play, maas: Any) -> None:
+    """Before the node is held. A play that deploys nothing, such as a renewal of passports, goes on with a warning."""
+    image = {"name": "gold", "version": "1", "url": "http://127.0.0.1:9/", "sha256": "2" * 64}
+    site = {
+        "gpufleet_image": image, "gpufleet_provisioner": "maas",
+        "gpufleet_provisioner_url": maas.url, "gpufleet_provisioner_api_key": "a:b:c",
+    }  # fmt: skip
+    assert play.ansible(ROLE, **site).returncode == 2
+    assert "was left as it is" in play.output and "not the file that the inventory names" in play.output
+    assert "known as" not in play.output
+    assert play.ansible(ROLE, **site, oob_ready_deploys=False).returncode == 0, play.output
+    assert "known as SN0001" in play.output and "WARNING" in play.output
+    assert not maas.store.machines and play.rig.writes() == 0

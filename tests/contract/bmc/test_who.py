@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.driver import IpmiBmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS, compare
@@ -128,6 +129,35 @@ def test_r2_a_boot_mac_is_an_identifier(redfish: Any) -> None:
     redfish.force("On")
     assert change(redfish, Ctx(), "force_off", **told)["changed"]
     assert "boot_mac" in refused(redfish, EvidenceMissing, **{**told, "boot_mac": "52-54-00-00-00-02"})
+
+
+class Telling(c.Identify):
+    """A BMC of whatever kind that tells this of its machine."""
+
+    def __init__(self, **told: tuple[str, ...]) -> None:
+        self.has, self._told = (self,), c.KnownBy(**told)
+
+    def identity(self) -> c.Identity:
+        raise NotImplementedError
+
+    def known_by(self, *, parts: bool = False) -> c.KnownBy:
+        return self._told
+
+
+@pytest.mark.parametrize(
+    ("of", "serial", "contradicts"),
+    [
+        ("of_the_bmc", "SN0001", ()),
+        ("uuids", "SN0001", ("system_uuid",)),
+        ("of_the_bmc", "", ("system_uuid",)),
+    ],
+)
+def test_r2_what_may_be_a_bmcs_own_uuid_says_nothing_beside_a_serial_that_agrees(
+    of: str, serial: str, contradicts: tuple[str, ...]
+) -> None:
+    bmc: Any = Telling(serials=("SN0001",), **{of: (OTHER,)})
+    found = compare(bmc, {"serial": serial, "system_uuid": UUID})
+    assert (found.agrees, found.contradicts) == (("serial",) if serial else (), contradicts)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_bmc.tls import Authority
 
 ROOT = Path(__file__).resolve().parents[3]
 # A block, and the last file that the text before it names
@@ -95,11 +96,12 @@ def test_day_0_takes_the_rack_of_the_list(readme):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "number"), [("README.md", 2), ("docs/how-to/own-rack.md", 0)])
-def test_the_other_sources_are_asked_and_nothing_is_wrong_but_that_nobody_answers(readme, page, number):
+def test_the_other_sources_are_asked_and_nothing_is_wrong_but_that_nobody_answers(readme, tmp_path, page, number):
     folder, _ironic = readme
     content = re.sub(r"url: https://\S+?(/MAAS)?\n", r"url: http://127.0.0.1:9\1\n", blocks(page)[number][1])
+    authority = Authority(tmp_path / "authority")
+    content = content.replace("/etc/gpufleet/ca.pem", str(authority.path))
     (folder / "fleet.yml").write_text(content, encoding="utf-8")
-    (folder / "ca.pem").write_text("", encoding="utf-8")
     done = tool(folder, "ansible-inventory", "-i", "fleet.yml", "--list")
     assert done.returncode != 0
     assert "127.0.0.1:9" in done.stderr, done.stderr

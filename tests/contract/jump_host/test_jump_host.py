@@ -254,9 +254,9 @@ def test_scheduler_verbs_give_the_same_as_in_the_worker(
             tmp_path / door, ssh, python("scheduler_node"), gpufleet_scheduler="slurm",
             gpufleet_scheduler_conf=str(cluster.conf), gpufleet_scheduler_node=node,
         )  # fmt: skip
-        known(site.ledger, site.name, "SN0001")
+        known(site.ledger, site.name, "SN0001", scheduler_node=node)
         found[door] = site.run(*tasks, here=here)
-        assert not any(one.get("failed") for one in found[door]), site.output[-3000:]
+        assert not (wrong := [one for one in found[door] if one.get("failed")]), f"{wrong}\n{site.output[-1000:]}"
         events = [event for event in site.events() if event[0] in ("hold", "evidence")]
         assert ("hold", "taken") in events and ("hold", "released") in events
         assert ("evidence", "drained") in events and events[-1] == ("evidence", "in_service")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import settle
-from contract.permit.rig import Controller
+from contract.permit.rig import ADOPTED, IDLE, Controller
 from fake_bmc.redfish_server import FakeBmc
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
@@ -32,6 +32,17 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
             return Controller(tmp_path, bmcs, **world)
 
         yield make
+
+
+@pytest.fixture
+def neighbours(controller: Callable[..., Controller]) -> Controller:
+    """This run holds n2 for gpu002; the machine of gpu001 is another, and its row has slipped to that node."""
+    site = controller("gpu001", "gpu002", known=False, nodes={"n2": {**IDLE, "booted": "2026-11-20T10:12:58"}})
+    site.tells("gpu002", "state", "admitted", {**ADOPTED, "scheduler_node": "n2"})
+    for host in site.hosts.values():
+        host["gpufleet_scheduler_node"] = "n2"
+    assert site.run("scheduler_node", "gpu002", state="held")["state"] == "drained"
+    return site
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -38,7 +39,21 @@ from unit.plugins.doors import Door
 from unit.scheduler.slurm_commands import install
 
 FORK = multiprocessing.get_context("fork")
+IDLE = {"state": "IDLE", "reason": "", "by": ""}
+#: What the ledger has of gpu001 that was adopted as the scheduler's node of that name.
+ADOPTED = {"adopted": True, "scheduler_node": "gpu001", "machine_name": "gpu001"}
 ACTIONS = {one.ActionModule.NAME: one.ActionModule for one in (pxe_boot, redfish_power, scheduler_node, scheduler_wait)}
+
+
+def sent(args: Mapping[str, Any], *, module: str) -> dict[str, Any]:
+    """What the module says that is a process of its own."""
+    given = {key: value for key, value in args.items() if value is not None}
+    done = subprocess.run(
+        [sys.executable, "-m", module], input=json.dumps({"ANSIBLE_MODULE_ARGS": {**given, "_ansible_no_log": False}}),
+        env={**os.environ, "_ANSIBLE_PROFILE": "legacy"}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    return dict(json.loads(done.stdout))
 
 
 class Controller:
@@ -48,6 +63,8 @@ class Controller:
         self.folder = folder
         self.bmcs = bmcs
         nodes = {host: {"state": "IDLE", "reason": "", "by": ""} for host in bmcs}
+        #: The play's module_defaults, by the name of a module of ours.
+        self.defaults: dict[str, dict[str, Any]] = {}
         self._now = time.time
         self._clock = folder / "ahead"
         self.later(0)
@@ -84,7 +101,9 @@ class Controller:
         time.time = lambda: now() + float(self._clock.read_text(encoding="ascii"))
         batch = {"ansible_play_hosts": list(self.hosts), "ansible_play_batch": list(self.hosts)}
         own = {**self.hosts[host], **batch, "inventory_hostname": host}
-        tells.send(self.door(action, args, hostvars=self.hosts, **own).run())
+        door = self.door(action, args, hostvars=self.hosts, **own)
+        door.task.module_defaults = [{f"gpufleet.baremetal.{verb}": given for verb, given in self.defaults.items()}]
+        tells.send(door.run())
 
     def door(self, action: Any, args: Mapping[str, Any], **more: Any) -> Door:
         return Door(self.folder, action.verb, base=action, name=action.NAME, own_spec=action.SPEC, args=args, **more)
@@ -127,7 +146,7 @@ class Controller:
     def node(self, host: str = "gpu001", **change: Any) -> dict[str, Any]:
         """The scheduler's own books; a person changes them."""
         world = json.loads(self.slurm.read_text(encoding="utf-8"))
-        world["nodes"][host].update(change)
+        world["nodes"].setdefault(host, {}).update(change)
         self.slurm.write_text(json.dumps(world), encoding="utf-8")
         found: dict[str, Any] = world["nodes"][host]
         return found
@@ -141,6 +160,15 @@ class Controller:
         script = self.folder / "bin" / "scontrol"
         told = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
         script.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit 1\n", encoding="utf-8")
+
+    def restarts(self) -> None:
+        """slurmctld has no answer to the next question, and then it is back."""
+        script = self.folder / "bin" / "scontrol"
+        good = script.rename(script.with_name("scontrol.real"))
+        self.away()
+        told = script.read_text(encoding="utf-8").partition("\n")[2]
+        script.write_text(f'#!/bin/sh\nmkdir {good}.asked 2>/dev/null || exec {good} "$@"\n{told}', encoding="utf-8")
+        script.chmod(0o755)
 
     def asked(self, *words: str) -> list[list[str]]:
         """The calls of Slurm's commands that begin so."""

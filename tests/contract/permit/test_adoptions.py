@@ -73,3 +73,31 @@ def test_j7_who_was_taken_out_of_service_since_the_look_is_not_adopted(controlle
     site.later(300)
     told = adopt(site, "gpu001", proof)
     assert told.get("failed") and "Unable to contact" in told["msg"] and site.events("state") == [], told
+
+
+@pytest.mark.parametrize(
+    ("own", "row", "other", "one"),
+    [
+        ("x.a", "x", "x.a", False),
+        ("x.a", "x", "x.b", False),
+        ("x", "x.a", "x.b", False),
+        ("x", "x", "x.b", True),
+        ("x.a", "x", "y.a", True),
+    ],
+)
+def test_r5_a_machine_that_its_scheduler_may_have_as_another_node_is_not_adopted(
+    controller: Make, own: str, row: str, other: str, one: bool
+) -> None:
+    """Unless a person says that the site has named them so."""
+    serves = {"state": "IDLE", "reason": "", "by": ""}
+    site = controller(known=False, nodes={row: serves, other: serves})
+    site.hosts["gpu001"]["gpufleet_scheduler_node"] = row
+    proof = {**looked_at(site, "gpu001"), "name": {"stdout": own}}
+    proof["scheduler"] = site.run("scheduler_node", state="present", called=f"{own}\n")
+    assert proof["scheduler"]["rather"] == ("" if one else other), proof
+    told = adopt(site, "gpu001", proof)
+    if not one:
+        assert told.get("failed") and f"{row}, which has {other} beside it" in told["msg"], told
+        assert site.events("state") == []
+        told = adopt(site, "gpu001", {**proof, "other_name": True})
+    assert told.get("changed") and site.events("state") == ["admitted"], told

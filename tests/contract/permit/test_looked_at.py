@@ -106,3 +106,28 @@ def test_j2_a_drain_that_does_not_end_is_told_of_the_whole_wait(controller: Make
     site.away()
     away = site.run("scheduler_wait", action=WaitThere, timeout=0.3, interval=0.05)
     assert away["failed"] and away["error"]["kind"] == "unreachable", away
+
+
+#: What Slurm tells of a node after an outage of its own, and whose failure that is at the end of the wait.
+AFTER_OUTAGE = {
+    "gpu001": ({"state": "DOWN", "reason": "Not responding", "by": "slurm"}, "unreachable"),
+    "gpu002": ({"state": "UNKNOWN*", "reason": "", "by": ""}, "unreachable"),
+    "gpu003": ({"state": "IDLE+DRAIN", "reason": "Low RealMemory (reported:1 < configured:2)", "by": "slurm"}, ""),
+    "gpu004": ({"state": "IDLE+DRAIN", "reason": "gres/gpu count too low (7 < 8)", "by": "slurm"}, ""),
+    "gpu005": ({"state": "DOWN", "reason": "Not responding : Low RealMemory", "by": "slurm"}, ""),
+}
+
+
+@pytest.mark.parametrize("where", [HERE, ELSEWHERE], ids=["here", "elsewhere"])
+def test_c8_an_outage_of_the_scheduler_is_remembered_from_look_to_look(controller: Make, where: dict[str, Any]) -> None:
+    """Its node that was silent, or has had no time to register since, is not to blame; one that answered is."""
+    site = controller(*AFTER_OUTAGE)
+    for host, (told, _kind) in AFTER_OUTAGE.items():
+        site.node(host, **told)
+    asked = {"action": where["scheduler_wait"], "until": "idle", "timeout": 4.0, "interval": 3.0}
+    alone = site.run("scheduler_wait", **{**asked, "timeout": 0.1})["verdicts"]
+    assert {one["kind"] for one in alone.values()} == {""}, alone
+    site.restarts()
+    found = site.run("scheduler_wait", **asked)["verdicts"]
+    assert {host: one["kind"] for host, one in found.items()} == {host: row[1] for host, row in AFTER_OUTAGE.items()}
+    assert found["gpu002"]["reason"].startswith("not within 4 s: ") and "run again" in found["gpu002"]["reason"], found

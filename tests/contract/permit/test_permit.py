@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import bo
 from contract.permit.rig import Controller
 
 Make = Callable[..., Controller]
-GPU = "GPU-00000000-0000-4000-8000-00000000000"
 
 
 # -- what takes a proof back -------------------------------------------------------------------------------------------
@@ -322,40 +320,3 @@ def test_j9_another_run_has_the_node(controller: Make) -> None:
     site.taken()
     assert site.run("scheduler_node", state="resumed")["error"]["kind"] == "lease_held"
     assert site.node()["state"] == "IDLE+DRAIN"
-
-
-def test_c6_a_host_that_waited_behind_slow_ones_is_looked_at_again(controller: Make, tmp_path: Path) -> None:
-    """Its run has seen it, minutes ago: it is resumed where it is as it was, and by no older look."""
-    site = controller()
-    site.hold()
-    for state in ("enrolled", "imaging", "validating"):
-        site.tells("gpu001", "state", state)
-    site.passport(looked=False)
-    for name, text in (("product_serial", "S-gpu001"), ("boot_id", "boot-1"), ("gpus", f"{GPU}1\n{GPU}2")):
-        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text(f"#!/bin/sh\ncat {tmp_path}/gpus\n", encoding="utf-8")
-    smi.chmod(0o755)
-    asked = {"nvidia_smi": str(smi), "dmi_path": str(tmp_path), "boot_id_path": str(tmp_path / "boot_id")}
-    seen = {"serial": "S-gpu001", "system_uuid": "", "gpu_uuids": [f"{GPU}1", f"{GPU}2"]}
-    look = {"boot_id": "boot-1", "seen": seen, "asked": asked}
-    site.look(**look)
-    site.later(700)
-    earlier = site.run("scheduler_node", state="resumed")
-    assert "a last look" in earlier["error"]["wanted"] and "readmit" in earlier["error"]["do"], "its log was not read"
-    site.tells("gpu001", "verdict", "kernel_log_gate", {"verdict": "pass", "looked_at": time.time()})
-    site.look(run=site.writer(), **look)
-    site.later(1400)
-    for name, text, kind in (("boot_id", "boot-2", "changed"), ("gpus", f"{GPU}1", "trust")):
-        before = (tmp_path / name).read_text(encoding="utf-8")
-        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
-        refused = site.run("scheduler_node", state="resumed")
-        assert refused["error"]["kind"] == kind and "since its last look" in refused["msg"], refused
-        (tmp_path / name).write_text(before, encoding="utf-8")
-    assert site.node()["state"] == "IDLE+DRAIN" and len(site.events("look")) == 2
-    smi.write_text(f"#!/bin/sh\necho 1450 > {tmp_path}/ahead\ncat {tmp_path}/gpus\n", encoding="utf-8")
-    site.node(booted=time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 1440)))
-    refused = site.run("scheduler_node", state="resumed")
-    assert "no gate has seen this boot" in refused["msg"], "it began while the look took its time"
-    site.node(booted="2026-11-20T10:12:58")
-    assert site.run("scheduler_node", state="resumed")["state"] == "idle" and len(site.events("look")) == 3

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import scheduler_node
-from contract.permit.rig import Controller
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
+from contract.permit.rig import Controller, sent
 
 MODULE = "ansible_collections.gpufleet.baremetal.plugins.modules.scheduler_node"
 
@@ -30,9 +29,9 @@ class There(scheduler_node.ActionModule):
         return True
 
     def _execute_module(self, *_args: Any, **options: Any) -> dict[str, Any]:
-        args = {key: value for key, value in options["module_args"].items() if value is not None}
+        args = dict(options["module_args"])
         (self.folder / f"{len(parts(self.folder))}.part").write_text(json.dumps(args), encoding="utf-8")
-        told = sent(args)
+        told = sent(args, module=MODULE)
         if len(parts(self.folder)) == 1:
             type(self).meanwhile()
         return told
@@ -40,16 +39,6 @@ class There(scheduler_node.ActionModule):
 
 def parts(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.part"))]
-
-
-def sent(args: dict[str, Any]) -> dict[str, Any]:
-    """What the module over there says."""
-    done = subprocess.run(
-        [sys.executable, "-m", MODULE], input=json.dumps({"ANSIBLE_MODULE_ARGS": {**args, "_ansible_no_log": False}}),
-        env={**os.environ, "_ANSIBLE_PROFILE": "legacy"}, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.stdout, done.stderr
-    return dict(json.loads(done.stdout))
 
 
 @pytest.fixture
@@ -73,7 +62,7 @@ def test_j3_what_is_left_of_a_killed_run_resumes_nothing(site: Controller, tmp_p
     written = len(site.asked("scontrol", "update"))
     for left in (first, {**second, "leave": {**second["leave"], "until": 0.0}}):
         site.node(**held)
-        told = sent(left)
+        told = sent(left, module=MODULE)
         assert told["error"]["kind"] == "permit_due", told
     assert len(site.asked("scontrol", "update")) == written and site.node() == held
 
@@ -90,5 +79,24 @@ def test_c6_a_boot_right_after_the_write_is_held_again_under_leave_of_its_own(si
     assert site.run("scheduler_node", action=There, state="resumed")["state"] == "idle"
     [first, _second] = parts(There.folder)
     begun = "resumed, booted 2026-11-20T10:12:58"
-    told = sent({**first, "leave": {"begun": begun}})
+    told = sent({**first, "leave": {"begun": begun}}, module=MODULE)
     assert told["error"]["kind"] == "permit_due" and told["leave"]["begun"] == begun, told
+
+
+def test_ch4_a_look_grows_older_on_the_way_to_the_machine_that_resumes(site: Controller, tmp_path: Path) -> None:
+    """The node was booted while the module was on its way, and after the look at it."""
+    held = dict(site.node())
+    assert site.run("scheduler_node", action=There, state="resumed")["state"] == "idle"
+    _first, second = parts(tmp_path)
+    now = clock()["uptime"]
+    assert second["leave"]["given"] <= now and second["looked_ago"] < 30, second
+    booted = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 60))
+    site.node(**{**held, "booted": booted})
+    late = {**second, "leave": {**second["leave"], "given": now - 100, "until": now + 300}}
+    refused = sent(late, module=MODULE)
+    assert refused["error"]["kind"] == "evidence_missing" and "no gate has seen this boot" in refused["msg"], refused
+    assert site.node()["state"] == "IDLE+DRAIN"
+    site.node(booted="2026-11-20T10:12:58")
+    assert (
+        sent({**late, "leave": {**late["leave"], "until": clock()["uptime"] + 300}}, module=MODULE)["state"] == "idle"
+    )

@@ -125,6 +125,63 @@ def test_j3_only_what_is_drained_is_wiped_from_there_and_all_of_it_on_one_questi
     assert site.events("intent", "gpu001")[-1] == "provisioner_wait" and "gpu002" not in site.events("intent", "gpu002")
 
 
+def test_j3_where_all_of_a_slice_are_refused_each_has_its_own_reason(fleet: Callable[..., Controller]) -> None:
+    """One serves, one runs a job, one is another run's by now; nobody is left, and the wait is over."""
+    site = fleet("gpu001", "gpu002", "gpu003")
+    site.hold("gpu002")
+    site.hold("gpu003")
+    site.later(600)
+    site.jobs([{"id": "4711", "node": "gpu002"}])
+    Elsewhere.meanwhile = {0: lambda: site.taken("gpu003")}
+    done = wait(site)
+    assert not done.get("failed") and not done["changed"] and done["steps"] == {}, done
+    kinds = {host: one["kind"] for host, one in done["verdicts"].items()}
+    assert kinds == {"gpu001": "evidence_missing", "gpu002": "evidence_missing", "gpu003": "not_ours"}, done
+    reasons = {host: one["reason"] for host, one in done["verdicts"].items()}
+    assert "no such event" in reasons["gpu001"] and "jobs 4711" in reasons["gpu002"], reasons
+    assert "another run works on it" in reasons["gpu003"], reasons
+    assert all(reason.startswith(host) for host, reason in reasons.items()) and done["summary"] == "0/3 ready, 3 not"
+    assert wiped(*site.hosts) == [0, 0, 0] and len(sent()) == 1
+
+
+def silent_scheduler(site: Controller, *hosts: str) -> Path:
+    """That of these hosts is one of its own, and answers nobody for as long as this file is there."""
+    conf = site.folder / "other.conf"
+    for name in (conf, conf.with_suffix(".silent")):
+        name.write_text("", encoding="ascii")
+    for host in hosts:
+        site.hosts[host]["gpufleet_scheduler_conf"] = str(conf)
+    script = site.folder / "bin" / "scontrol"
+    told = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
+    silent = (
+        f'if [ "$SLURM_CONF" = {conf} ] && [ -e {conf.with_suffix(".silent")} ]; then echo "{told}" >&2; exit 1; fi'
+    )
+    script.write_text(script.read_text(encoding="utf-8").replace("exec", f"{silent}\nexec", 1), encoding="utf-8")
+    return conf.with_suffix(".silent")
+
+
+def test_j3_hosts_whose_scheduler_is_silent_keep_no_others_waiting(fleet: Callable[..., Controller]) -> None:
+    site = fleet("gpu001", "gpu002", count=1)
+    for host in site.hosts:
+        site.hold(host)
+    site.later(600)
+    silent = silent_scheduler(site, "gpu001")
+    Elsewhere.meanwhile = dict.fromkeys(range(1000), lambda: wiped("gpu002")[0] and silent.unlink(missing_ok=True))
+    done = wait(site)["verdicts"]
+    assert all(one["ok"] for one in done.values()) and wiped("gpu001", "gpu002") == [1, 1], done
+
+
+def test_j3_where_all_of_a_slice_have_no_leave_to_the_end_it_is_told_why(fleet: Callable[..., Controller]) -> None:
+    site = fleet("gpu001", "gpu002")
+    for host in site.hosts:
+        site.hold(host)
+    site.later(600)
+    silent_scheduler(site, *site.hosts)
+    done = wait(site, timeout=0.1)["verdicts"]
+    assert {one["kind"] for one in done.values()} == {"unreachable"} and wiped(*site.hosts) == [0, 0], done
+    assert all("contact slurm controller" in one["reason"] and "0.1 s" in one["reason"] for one in done.values()), done
+
+
 def test_j3_a_proof_that_is_too_old_before_a_slice_ends_is_renewed_before_it_begins(
     fleet: Callable[..., Controller],
 ) -> None:

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
@@ -117,7 +118,7 @@ class Slow(Memory):
 
     name = "slow"
     serial = False
-    steps: ClassVar[Any] = {"deployed": {"new": "deploy", "going": c.WAIT, "active": c.DONE}}
+    steps: ClassVar[Any] = {"deployed": {"new": "deploy", "going": WAIT, "active": DONE}}
     states_map: ClassVar[Any] = STATES
     site: ClassVar[Fleet]
     ready: ClassVar[dict[str, float]] = {}

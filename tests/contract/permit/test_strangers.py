@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from contract.permit.rig import Controller
 from maas_server.server import MaasServer
-from maas_server.statuses import DEPLOYED, READY
+from maas_server.statuses import DEPLOYED, FAILED_TESTING, READY
 from maas_server.store import Machine
 
 Make = Callable[..., Controller]
@@ -234,6 +234,11 @@ def test_j7_what_the_same_user_deployed_without_our_note_is_not_taken(
     before = repr(theirs)
     refused(provisioned(site, state=state, image=IMAGE), "gpu001: Deployed", "owner fleet")
     assert repr(theirs) == before and site.events("intent") == []
+    theirs.status, theirs.osystem = FAILED_TESTING, "ubuntu"  # what was deployed, and failed a test since
+    tested = provisioned(site, state=state, image=IMAGE)
+    assert tested["failed"] and tested["error"]["kind"] == "not_ours" and "owner fleet" in tested["msg"], tested
+    assert theirs.status == FAILED_TESTING and site.events("intent") == []
+    theirs.status, theirs.osystem = DEPLOYED, ""
     waited = site.run("provisioner_wait", action=provisioner_wait.ActionModule, until="released", timeout=2.0)
     verdict = waited["verdicts"]["gpu001"]
     assert not verdict["ok"] and "no note" in verdict["reason"] and verdict["kind"] == "not_ours", waited

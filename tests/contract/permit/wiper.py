@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.modules import provisioner_wait
@@ -44,7 +45,7 @@ class Wiper(Memory):
 
     def next_step(self, node: c.NodeState, goal: str, wanted: Wanted) -> str:
         enough = int((self.folder / "wipes").read_text(encoding="ascii"))
-        return c.DONE if len(wipes(self.folder, wanted.host)) >= enough else "wipe"
+        return DONE if len(wipes(self.folder, wanted.host)) >= enough else "wipe"
 
     def start(self, step: str, node: c.NodeState, wanted: Wanted) -> None:
         at = clock()["uptime"]

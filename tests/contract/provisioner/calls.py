@@ -63,7 +63,7 @@ def watch_all(
     """One call of the watcher."""
     ctx = Context(check_mode=check, lifeline=line, say=say)
     known = ("known_runs", "known_former_serials")
-    keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id", *known)
+    keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id", "booted_at", *known)
     nodes = [{"host": one["name"], **{key: one[key] for key in keys if key in one}} for one in batch]
     params = {**site.connection(), "until": until, "timeout": timeout, "interval": 0.05, "nodes": nodes, **more}
     return watch(params, ctx).as_dict(ctx)

@@ -17,16 +17,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import service_sites
 import sites
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
 from command_line import site as command_line_site
 from contract import newcomers
 from suite import services
 from task_queue import site as task_queue_site
+from xcat_commands import site as xcat_commands_site
 
 #: Part of the collection: a module by itself, or a playbook's run, knows no others. A newcomer comes with its file.
 SHIPPED = (service_sites.MaasSite, service_sites.IronicSite, *newcomers.adapters("provisioner", sites.Site))
-SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *SHIPPED)
+#: Part of it as well, and asked by commands: no proxy stands before them.
+COMMANDS = (xcat_commands_site.XcatSite,)
+SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *COMMANDS, *SHIPPED)
 
 
 #: Those that leave a machine to be booted by others.
@@ -76,6 +80,23 @@ def imagectl_site(started: Any) -> Any:
     return started(command_line_site.CommandLineSite)
 
 
+@pytest.fixture
+def xcat_site(started: Any) -> Iterator[Any]:
+    with started(xcat_commands_site.XcatSite).in_good_health() as chosen:
+        yield chosen
+
+
+@pytest.fixture
+def warewulf_site(started: Any) -> Iterator[Any]:
+    """Its server is as it was at the start after each test."""
+    [kind] = [one for one in SHIPPED if one.name == "warewulf"]
+    with started(kind).in_good_health() as chosen:
+        yield chosen
+    server = chosen.server
+    server.config.version, server.config.ahead, server.clock = kind.version, 0.0, 0
+    server.config.api = server.config.allowed = server.builds = True
+
+
 @pytest.fixture(params=params(SITES))
 def site(request: pytest.FixtureRequest, started: Any) -> Iterator[Any]:
     """Every provisioner that there is a driver for, in turn."""
@@ -104,3 +125,5 @@ def booted_by_others(request: pytest.FixtureRequest, started: Any) -> Any:
 @pytest.fixture(autouse=True)
 def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maas_api, "AGAIN_INTERVAL", 0.1)
+    monkeypatch.setattr(away, "AWAY_SECONDS", 0.3)
+    monkeypatch.setattr(away, "AWAY_INTERVAL", 0.05)

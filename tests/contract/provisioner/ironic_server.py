@@ -114,8 +114,26 @@ class IronicServer:
         with open(self.home / "ironic.log", "wb") as log:
             dbsync = [str(VENV / "bin" / "ironic-dbsync"), *argv, "create_schema"]
             subprocess.run(dbsync, check=True, stdout=log, stderr=log)
+        self.go_on(timeout)
+
+    def go_on(self, timeout: float = 90.0) -> None:
+        """With what it knows, as after a restart."""
+        argv = ["--config-file", str(self.home / "ironic.conf")]
+        with open(self.home / "ironic.log", "ab") as log:
             self._process = subprocess.Popen([str(VENV / "bin" / "ironic"), *argv], stdout=log, stderr=log)
         self._await(timeout)
+
+    def ended(self) -> None:
+        """It is killed, and so is whatever it has started."""
+        self.stop()
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                self.get("/v1/")
+            except (OSError, urllib.error.URLError):
+                return
+            time.sleep(0.1)
+        raise RuntimeError("Ironic answers still")
 
     def _await(self, timeout: float) -> None:
         end = time.monotonic() + timeout

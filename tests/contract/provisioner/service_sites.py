@@ -140,6 +140,30 @@ class IronicSite(ServiceSite):
         lead(options, "ready")
         return options, "ready", "manage led back to enroll: "
 
+    def fails_to_deploy(self, options: dict[str, Any]) -> str:
+        """As its conductor notes it: fake hardware has no deployment that fails."""
+        lead(options, "deployed")
+        self.until(options["name"], "active")
+        words = "Deploy step deploy.write_image failed: no space left on device"
+        values = ("deploy failed", "active", words, options["name"])
+        with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
+            database.execute(
+                "UPDATE nodes SET provision_state = ?, target_provision_state = ?, last_error = ? WHERE name = ?",
+                values,
+            )
+        return words
+
+    def restarted_amid(self, name: str, native: str) -> None:
+        """It ended while the node was in this state, and begins anew."""
+        self._server.ended()
+        with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
+            database.execute("UPDATE nodes SET provision_state = ? WHERE name = ?", (native, name))
+        self._server.go_on()
+
+    def undeployable(self) -> tuple[tuple[dict[str, Any], str], ...]:
+        disk = {**self.image("2", format="whole-disk"), "sha256": ""}
+        return ({"image": disk}, "needs sha256"), ({"image": {**self.image("2"), "kernel_url": ""}}, "needs kernel_url")
+
     def many(self, count: int) -> list[str]:
         names = [self.new()["name"] for _number in range(count)]
         for name in names:
@@ -172,8 +196,9 @@ class MaasSite(ServiceSite):
         config = Config(
             users=(User("fleet", "fleetkey:token:maas-S3cret-part"), User("tenant", "tenant:token:other", admin=False)),
             state_dir=folder,
+            domains=("maas", "dc1.example.com"),
             images={f"gold-{version}": {"url": "http://127.0.0.1:9/", "sha256": SHA[version]} for version in SHA},
-            delays={"commission": 0.05, "deploy": 0.05, "release": 0.05, "erase": 0.05},
+            delays={"commission": 0.05, "test": 0.05, "deploy": 0.05, "release": 0.05, "erase": 0.05},
         )
         self.server = MaasServer(config)
         self.server.start()
@@ -217,6 +242,21 @@ class MaasSite(ServiceSite):
         self.server.jobs.faults[("commission", options["name"])] = "connection to the BMC timed out"
         lead(options, "ready")
         return options, "ready", "Failed commissioning: "
+
+    def fails_to_deploy(self, options: dict[str, Any]) -> str:
+        fault = ("deploy", options["name"])
+        self.server.jobs.faults[fault] = "curtin: no space left on device"
+        lead(options, "deployed")
+        self.until(options["name"], "Failed deployment")
+        del self.server.jobs.faults[fault]
+        return "Installation failed"  # it says no more of it than where its log is
+
+    def undeployable(self) -> tuple[tuple[dict[str, Any], str], ...]:
+        image = self.image("2")
+        return (
+            ({"image": {**image, "version": "9"}}, "MAAS has no image gold-9"),
+            ({"image": {**image, "sha256": "f" * 64}}, "not the file that the inventory names"),
+        )
 
     def many(self, count: int) -> list[str]:
         names = [self.new()["name"] for _number in range(count)]

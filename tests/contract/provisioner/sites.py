@@ -10,6 +10,7 @@ only its tests cannot do is declared here, as data.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from contract.faults import Faults
 
 BMC_PASSWORD = "bmc-Sup3rSecret"
@@ -126,6 +128,11 @@ class Site:
         """The same node, with another password of its BMC."""
         return {**options, "bmc_password": password}
 
+    def until(self, name: str, *native: str) -> None:
+        """Wait until the node is in one of these states there."""
+        seen = functools.partial(self.native, name)
+        wait_until(seen, lambda found: found in native, timeout=60, interval=0.05, wanted=" or ".join(native))
+
     # -- behind the driver's back ------------------------------------------------------------------------------
 
     def other_serial(self, name: str, serial: str) -> None:
@@ -146,6 +153,16 @@ class Site:
 
     def stumbles(self) -> tuple[dict[str, Any], str, str]:
         """A node that was begun and will fail: its options, the goal it does not reach, how its reason begins."""
+        raise NotImplementedError
+
+    def fails_to_deploy(self, options: dict[str, Any]) -> str:
+        """The deployment of this node is ordered through the driver, and has failed there; the next one does not fail.
+        Words of the system about it."""
+        raise NotImplementedError
+
+    def undeployable(self) -> tuple[tuple[dict[str, Any], str], ...]:
+        """What this provisioner cannot deploy: options in place of a node's own, and words of the reason. None where it
+        takes whatever is declared: what lacks a key that the driver needs is tried with all."""
         raise NotImplementedError
 
     def many(self, count: int) -> list[str]:

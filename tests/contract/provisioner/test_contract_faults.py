@@ -10,9 +10,11 @@ import itertools
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -60,6 +62,46 @@ def test_an_outage_in_the_middle_of_a_wait_passes(site: Any) -> None:
             await_all(site, "ready", options, timeout=0.3)
         with pytest.raises((Unreachable, BadAnswer)):
             lead(options, "ready")
+
+
+def test_c8_a_step_waits_for_a_provisioner_that_is_away_and_is_taken_once(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(away, "AWAY_SECONDS", 30.0)
+    options = {**ready(site), "image": site.image(), "deploy_id": "5"}
+    site.faults.outage(times=4)
+    assert lead(options, "deployed")["changed"]
+    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+    assert site.deployments() == 1
+
+
+class Leaveless(Line):
+    """The scheduler, which is asked for leave to write, is frozen."""
+
+    asked = 0
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        self.asked += 1
+        raise Unreachable("scontrol did not end within 60 s", details={"slow": 60.0})
+
+
+def test_c8_a_scheduler_that_is_away_at_a_write_is_no_outage_of_the_provisioner(
+    site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not asked again for the provisioner's sake, and no other host is kept from the provisioner for it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    line = Leaveless()
+    with pytest.raises(Unreachable, match="scontrol did not end"):
+        lead(site.new(), "ready", line=line, run_cache="run-1")
+    assert line.asked == 1 and lead(site.new(), "ready", run_cache="run-1")["changed"]
+
+
+def test_c8_a_step_whose_write_was_not_answered_is_left_to_the_next_run(service: Any) -> None:
+    options = {**ready(service), "image": service.image(), "deploy_id": "5"}
+    service.faults.lose_answer()
+    with pytest.raises((Unreachable, BadAnswer)):
+        lead(options, "deployed")
+    assert len(service.faults.writes) == 1
 
 
 def test_a_write_whose_answer_is_lost_is_known_again(site: Any) -> None:

@@ -119,14 +119,6 @@ def test_properties_are_read_back(maas: Any) -> None:
         lead({**options, "properties": {"pool": "training"}}, "enrolled")
 
 
-def test_no_boot_image_yet(maas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maas.server.config, "architectures", ())
-    monkeypatch.setattr(maas.server.config, "images", {})
-    with pytest.raises(Refused, match="no boot image for amd64"):
-        lead(maas.new(), "enrolled")
-    assert maas.proxy.writes == []
-
-
 def test_power_parameters_are_not_read_of_a_deployed_machine(maas: Any) -> None:
     options = deployed(maas)
     lead(options, "enrolled")
@@ -162,13 +154,17 @@ def test_a_system_id_is_no_other_machines_name(maas: Any) -> None:
 # -- deploying and releasing -------------------------------------------------------------------------------------
 
 
-def test_the_image_must_be_there_and_the_very_one(maas: Any) -> None:
-    options = ready(maas)
-    with pytest.raises(Refused, match="no image gold-9"):
-        lead(options, "deployed", image={**maas.image(), "version": "9"})
-    with pytest.raises(ConfigError, match="not the file that the inventory names"):
-        lead(options, "deployed", image={**maas.image(), "sha256": "f" * 64})
+def test_m6_annotations_of_names_that_maas_does_not_take_are_refused_before_the_deployment(maas: Any) -> None:
+    """It answers 500, and only once the deployment is under way."""
+    options = {**ready(maas), "image": maas.image()}
+    for key in ("fleet/rack", "fleet:rack", "fleet rack"):
+        with pytest.raises(ConfigError, match=f"no annotation of such a name.*Seen: {key}"):
+            lead(options, "deployed", annotations={key: "12"})
     assert maas.proxy.writes == []
+    lead(options, "deployed", annotations={"fleet-rack": "12"})
+    assert maas.machine(options["name"]).annotations["fleet-rack"] == "12"
+    with pytest.raises(ConfigError, match="no annotation of such a name"):
+        lead(options, "deployed", annotations={"fleet rack": "12"})
 
 
 def test_a_deployment_names_its_image_and_takes_its_options(maas: Any) -> None:
@@ -237,6 +233,54 @@ def test_a_release_to_new_is_commissioned_on_the_way(maas: Any) -> None:
     lead(options, "deployed")
     steps = await_all(maas, "deployed", options)["steps"][options["name"]]
     assert steps == ["commission", "deploy"]
+
+
+# -- what failed its tests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("goal", ["ready", "deployed"])
+def test_m3_a_machine_that_failed_its_tests_is_tested_anew(maas: Any, goal: str) -> None:
+    """From there MAAS commissions nothing; and what it found is not passed over."""
+    options = {**ready(maas), "image": maas.image(), "driver": {"testing_scripts": ["memtester", "smartctl"]}}
+    maas.machine(options["name"]).status = 22  # Failed testing
+    begun = lead(options, goal)
+    assert begun["step"] == "test" and begun["provision_state"] in ("Testing", "Ready")
+    (form,) = _sent(maas, "test")
+    assert form == {"testing_scripts": ["memtester,smartctl"]}
+    assert await_all(maas, goal, options)["verdicts"][options["name"]]["ok"]
+    assert not _sent(maas, "commission") and not _sent(maas, "override_failed_testing")
+
+
+def test_m3_a_machine_that_fails_its_tests_again_is_not_ready(maas: Any) -> None:
+    options = {**ready(maas), "driver": {"testing_scripts": "none"}}
+    machine = maas.machine(options["name"])
+    machine.status = 22
+    maas.server.jobs.faults[("test", options["name"])] = "memtester: bit 7 stuck"
+    try:
+        lead(options, "ready")
+        maas.until(options["name"], "Failed testing")
+        verdict = await_all(maas, "ready", {**options, "driver": {}}, timeout=5)["verdicts"][options["name"]]
+    finally:
+        del maas.server.jobs.faults[("test", options["name"])]
+    assert not verdict["ok"] and "memtester: bit 7 stuck" in verdict["reason"], verdict
+    assert _sent(maas, "test")[0] == {}, "without a word on scripts, MAAS runs its own"
+
+
+# -- names -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("domain", "in_maas"), [("dc1.example.com", "dc1.example.com"), ("lab.invalid", "maas")])
+def test_m4_a_machine_that_is_enrolled_by_its_full_name_is_found_by_it(maas: Any, domain: str, in_maas: str) -> None:
+    """Its domain is MAAS's where that has it. Where not, the machine stands in MAAS's own, and is the same one."""
+    options = maas.new()
+    full = {**options, "name": f"{options['name']}.{domain}"}
+    lead(full, "ready")
+    assert await_all(maas, "ready", full)["verdicts"][full["name"]]["ok"]
+    machine = maas.machine(options["name"])
+    assert (machine.hostname, machine.domain) == (options["name"], in_maas)
+    assert not lead(full, "ready")["changed"] and not lead(options, "ready")["changed"], "found, by either name"
+    with pytest.raises(WrongMachine):
+        lead({**maas.new(), "name": full["name"]}, "ready")
 
 
 # -- holds -------------------------------------------------------------------------------------------------------

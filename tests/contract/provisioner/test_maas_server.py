@@ -49,7 +49,7 @@ class Client:
 
     def settled(self, machine: Machine) -> int:
         end = time.monotonic() + 10
-        while machine.status in (1, 9, 12, 14) and time.monotonic() < end:
+        while machine.status in (1, 9, 12, 14, 21) and time.monotonic() < end:
             time.sleep(0.02)
         return machine.status
 
@@ -123,6 +123,7 @@ def test_statuses_have_the_same_numbers_and_names(recorded: Path) -> None:
 def test_lists_of_other_things(maas: Client, recorded: Path) -> None:
     whoami = maas("GET", "users/?op=whoami").json()
     assert set(whoami) == set(json.loads((recorded / "whoami.json").read_text()))
+    assert maas("GET", "domains/").json() == json.loads((recorded / "domains.json").read_text())
     assert maas("GET", "version/").json() == json.loads((recorded / "version.json").read_text())
     ours = {one["type"]: one for one in maas("GET", "boot-resources/").json()}
     theirs = {one["type"]: one for one in json.loads((recorded / "boot-resources.json").read_text())}
@@ -233,8 +234,10 @@ def test_a_json_body_is_half_read(maas: Client) -> None:
 def test_created_without_a_word_is_commissioned(maas: Client) -> None:
     form = {"hostname": "a", "architecture": "amd64", "mac_addresses": "52:54:00:00:00:09", "power_type": "redfish"}
     assert maas("POST", "machines/", data=form).json()["status_name"] == "Commissioning"
-    form = {**form, "mac_addresses": "52:54:00:00:00:0a", "commission": "false"}
+    form = {**form, "hostname": "b", "mac_addresses": "52:54:00:00:00:0a", "commission": "false"}
     assert maas("POST", "machines/", data=form).json()["status_name"] == "New"
+    assert "already exists" in maas("POST", "machines/", data={**form, "mac_addresses": "52:54:00:00:00:0c"}).text
+    form = {**form, "hostname": "c"}
     assert "already in use" in maas("POST", "machines/", data=form).text
     no_mac = {key: value for key, value in form.items() if key != "mac_addresses"}
     assert maas("POST", "machines/", data={**no_mac, "power_type": "ipmi"}).status_code == 200
@@ -255,9 +258,34 @@ def test_what_deploys(maas: Client, status: int, code: int) -> None:
         assert answer.text == f"Can't deploy a machine that is in the '{statuses.NAMES[status]}' state"
 
 
-@pytest.mark.parametrize(("status", "code"), [(0, 200), (2, 200), (4, 200), (6, 400), (10, 400), (11, 400), (22, 200)])
+@pytest.mark.parametrize(("status", "code"), [(0, 200), (2, 200), (4, 200), (6, 400), (10, 400), (11, 400), (22, 400)])
 def test_what_commissions(maas: Client, status: int, code: int) -> None:
     assert maas.op(maas.machine(status), "commission").status_code == code
+
+
+@pytest.mark.parametrize(("status", "end"), [(0, 0), (2, 4), (4, 4), (6, 6), (12, 12), (22, 4)])
+def test_what_tests(maas: Client, status: int, end: int) -> None:
+    machine = maas.machine(status)
+    answer = maas.op(machine, "test")
+    assert answer.status_code == (400 if status in (0, 12) else 200)
+    assert maas.settled(machine) == end
+    assert maas.op(machine, "test", data={"testing_scripts": "none"}).status_code == 400
+
+
+def test_a_failed_test_may_be_overridden(maas: Client) -> None:
+    for fields, end in (({}, 4), ({"osystem": "ubuntu"}, 6)):
+        machine = maas.machine(22, **fields)
+        assert maas.op(machine, "override_failed_testing").status_code == 200 and machine.status == end
+        assert maas.op(machine, "override_failed_testing").status_code == 409
+
+
+def test_a_host_name_is_one_machines_over_all_domains(maas: Client) -> None:
+    maas.server.config.domains = ("maas", "lab")
+    one, other = maas.machine(4, hostname="a"), maas.machine(4, hostname="b", domain="lab")
+    put = lambda **form: maas("PUT", f"machines/{one.system_id}/", data=form)  # noqa: E731
+    assert "already exists" in put(hostname="b").text and put(hostname="c.nowhere").status_code == 400
+    assert put(domain="nowhere").status_code == 400 and other.hostname == "b"
+    assert put(hostname="c.lab").json()["fqdn"] == "c.lab" and put(domain="maas").json()["fqdn"] == "c.maas"
 
 
 @pytest.mark.parametrize("status", [4, 12])

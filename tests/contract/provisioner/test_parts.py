@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _shippin
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _term as term
 from contract.permit.rig import FORK, Controller
 from contract.proxy import LOSE
+from suite.skips import not_applicable
 from there import There, parts
 
 #: A node whose agent has never registered.
@@ -179,6 +180,8 @@ def test_j3_a_node_that_its_service_locks_for_a_moment_is_asked_for_again_under_
     shipped: Any, made: Callable[..., Fleet]
 ) -> None:
     """Each time that it is asked is a write, which an orphan must not send."""
+    if shipped.name not in LOCKED:
+        not_applicable("it locks no node")
     fleet = made(shipped, shipped.new())
     last = [0]
 
@@ -209,12 +212,30 @@ def test_j3_a_write_that_is_not_taken_has_its_time_once_whatever_the_parts() -> 
     assert line.told([])["leave"]["tried"] is None
 
 
+class Again(There):
+    """Each part makes the same write and comes back, as over a peer that needs longer for it than leave lasts."""
+
+    def _execute_module(self, *_args: Any, **_options: Any) -> dict[str, Any]:
+        leave = {"clock": clock(), "hits": True}
+        return {"failed": True, "msg": "due", "error": {"kind": "permit_due"}, "leave": leave, "asked": ["POST build"]}
+
+
+def test_j3_parts_that_make_the_same_write_again_and_again_come_to_an_end(
+    maas_site: Any, made: Callable[..., Fleet]
+) -> None:
+    with maas_site.in_good_health() as site:
+        fleet = made(site, calls.ready(site))
+        done = fleet.leads("deployed", Again, image=fleet.verified())
+        assert done["failed"] and "writes nothing new" in done["msg"] and done["asked"], done
+
+
 # -- an answer that does not come --------------------------------------------------------------------------------------
 
 
 def ordering(asked: Any) -> bool:
     told = asked.path + asked.query + asked.body.decode()
-    return asked.is_write and ("op=deploy" in told or '"target": "active"' in told)
+    of_warewulf = "gpufleet-rests" in told and "ordered" in told  # its last write of several
+    return asked.is_write and ("op=deploy" in told or '"target": "active"' in told or of_warewulf)
 
 
 def test_j3_an_order_whose_answer_is_lost_is_not_given_again(shipped: Any, made: Callable[..., Fleet]) -> None:

@@ -299,7 +299,7 @@ def test_c9_after_a_command_that_does_not_end_nothing_is_sent_in_its_turn(tmp_pa
     batch: Any = [(None, Wanted(host=host)) for host in ("n1", "n2")]
     try:
         with turns.turn(driver, driver.ctx):
-            failed = driver.start_many("assign", batch)
+            failed = dict(driver.start_many("assign", batch))
         assert "does not end" in str(failed["n1"]) and "nothing was sent" in str(failed["n2"])
         assert isinstance(failed["n2"], turns.NoTurn)
         assert (tmp_path / "n1").exists() and not (tmp_path / "n2").exists()

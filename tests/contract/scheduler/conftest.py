@@ -12,11 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from contract import newcomers
 from contract.scheduler import schedulers, slurm_cluster
 from suite import services
 
 SITES = (*schedulers.SITES, *newcomers.adapters("scheduler", schedulers.Site))
+
+
+@pytest.fixture(autouse=True)
+def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(away, "AWAY_SECONDS", 0.3)
+    monkeypatch.setattr(away, "AWAY_INTERVAL", 0.05)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from contract.faults import GARBAGE, OUTAGE, REFUSAL, Faults, HttpFaults, Said, ToolFaults
 from contract.proxy import Proxy
 from contract.scheduler.versioned.driver import Versioned
-from contract.scheduler.versioned.service import LOST, Service
+from contract.scheduler.versioned.service import LOST, SHORT, Service
 
 
 class Site(ABC):
@@ -76,7 +76,12 @@ class KeepingSite(Site):
 
     @abstractmethod
     def take_down(self, name: str) -> None:
-        """The scheduler itself takes it out of service, with a mark that nobody else wrote and that stays."""
+        """The scheduler itself takes it out of service for what its agent told, with a mark that nobody else wrote and
+        that stays."""
+
+    @abstractmethod
+    def lose(self, name: str) -> None:
+        """As :meth:`take_down`, for no more than that its agent does not answer."""
 
     @abstractmethod
     def change(self, name: str) -> None:
@@ -161,6 +166,10 @@ class SlurmSite(KeepingSite):
         self.damage(name)
         self.repair(name)
 
+    def lose(self, name: str) -> None:
+        # What slurmctld writes once SlurmdTimeout has passed, by the user that it writes as.
+        self.slurm.update(name, "State=DOWN", "Reason=Not responding")
+
     def change(self, name: str) -> None:
         self.start(name)
 
@@ -217,6 +226,9 @@ class VersionedSite(EvictingSite):
         return [hold.text for hold in self.service.nodes[name].holds]
 
     def take_down(self, name: str) -> None:
+        self.service.hold(name, SHORT, "system")
+
+    def lose(self, name: str) -> None:
         self.service.hold(name, LOST, "system")
 
     def change(self, name: str) -> None:

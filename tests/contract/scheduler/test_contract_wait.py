@@ -52,6 +52,20 @@ def test_a_write_whose_answer_is_lost_is_found_done(keeper: Any, state: str) -> 
     assert keeper.texts(name) == ([TOKEN] if state == "held" else [])
 
 
+def test_c8_what_a_scheduler_took_down_that_was_away_itself_says_nothing_of_the_node(keeper: Any) -> None:
+    """Where its mark says that the agent was silent. What a node got by answering, as one without its GPU, it keeps."""
+    silent, short = keeper.names[:2]
+    keeper.lose(silent)
+    keeper.take_down(short)
+    alone = wait(keeper, silent, short, until="idle").data["verdicts"]
+    assert [(one["ok"], one["kind"]) for one in alone.values()] == [(False, ""), (False, "")], alone
+    keeper.faults.outage(times=1)
+    told = wait(keeper, silent, short, until="idle").data["verdicts"]
+    assert (told[silent]["ok"], told[silent]["kind"]) == (False, "unreachable"), told
+    assert alone[silent]["reason"] in told[silent]["reason"] and "run again" in told[silent]["reason"], told
+    assert (told[short]["kind"], told[short]["reason"]) == ("", alone[short]["reason"]), told
+
+
 def test_an_outage_that_ends_before_the_deadline_ends_no_wait(keeper: Any) -> None:
     name = keeper.names[0]
     node(keeper, name, "held")

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 #: The run of these tests, and the token that its hold for a reimage carries.
 RUN, TOKEN = "run2", "gpufleet:run2:reimage"
-OPTIONS = {"run_id": RUN, "known_token": "", "known_runs": [], "why": "reimage", "timeout": 20, "interval": 0.2}
+OPTIONS = {"run_id": RUN, "known_token": "", "why": "reimage", "timeout": 20, "interval": 0.2}
 WAITING = {"until": "drained", "timeout": 15, "interval": 0.2, "completing_timeout": 1}
 Step = Callable[[], object]
 
@@ -41,7 +41,13 @@ class Line(Lifeline):
 def node(
     site: Any, name: str, state: str, *, check_mode: bool = False, line: Optional[Lifeline] = None, **options: Any
 ) -> Result:
-    params = {**OPTIONS, **site.connection, "scheduler_node": name, "state": state, **options}
+    # As the ledger has it: a run that announced a hold of this node is known from then on.
+    if not hasattr(site, "announced"):
+        site.announced = set()
+    known = [RUN] if name in site.announced else []
+    params = {**OPTIONS, **site.connection, "known_runs": known, "scheduler_node": name, "state": state, **options}
+    if state == "held" and not check_mode and params["run_id"] == RUN:
+        site.announced.add(name)
     ctx = Context(check_mode=check_mode, node=name, lifeline=line)
     result = scheduler_node(params, ctx)
     result.data["asked"] = ctx.asked

@@ -33,7 +33,7 @@ lint:
 hangs:
 > @sleep 30
 leaves-a-daemon:
-> @sleep 20 & echo $$! >daemon.pid
+> @sleep 20 & echo $$! >daemon.pid; until grep -q sleep /proc/$$!/comm; do sleep 0.01; done
 hangs-with-a-daemon:
 > @setsid sh -c 'sleep 60 & echo $$! >daemon.pid' & sleep 60
 hangs-in-a-test:
@@ -42,6 +42,8 @@ waits-for-the-other:
 > @touch here; until [ -e there ]; do sleep 0.1; done; echo line a; sleep 0.3; echo line b
 the-other:
 > @touch there; until [ -e here ]; do sleep 0.1; done; echo line c; sleep 0.3; echo line d
+waits-for-units:
+> @until [ -e build/junit/units-2.19.xml ]; do sleep 0.1; done
 """
 NOTES = """\
 {"did": "starts", "test": "t::one"}
@@ -170,6 +172,15 @@ def test_two_lanes_run_side_by_side_and_each_is_shown_whole(steps):
     assert result_of(done, "lint") == "failed" and done.returncode == 1
     assert "line a\nline b\n" in done.stdout and "line c\nline d\n" in done.stdout
     assert "steps: 2 passed, 1 failed" in done.stdout and "load average" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("busy", ["lane", "others"])
+def test_what_either_lane_may_run_is_run_by_the_one_that_has_come_to_its_end(steps, busy):
+    own = ("setup-2.19", "waits-for-units") if busy == "lane" else ("waits-for-units", "setup-2.19")
+    done = steps("--lane", own[1], "--either", "lint units-2.19", own[0], STEP_LIMIT_SECONDS="20")
+    assert result_of(done, "waits-for-units") == result_of(done, "units-2.19") == "passed", done.stdout
+    assert "steps: 3 passed, 1 failed" in done.stdout, "each was run, and once"
 
 
 @pytest.mark.slow

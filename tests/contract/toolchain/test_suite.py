@@ -13,13 +13,14 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 import yaml
 from contract import newcomers
-from suite import handed_on
+from suite import handed_on, threads
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SILENT = """
@@ -352,3 +353,24 @@ def test_it(service, number):
     assert "12 passed" in done.stdout, done.stdout
     seen = [set((tmp_path / service).read_text(encoding="utf-8").split()) for service in ("x", "y")]
     assert sorted(map(sorted, seen)) == [["gw0"], ["gw1"]], "each service is started by one worker"
+
+
+def test_a_thread_that_a_test_left_turning_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits is none of anybody's business."""
+    end, waits = threading.Event(), threading.Event()
+    quiet = threading.Thread(target=waits.wait, name="waits")
+    turns = threading.Thread(target=lambda: [None for _turn in iter(end.is_set, True)], name="turns")
+    monkeypatch.setattr(threads.turning, "__defaults__", (0.2,))
+    quiet.start()
+    turns.start()
+    try:
+        while not (found := [line for line in threads.turning() if line.startswith("turns")]):
+            turns.join(0.05)
+        with pytest.raises(pytest.fail.Exception, match="turns has used 0[.].+ s of CPU"):
+            threads.Threads().pytest_runtest_teardown()
+    finally:
+        end.set()
+        waits.set()
+        turns.join()
+        quiet.join()
+    assert len(found) == 1 and not [line for line in threads.turning() if line.startswith(("turns", "waits"))]

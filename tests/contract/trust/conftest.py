@@ -146,6 +146,8 @@ class Web:
         self.asked: list[str] = []
         self.short = 0
         self.status = 200
+        #: So many answers are those of a gateway whose server is not up yet, or of one that has no time.
+        self.away, self.away_status = 0, 503
         #: Does it say when a file was changed, and when that was; how long it thinks before it answers.
         self.tells, self.changed, self.slow = True, "", 0.0
         outer = self
@@ -157,7 +159,11 @@ class Web:
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
                 time.sleep(outer.slow)
-                super().do_GET()
+                if outer.away:
+                    outer.away -= 1
+                    self.send_error(outer.away_status)
+                else:
+                    super().do_GET()
 
             def send_header(self, keyword: str, value: str) -> None:
                 if keyword != "Last-Modified":

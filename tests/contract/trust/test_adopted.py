@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import platform
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,30 +89,50 @@ class Working:
         return data
 
 
-@pytest.fixture
-def working(tmp_path: Path, image: Image) -> Iterator[Working]:
-    (tmp_path / "maas").mkdir()
-    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=tmp_path / "maas"))
+@contextlib.contextmanager
+def at_work(folder: Path, image: Image) -> Iterator[Working]:
+    (folder / "maas").mkdir()
+    declared = image.declared()
+    there = {f"{declared['name']}-{declared['version']}": {"url": "http://127.0.0.1:9/", "sha256": image.sha256}}
+    server = MaasServer(Config(users=(User("fleet", "a:b:c"),), state_dir=folder / "maas", images=there))
     server.start()
-    with in_service(tmp_path) as nodes:
+    with in_service(folder) as nodes:
         yield Working(nodes, server, image)
     server.close()
 
 
+@pytest.fixture
+def working(tmp_path: Path, image: Image) -> Iterator[Working]:
+    with at_work(tmp_path, image) as made_so:
+        yield made_so
+
+
 def test_j7_a_node_that_its_provisioner_never_heard_of_is_adopted_and_enrolled_with_its_next_imaging(
-    working: Working,
+    working: Working, image: Image
 ) -> None:
     told = working.adopt()
     assert (working.admitted["provisioner_record"], working.admitted["provisioner_id"]) == ("absent", ""), told
     assert working.admitted["passport"].startswith("sha256:") and "reason" not in working.admitted
     assert "its provisioner has no record of it" in told and ALL in told, told
     assert not working.maas.store.machines and working.nodes.scheduler("gpu001") == "IDLE", "nothing is written"
+    image.artifact.write_bytes(b"what ends it before its deployment")
     later = ("-e", "day2_recycle_all=true", "-e", "enroll_timeout=2")
     told = working.nodes.book("day2_recycle", *later, ok=False)
     [one] = working.maas.store.machines.values()
     assert one.hostname == "gpu001" and "DRAIN gpufleet:" in working.nodes.scheduler("gpu001"), told
     [ordered] = [event for event in working.nodes.events("gpu001", "intent") if event[0] == "provisioner_node"][:1]
     assert ordered[1]["options"]["state"] == "ready" and "drained" in working.nodes.states("gpu001"), told
+
+
+def test_r5_a_machine_is_asked_for_its_name_before_its_scheduler_is_asked_which_node_it_is(working: Working) -> None:
+    own, nodes = platform.node().partition(".")[0], working.nodes
+    world = json.loads(nodes.world.read_text(encoding="utf-8"))
+    for domain in "ab":
+        world["nodes"][f"{own}.{domain}.test"] = dict(world["nodes"]["gpu001"])
+    nodes.world.write_text(json.dumps(world), encoding="utf-8")
+    nodes.hosts["gpu001"]["gpufleet_scheduler_node"] = f"{own}.a.test"
+    told = nodes.book("adopt", ok=False)
+    assert f"{own}.a.test, which has {own}.b.test beside it" in told and nodes.states("gpu001") == [], told
 
 
 @pytest.mark.parametrize("claim", ["a name", "an id"])

@@ -9,11 +9,13 @@ import json
 import multiprocessing
 import os
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import image_verify
@@ -54,6 +56,11 @@ def test_over_http(image: Any, web: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert verify(image.declared(base=web.url))["verdict"] == "pass"
 
 
+def test_a_blank_in_the_name_of_a_file_is_sent_in_quotes(image: Any, web: Any) -> None:
+    (image.folder / "hpc 1.4.sig").write_bytes(b"signed")
+    assert fetch.read_small(f"{web.url}/hpc 1.4.sig", ca_path=None, timeout=5.0) == b"signed"
+
+
 def test_over_tls_only_the_authority_that_was_named_counts(
     image: Any, web: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,12 +68,19 @@ def test_over_tls_only_the_authority_that_was_named_counts(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     web.over_tls(context)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(away, "AWAY_INTERVAL", 60.0)
     ca_path = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(ca_path))
     assert verify(image.declared(base=web.url), ca_path=str(ca_path))["verdict"] == "pass"
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca_path))
-    unknown = verify(image.declared(base=web.url))
+    begun = time.monotonic()
+    unknown = verify(image.declared(base=web.url), run_cache="run-1")
     assert unknown["verdict"] == "inconclusive" and "SSLError" in unknown["msg"]
+    assert "set ca_path in gpufleet_image" in unknown["msg"]
+    lost = verify(image.declared(base=web.url, ca_path=str(tmp_path / "lost.pem")), run_cache="run-1")
+    assert lost["kind"] == "artifact" and "correct ca_path in gpufleet_image" in lost["msg"]
+    assert time.monotonic() - begun < 50.0, "a certificate does not become trusted by waiting"
 
 
 def test_a_tampered_artifact(image: Any) -> None:
@@ -211,7 +225,7 @@ def test_what_cannot_be_fetched_is_inconclusive(image: Any, web: Any) -> None:
 )
 def test_v2_an_option_that_cannot_be_used_is_named(image: Any, web: Any, option: str, value: Any) -> None:
     result = verify(image.declared(base=web.url), **{option: value})
-    assert result["verdict"] == "inconclusive" and f"correct the option {option}" in result["msg"]
+    assert result["verdict"] == "inconclusive" and f"the option {option}" in result["msg"]
     assert findings(result) == {"config"}
 
 

@@ -40,17 +40,17 @@ def quarantined(site: Site) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("harm", "word"),
+    ("harm", "word", "whose"),
     [
-        (unsigned, "signed by a key that is not trusted"),
-        (missing, "hpc-1.4.tar.gz"),
-        (changed, "the artifact hpc-1.4.tar.gz is not the one that was signed"),
-        (None, "127.0.0.1:9"),
+        (unsigned, "signed by a key that is not trusted", "the image hpc 1.4 itself"),
+        (missing, "hpc-1.4.tar.gz", "the image hpc 1.4 itself"),
+        (changed, "the artifact hpc-1.4.tar.gz is not the one that was signed", "the image hpc 1.4 itself"),
+        (None, "127.0.0.1:9", "the server of the image hpc 1.4"),
     ],
     ids=["signature", "missing", "digest", "server"],
 )
 def test_an_image_that_does_not_pass_quarantines_nobody_and_is_named(
-    site: Site, image: Image, harm: Callable[[Image], None] | None, word: str
+    site: Site, image: Image, harm: Callable[[Image], None] | None, word: str, whose: str
 ) -> None:
     declared = image.declared()
     if harm:
@@ -63,7 +63,7 @@ def test_an_image_that_does_not_pass_quarantines_nobody_and_is_named(
     site.play(begun, {"block": tried, "rescue": [kept], "ignore_errors": False})
     assert site.events()[-1] == ("note", "stopped") and not quarantined(site), site.said[-4000:]
     said = site.play({"gpufleet.baremetal.fleet_status": {}})[0]["result"]["nodes"]["gpu001"]
-    assert said["state"] == "enrolled" and "the image hpc 1.4 itself, and no verdict about the node" in said["stopped"]
+    assert said["state"] == "enrolled" and f"{whose}, and no verdict about the node" in said["stopped"]
     assert word in said["stopped"], said
 
 

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import json
+import platform
+import sqlite3
 from typing import Any
 
 import pytest
@@ -19,6 +22,9 @@ def test_c6_the_last_look_is_at_the_node_as_it_is_now(admitted: Site, machine: A
     look = passport("verified", **LOOK)
     assert admitted.result(look)["valid"] and admitted.events()[-1] == ("look", "last")
     told = len(admitted.events())
+    with sqlite3.connect(admitted.folder / "ledger.sqlite") as ledger:
+        ((data,),) = ledger.execute("SELECT data FROM events WHERE kind = 'look'")
+    assert json.loads(data)["own_name"] == platform.node(), "by which its scheduler may have it as another node"
     (machine.folder / "boot_id").write_text("boot-3\n")
     booted = admitted.result(look)
     assert booted["error"]["kind"] == "changed" and not quarantines(booted), booted

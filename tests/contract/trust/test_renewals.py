@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,20 @@ def test_l3_nodes_that_nobody_reaches_over_ssh_stay_in_service_where_their_sched
             assert note == "stopped" and "cannot be reached over SSH" in data["reason"], data
         assert "Passports: 2 nodes: 2 admitted; stopped at 2" in told
         assert "next: ansible-playbook gpufleet.baremetal.passports" in told
+
+
+def test_q5_a_renewal_in_check_mode_takes_nothing_out_of_service_and_notes_nothing(tmp_path: Path) -> None:
+    """Its way is foretold, as far as the gates, of a node that it would take; and told of one that nobody reaches."""
+    with in_service(tmp_path, 2) as nodes:
+        nodes.hosts["gpu001"]["ansible_connection"] = "local"
+        before = nodes.ledger.read_bytes()
+        told = nodes.book("passports", *RENEW, "--check", ok=False)
+        assert "Record that validation begins" in told and "cannot be reached over SSH, and was left in service" in told
+        for name, bmc in nodes.bmcs.items():
+            assert nodes.scheduler(name) == "IDLE" and not bmc.writes, told
+        calls = json.loads(nodes.world.read_text(encoding="utf-8"))["calls"]
+        assert calls and not [call for call in calls if "update" in call], calls
+        assert nodes.ledger.read_bytes() == before, "not an event, nor a lease"
 
 
 @pytest.mark.parametrize("asked", ["due", "all"])

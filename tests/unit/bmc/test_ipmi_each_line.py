@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -52,3 +55,37 @@ def test_t1_boot_flags_say_once_for_good_or_nothing(flags: tuple[int, ...], show
 def test_t1_another_parameter_is_no_boot_flag() -> None:
     with pytest.raises(BadAnswer, match="another boot parameter"):
         override(0x03, 0x80, PXE)
+
+
+_OF_ANOTHER_VERSION = """
+import pyghmi.ipmi.private.session as session
+del session.ioqueue, session.Session.socketpool
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import MissingLibrary
+import os
+session.iothread = "its own"
+reading, writing = os.pipe()
+if not os.fork():
+    os.write(writing, str(session.iothread).encode())
+    os._exit(0)
+print(os.read(reading, 99).decode())
+os.wait()
+try:
+    link.IpmiLink("bmc", "user", "password", wait=None, deadline=0.0)
+except MissingLibrary as exc:
+    print(exc)
+"""
+
+
+def test_another_pyghmi_is_told_as_that_and_nothing_of_it_is_half_forgotten_in_a_fork() -> None:
+    """It would begin to forget, fail at the first name that is not there, and wait for ever at its first session."""
+    pytest.importorskip("pyghmi")
+    ran = subprocess.run(
+        [sys.executable, "-c", _OF_ANOTHER_VERSION],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    kept, told = ran.stdout.split("\n", 1)
+    assert kept == "its own" and not ran.stderr, ran.stderr
+    assert "pyghmi~=1.6.10 is not installed" in told and "no ioqueue, Session.socketpool" in told, told
+    assert "pip install pyghmi~=1.6.10" in told, told

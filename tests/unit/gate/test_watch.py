@@ -266,5 +266,6 @@ def test_t1_a_verdict_that_came_before_the_lease_was_lost_is_none(make: Callable
     node, other = make("n1"), make("n2")
     node.answers(verdict_of())  # at the first look; the other's answer comes never
     found = wait(node, other, timeout=0.3, line=Losing(look))
-    assert found["n1"] == {"ok": False, "verdict": "", "seconds": 0.0, "reason": "another run works on it"}
+    refused = {"ok": False, "verdict": "", "seconds": 0.0, "reason": "another run works on it", "kind": "not_ours"}
+    assert found["n1"] == refused
     assert finding(found["n2"]) == "late"

@@ -105,6 +105,12 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
         (HEADER + "gpu001,########,10.0.0.1,52:54:00:77:00:01\n", "a spreadsheet's error"),
         (HEADER + "gpu001,To be filled by O.E.M.,10.0.0.1,\n", "what a board says that has no serial"),
         (HEADER + "gpu001,A1,10.0.0.256,\n", "servers.csv:2:3: bmc_ip: '10.0.0.256'"),
+        (
+            HEADER + "gpu001,A1,10.1.7.1/24,\n",
+            "servers.csv:2:3: bmc_ip: '10.1.7.1/24': a network; an address without the",
+        ),
+        (HEADER + "gpu001,A1,https://10.1.7.1/255.255.255.0,\n", "a network; an address without"),
+        (HEADER + "gpu001,A1,[fd00::7]/64,\n", "a network; an address without"),
         (HEADER + "gpu001,A1,bmc one,\n", "neither an address, nor a host name, nor a URL"),
         (HEADER + "gpu001,A1,10.0.0.1,52:54:00-77-00-01\n", "servers.csv:2:4: boot_mac: '52:54:00-77-00-01': not"),
         (HEADER + "gpu001,A1,10.0.0.1,5.254E+11\n", "is a number that a spreadsheet made of it"),
@@ -121,7 +127,7 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
         (HEADER + "gpu001,A1,10.0.0.1,,extra\n", "servers.csv:2:5: 5 cells"),
         ("name,serial,service_tag\ng,a,b\n", "servers.csv:1:3: a second column for serial ('service_tag')"),
         ("name,,serial\ng,,b\n", "servers.csv:1:2: '' is no name of a column"),
-        ("serial,provisioner\nA1,foreman\n", "one of ironic, maas is wanted"),
+        ("serial,provisioner\nA1,foreman\n", "one of ironic, maas, warewulf, xcat is wanted"),
         ("serial,gpu_count\nA1,eight\n", "a whole number is wanted"),
         (
             "serial,bmc_ca_path\nA1,/x/$AWS_SECRET_ACCESS_KEY\n",
@@ -281,3 +287,28 @@ def test_r4_nodes_of_one_chassis_are_listed_by_system_and_boot_port(tmp_path: Pa
     rows = "n1,10.0.0.1,Node0,52:54:00:77:00:01\nn2,10.0.0.1,Node1,52:54:00:77:00:02\n"
     assert [record.name for record in read(tmp_path, header + rows)] == ["n1", "n2"]
     assert "'10.0.0.1' stands in line 2 already" in refused(tmp_path, header + rows.replace("Node1", "Node0"))
+
+
+@pytest.mark.parametrize(
+    ("title", "meant"),
+    [
+        *(("seriel", "serial"), ("Serial Numbr", "serial"), ("hostnmae", "name"), ("sytem uuid", "system_uuid")),
+        *(("boot mca", "boot_mac"), ("bmc adress", "bmc_ip"), ("bmc_protcol", "bmc_protocol"), ("tennant", "tenant")),
+        *(("faliure_domain", "failure_domain"), ("Slurm Noed", "scheduler_node"), ("service tga", "serial")),
+    ],
+)
+def test_u8_a_column_that_looks_like_a_known_one_is_a_typo(tmp_path: Path, title: str, meant: str) -> None:
+    """It became csv_seriel without a word, and the machines had no serial."""
+    said = refused(tmp_path, f"uuid,{title}\n4C4C4544-0042-3510-8052-B4C04F4E3033,x\n")
+    assert f"servers.csv:1:2: the column '{title}' is unknown: {meant}?" in said
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["rack2", "racks", "note", "owner", "cooling_loop", "row", "pdu", "serial_of_psu", "site_code", "bmc_ip_2", "notes"]
+    + ["warranty", "delivery", "purchase_order", "switch2", "hostname_old", "model_year", "state", "status", "tags"]
+    + ["manufactured", "provisioned", "scheduled", "root_mac", "gpu_modes"],
+)
+def test_u8_a_column_of_a_sites_own_is_none(tmp_path: Path, title: str) -> None:
+    (row,) = read(tmp_path, f"serial,{title}\nABC0001,x\n")
+    assert row.variables[f"csv_{title}"] == "x"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import configparser
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ NEEDED = {
 
 def copied(site: Any, name: str, url: str = "") -> None:
     shutil.copytree(EXAMPLES / name, site.folder, dirs_exist_ok=True)
-    site.config = site.folder / "fleet.yml"
+    site.config = site.folder / "inventory" / "fleet.yml"
     config = yaml.safe_load(site.config.read_text())
     if url:
         config["sources"][0]["url"] = url
@@ -85,6 +86,40 @@ def test_maas(site: Any, request: pytest.FixtureRequest) -> None:
     config["compose"]["ansible_host"] = "'10.0.0.1'"  # this server assigns no addresses
     site.config.write_text(yaml.safe_dump(config))
     check(site.ask("--list").hosts)
+
+
+@pytest.fixture
+def folder(site: Any) -> Any:
+    """The example for Ironic as a person or an automation controller takes it: its folder as the source."""
+    copied(site, "ironic", "http://127.0.0.1:9")
+    (site.folder / "inventory" / "more.yml").write_text("all: {hosts: {login01: {x: 1}}}\n")
+    site.env["IRONIC_PASSWORD"] = "s3cret-of-ironic"
+    site.env["ANSIBLE_INVENTORY_UNPARSED_FAILED"] = "False"  # as where nobody has set it
+    return site
+
+
+def test_w1_an_outage_makes_no_example_an_inventory_without_its_servers(folder: Any) -> None:
+    """Another file of the folder can be read: to an automation controller that is an inventory of one host."""
+    answer = folder.ask(ok=False, config=folder.folder / "inventory", itself=True)
+    assert "Ironic does not answer" in answer.errors, answer.text
+    (folder.folder / "ansible.cfg").unlink()
+    assert sorted(folder.ask(config=folder.folder / "inventory", itself=True).hosts) == ["login01"], "by default it is"
+
+
+def test_w1_no_line_of_a_list_becomes_a_host(site: Any) -> None:
+    copied(site, "csv")
+    shutil.copy(site.folder / "servers.csv", site.folder / "inventory" / "left-behind.csv")
+    site.env["ANSIBLE_INVENTORY_UNPARSED_FAILED"] = "False"
+    check(site.ask("--list", config=site.folder / "inventory", itself=True).hosts)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir()))
+def test_w1_every_example_keeps_its_list_outside_the_folder_that_is_read(name: str) -> None:
+    assert not list((EXAMPLES / name / "inventory").rglob("*.csv")) and list((EXAMPLES / name).glob("*.csv"))
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(EXAMPLES / name / "ansible.cfg")
+    assert settings["inventory"]["any_unparsed_is_failed"] == "true"
+    assert ".csv" in settings["inventory"]["ignore_extensions"].split(", ")
 
 
 def test_no_example_holds_a_secret() -> None:

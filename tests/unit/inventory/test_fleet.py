@@ -155,3 +155,24 @@ def test_a_mistake_in_the_last_row_leaves_no_half_inventory(listed: Any) -> None
     listed.env["ANSIBLE_INVENTORY_UNPARSED_FAILED"] = "False"
     answer = listed.ask()
     assert answer.hosts == {} and "servers.csv:4:1: nothing tells which machine" in answer.errors
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("soruces", "soruces: sources is meant?"),
+        ("keyed_group", "keyed_group: keyed_groups is meant?"),
+        ("filter", "filter: filters is meant?"),
+        ("zzz", "see ansible-doc -t inventory gpufleet.baremetal.fleet"),
+    ],
+)
+def test_u8_a_key_that_the_file_cannot_have_is_told(listed: Any, key: str, said: str) -> None:
+    """ansible-core reads over it: the groups, filters or sources that it stood for are not there."""
+    listed.configure(CSV, **{key: []})
+    errors = " ".join(listed.ask(ok=False).errors.split())
+    assert f"unknown keys: {key}" in errors and said in errors, errors
+
+
+def test_u8_a_key_for_anchors_is_left_to_the_file(listed: Any) -> None:
+    listed.configure(CSV, **{"x-shared": {"a": 1}})
+    assert listed.ask().hosts

@@ -72,6 +72,15 @@ def test_ironic_and_a_list_are_joined(fleet: Any, ironic: Any) -> None:
     assert hosts["gpu002"]["csv_rack"] == "r2", "by serial, whatever the name"
 
 
+def test_u6_a_node_of_which_no_list_speaks_is_told(fleet: Any, ironic: Any) -> None:
+    fleet.write("servers.csv", "name,serial,rack,boot_mac\nx,ABC0001,r1,52:54:00:77:00:01\n")
+    fleet.configure(ironic_source(ironic), {**CSV, "join_only": True})
+    answer = fleet.ask()
+    assert sorted(answer.hosts) == ["gpu001", "gpu002"]
+    told = " ".join(answer.errors.split())
+    assert "1 machine(s) match no row of a list with join_only" in told and "node gpu002" in told, told
+
+
 def test_a_conflict_names_both_rows(fleet: Any, ironic: Any) -> None:
     fleet.write("servers.csv", "name,serial,boot_mac\na,ABC0002,52:54:00:77:00:01\n")
     fleet.configure(ironic_source(ironic), CSV)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import join
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import join, known_by, without_a_row
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record, serial
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,3 +108,43 @@ def test_every_pair_of_different_machines_stays_two() -> None:
     rows = [row(f"r{number}", f"S{number}", "", f"52:54:00:00:00:0{number}") for number in range(4)]
     for one, other in itertools.permutations(rows, 2):
         assert len(join([([one], False), ([other], False)])[0]) == 2
+
+
+def bmc(where: str, address: str, *macs: str, serial: str = "", system: str = "") -> Record:
+    return row(where, serial, "", *macs, gpufleet_bmc_address=address, gpufleet_bmc_system_id=system)
+
+
+def joined(first: list[Record], second: list[Record]) -> list[str]:
+    return [machine.where for machine in join([(first, False), (second, True)])[0]]
+
+
+def test_u6_a_node_that_others_enrolled_is_joined_by_the_address_of_its_bmc() -> None:
+    """Ironic knows no serial of it, and its ports were never made."""
+    nodes = [bmc("n1", "https://10.20.12.1"), bmc("n2", "10.20.12.2", M2), row("n3")]
+    rows = [bmc("r1", "10.20.12.1", M1, serial="S1"), bmc("r2", "https://10.20.12.2/", serial="S2"), row("r3", "S3")]
+    assert joined(nodes, rows) == ["n1 and r1", "n2 and r2", "n3"]
+    machines, _left = join([(nodes, False), (rows, True)])
+    assert [one.where for one in without_a_row(machines, [(nodes, False), (rows, True)])] == ["n3"]
+    assert without_a_row(machines, [(nodes, False)]) == [], "no list was to say more"
+    assert known_by(machines[0]) == f"serial S1, MAC {M1}, BMC address 10.20.12.1"
+    assert "neither serial" in known_by(machines[2])
+
+
+def test_u6_an_address_alone_joins_nothing_that_is_told_apart_otherwise() -> None:
+    shared = [bmc("n1", "10.20.12.1", system="/s/1"), bmc("n2", "10.20.12.1", system="/s/2")]
+    assert joined(shared, [bmc("r1", "10.20.12.1", serial="S1")]) == ["n1", "n2"], "two systems of one BMC"
+    assert joined([bmc("n1", "10.20.12.1")], [bmc("r1", "10.20.12.1", serial="S1"), bmc("r2", "10.20.12.1")]) == ["n1"]
+    assert joined([bmc("n1", "10.20.12.1", system="/s/1")], [bmc("r1", "10.20.12.1", system="/s/2")]) == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("node", "listed", "said"),
+    [
+        (bmc("n1", "10.20.12.1", M1), bmc("r1", "10.20.12.1", M2), "no MAC in common. Seen: n1 and r1"),
+        (bmc("n1", "10.20.12.1", serial="S1"), bmc("r1", "10.20.12.1", serial="S2"), "two different values of serial"),
+    ],
+)
+def test_u6_who_names_another_machine_at_one_address_is_refused(node: Record, listed: Record, said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        join([([node], False), ([listed], True)])
+    assert said in str(error.value)

@@ -17,7 +17,7 @@ from ansible.template import trust_as_template
 from ansible_collections.gpufleet.baremetal.plugins.action import node_wait, provisioner_wait, scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioner
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import _elsewhere
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import elsewhere
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Result
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
@@ -166,7 +166,7 @@ def test_a_host_of_another_provisioner_says_so_also_by_what_it_lacks(
 ) -> None:
     found = _batch(tmp_path, provisioner_wait, first, second)
     asked = {name.removeprefix("gpufleet_"): value for name, value in first.items()}
-    assert [bool(_elsewhere(found[host], asked)) for host in HOSTS] == [False, True]
+    assert [bool(elsewhere(found[host], asked)) for host in HOSTS] == [False, True]
 
 
 @pytest.mark.parametrize("own", [{}, {"gpufleet_provisioner_password": "of two"}])

@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _own_name as own_name
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, writers
+from sqlalchemy import event as hooks
 
 TOKEN = {"hold_token": "gpufleet:r1:work"}
 
@@ -38,3 +40,41 @@ def test_t1_writers_are_those_who_announced_a_write_to_the_provisioner(ledger: L
     for run, verb in (("r1", "provisioner_node"), ("r2", "provisioner_wait"), ("r3", "scheduler_node")):
         ledger.append(run, [(ids["n1"], Event("intent", verb))])
     assert writers(ledger, {**ids, "stranger": ""}) == {"n1": ["r1", "r2"], "n2": [], "stranger": []}
+
+
+def test_r5_the_looks_of_those_alone_are_read_that_were_never_held(ledger: Ledger, ids: dict[str, str]) -> None:
+    """All looks of all nodes would be read for each report of the fleet."""
+    for host, node_id in ids.items():
+        ledger.append("r1", [(node_id, Event("evidence", "in_service", {"scheduler_node": f"{host}.x"}))])
+        ledger.append("r1", [(node_id, Event("state", "admitted"))])
+    ledger.append("r1", [(ids["n1"], Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
+    asked: list[str] = []
+
+    def listen(*args: object) -> None:
+        if "in_service" in str(args[2]):
+            asked.append(str(args[3]))
+
+    hooks.listen(ledger._conn, "before_cursor_execute", listen)
+    found = holds(ledger, ids)
+    hooks.remove(ledger._conn, "before_cursor_execute", listen)
+    assert {host: one["known_scheduler_node"] for host, one in found.items()} == {"n1": "n1", "n2": "n2.x"}
+    assert len(asked) == 1 and ids["n2"] in asked[0] and ids["n1"] not in asked[0], asked
+
+
+@pytest.mark.parametrize(
+    ("own", "name", "was", "shown"),
+    [
+        ("gpu001", "GPU001", "", True),
+        ("gpu001.a", "gpu001", "", True),
+        ("gpu001.a", "gpu001.b", "", False),
+        ("gpu001", "gpu001.b", "", False),
+        ("gpu001", "gpu001.b", "n7", True),
+        ("gpu001", "gpu001.b", "gpu001.a", False),
+        ("gpu002", "gpu001", "n7", False),
+        ("", "", "", False),
+    ],
+)
+def test_r5_by_what_a_machine_calls_itself_it_is_the_one_node_that_is_called_so(
+    own: str, name: str, was: str, shown: bool
+) -> None:
+    assert own_name.shows(own, name, was) is shown

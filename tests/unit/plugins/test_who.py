@@ -105,6 +105,15 @@ def test_r4_two_hosts_of_a_play_are_not_one_node(tmp_path: Path, one: dict[str, 
     assert play(tmp_path, {"gpu002": one}) == {"gpu002": ""}
 
 
+def test_r4_two_hosts_of_a_play_do_not_name_one_node_by_its_id(tmp_path: Path) -> None:
+    assert play(tmp_path, {"gpu001": {"gpufleet_serial": "S1"}}) == {"gpu001": ""}
+    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "S1")])
+    said = play(tmp_path, {"gpu001": {"gpufleet_serial": "S1"}, "gpu002": {"gpufleet_node_id": node}})
+    assert said["gpu001"] == "" and "two hosts of this play are one node" in said["gpu002"], said
+    assert f"gpu001 is node {node} too" in said["gpu002"]
+
+
 def test_r4_a_name_that_another_machine_has_now_says_nothing(tmp_path: Path) -> None:
     play(tmp_path, {"gpu001": {"gpufleet_serial": "S1"}})
     swapped = {"gpu001": {"gpufleet_serial": "S2"}, "gpu002": {"gpufleet_serial": "S1"}}

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import watch as verb
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, DONE, STOP, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
@@ -28,7 +29,7 @@ class Memory(c.Driver):
     states_map = STATES
     steps = {
         "deployed": {
-            "new": "deploy", "going": c.WAIT, "active": c.DONE, "odd": c.STOP, "bad": "deploy", "cold": c.BOOT,
+            "new": "deploy", "going": WAIT, "active": DONE, "odd": STOP, "bad": "deploy", "cold": BOOT,
         }
     }  # fmt: skip
     leads_to: ClassVar[Mapping[str, str]] = {"deploy": "going"}

@@ -252,15 +252,36 @@ def test_v9_the_wait_says_whether_its_verdict_is_one_on_the_node() -> None:
     }, verdicts
 
 
-@pytest.mark.parametrize("role", ["deploy", "enroll", "join"])
+def tasks_of(role: str, file: str = "main.yml") -> list[dict[str, Any]]:
+    tasks: list[dict[str, Any]] = yaml.safe_load(
+        (Path(__file__).resolve().parents[3] / "roles" / role / "tasks" / file).read_text(encoding="utf-8")
+    )
+    return tasks + [inner for task in tasks for inner in task.get("block", [])]
+
+
+@pytest.mark.parametrize("role", ["deploy", "enroll"])
 def test_v9_the_roles_stop_where_a_verdict_is_not_the_nodes_own(role: str) -> None:
-    roles = Path(__file__).resolve().parents[3] / "roles"
-    tasks = yaml.safe_load((roles / role / "tasks/main.yml").read_text(encoding="utf-8"))
-    tasks += [inner for task in tasks for inner in task.get("block", [])]
+    tasks = tasks_of(role)
     [at] = [number for number, task in enumerate(tasks) if task["name"].startswith("Stop here where")]
     assert tasks[at]["when"][1].endswith(" is not gpufleet.baremetal.quarantines")
     assert "ansible.builtin.assert" in tasks[at + 1], "what asserts nothing quarantines nothing"
     assert "ansible.builtin.fail" in tasks[at]
+
+
+def test_v9_a_node_that_may_be_in_service_already_is_held_before_the_role_stops() -> None:
+    tasks = tasks_of("join")
+    [at] = [
+        number for number, task in enumerate(tasks) if task.get("ansible.builtin.include_tasks") == "held_again.yml"
+    ]
+    resumed = next(task for task in tasks if task.get("register") == "join_node")
+    assert resumed["failed_when"].endswith("join_node is gpufleet.baremetal.quarantines)")
+    assert "is gpufleet.baremetal.quarantines" in tasks[at]["when"] and "join_node.error" in tasks[at]["when"]
+    assert "ansible.builtin.assert" in tasks[at + 1], "what asserts nothing quarantines nothing"
+    hold, theirs, _in_service, stop = tasks_of("join", "held_again.yml")
+    assert hold["gpufleet.baremetal.scheduler_node"]["state"] == "held"
+    assert hold["until"].startswith("join_held is not failed or join_held.error.holds")
+    assert "ansible.builtin.fail" in theirs and theirs["when"][0] == "join_held is failed"
+    assert stop["when"] == "join_refused is not gpufleet.baremetal.quarantines" and "ansible.builtin.fail" in stop
 
 
 def test_v9_one_node_whose_image_this_run_has_not_verified_is_not_begun_and_one_that_has_it_is_done() -> None:

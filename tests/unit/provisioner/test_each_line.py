@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import guard
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import STOP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node as one_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import DRIVERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -73,6 +74,10 @@ def test_t1_a_node_that_came_back_to_where_it_was_is_not_sent_on_again() -> None
         at("new", stamp="1"), at("going", stamp="2"), at("new", stamp="3", last_error="no image"), timeout=60
     )
     assert not found["ok"] and "led back to new: no image" in found["reason"] and Memory.sent == ["n1"]
+    assert found["kind"] == "", "which is a verdict about the node"
+    back = at("new", stamp="3", last_error="the conductor was restarted", interrupted=True)
+    found = verdict(at("new", stamp="1"), at("going", stamp="2"), back, timeout=60)
+    assert not found["ok"] and found["kind"] == "unreachable" and "led back to new" in found["reason"], found
 
 
 def test_t1_a_node_that_is_late_is_not_there() -> None:
@@ -310,4 +315,4 @@ def test_t1_what_a_driver_cannot_do_is_not_asked_of_it(
 
 def test_t1_a_state_that_no_table_knows_needs_a_person() -> None:
     driver = Memory({}, Context())
-    assert driver.next_step(replace(at("odd"), native="unheard of"), "deployed", MINE) == c.STOP
+    assert driver.next_step(replace(at("odd"), native="unheard of"), "deployed", MINE) == STOP

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The state tables of both drivers: whole, and without a way round in a circle."""
+"""The state tables of the drivers: whole, and without a way round in a circle."""
 
 from __future__ import annotations
 
@@ -10,23 +10,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import (
+    BOOT,
     DONE,
-    GOALS,
     STOP,
     WAIT,
     resolve_cell,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import GOALS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import tables as ironic_tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables as maas_tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import tables as warewulf_tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import tables as xcat_tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 FACTS = {
     "ironic": ("inspected", "image_current", "same_deploy_interface"),
     "maas": ("image_current",),
+    "warewulf": ("image_current", "booted"),
+    "xcat": ("image_current",),
 }
-TABLES: dict[str, Any] = {"ironic": ironic_tables, "maas": maas_tables}
+TABLES: dict[str, Any] = {
+    "ironic": ironic_tables,
+    "maas": maas_tables,
+    "warewulf": warewulf_tables,
+    "xcat": xcat_tables,
+}
 
 #: What a state that is waited for comes to when all goes well.
 ENDS: dict[str, Mapping[str, str]] = {
@@ -50,12 +60,17 @@ ENDS: dict[str, Mapping[str, str]] = {
         "Disk erasing": "Releasing",
         "Exiting rescue mode": "Ready",
     },
+    # Those that are booted by others, too.
+    "warewulf": {"image set": "loading", "loading": "all sent", "all sent": "all sent"},
+    "xcat": {"discovering": "defined", "configuring": "defined", **dict.fromkeys(xcat_tables.ORDERED_STATES, "booted")},
 }
 #: What a step makes true.
 MAKES: dict[str, tuple[str, bool]] = {
     "inspect": ("inspected", True),
     "deploy": ("image_current", True),
     "rebuild": ("image_current", True),
+    "assign": ("image_current", True),
+    "boot": ("booted", True),
 }
 
 
@@ -76,7 +91,7 @@ def test_every_goal_has_a_table_and_every_state_a_name(driver: str) -> None:
 @pytest.mark.parametrize("goal", GOALS)
 def test_every_cell_resolves_to_a_known_step(driver: str, goal: str) -> None:
     tables = TABLES[driver]
-    steps = {DONE, WAIT, STOP, *tables.LEADS_TO}
+    steps = {DONE, WAIT, STOP, BOOT, *tables.LEADS_TO}
     for cell in tables.STEPS[goal].values():
         for facts in _facts(driver):
             assert resolve_cell(cell, lambda facts=facts: facts) in steps
@@ -93,7 +108,7 @@ def test_every_way_ends(driver: str, goal: str) -> None:
             step = resolve_cell(tables.STEPS[goal].get(state, STOP), lambda facts=facts: facts)
             if step in (DONE, STOP):
                 break
-            state = ENDS[driver][state] if step == WAIT else tables.LEADS_TO[step]
+            state = ENDS[driver][state] if step in (WAIT, BOOT) else tables.LEADS_TO[step]
             if step in MAKES:
                 facts[MAKES[step][0]] = MAKES[step][1]
             if step == "deploy":
@@ -114,7 +129,7 @@ def test_waiting_happens_only_where_the_provisioner_works(driver: str) -> None:
 @pytest.mark.parametrize("driver", TABLES)
 def test_what_takes_the_node_away_is_destructive(driver: str) -> None:
     tables = TABLES[driver]
-    mild = {"manage", "inspect", "recover-clean"}
+    mild = {"manage", "inspect", "recover-clean", "confirm"}
     assert set(tables.LEADS_TO) - mild == set(tables.DESTRUCTIVE)
 
 
@@ -125,7 +140,7 @@ def test_maas_numbers_are_whole() -> None:
 
 def test_nothing_that_failed_is_ever_done_but_where_it_came_after() -> None:
     """A failure may count as ready only where the node had been ready before."""
-    for driver, after in (("ironic", {"deploy failed"}), ("maas", {"Failed deployment"})):
+    for driver, after in (("ironic", {"deploy failed"}), ("maas", {"Failed deployment"}), ("xcat", {"failed"})):
         tables = TABLES[driver]
         for goal in GOALS:
             done = {state for state, cell in tables.STEPS[goal].items() if cell == DONE}

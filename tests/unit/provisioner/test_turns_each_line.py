@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -56,14 +56,15 @@ class Many(Memory):
 
     name = "many"
     told_orders: ClassVar[list[Any]] = []
+    untold: ClassVar[set[str]] = set()
 
-    def start_many(self, step: str, nodes: Sequence[tuple[c.NodeState, Wanted]]) -> dict[str, FleetError]:
+    def start_many(self, step: str, nodes: Sequence[tuple[c.NodeState, Wanted]]) -> Iterator[c.Taken]:
         problem, effect = self.told_orders.pop(0)
         if effect:
             self.sent.append(",".join(wanted.host for _node, wanted in nodes))
         if problem:
             raise problem
-        return {}
+        yield from ((wanted.host, None) for _node, wanted in nodes if wanted.host not in self.untold)
 
 
 @pytest.fixture
@@ -88,6 +89,18 @@ def test_t1_an_order_for_many_that_was_lost_is_given_again_and_one_that_is_refus
     found = wait(provisioner="many", timeout=20).data["verdicts"]
     assert [host for host, one in found.items() if "no such image" in one["reason"]] == ["n1", "n2"]
     assert found["n3"]["ok"]
+
+
+def test_an_order_of_which_its_driver_says_nothing_was_given_to_nobody(many: None, monkeypatch: Any) -> None:
+    """It is looked after and given again, and no node is blamed for it."""
+    monkeypatch.setattr(Many, "untold", {"n2"})
+    Many.told_orders = [(None, True)] * 40
+    Memory.seen = {"n1": [at("new"), at("active")], "n2": [at("new")]}
+    ctx = Context()
+    found = wait(provisioner="many", ctx=ctx).data
+    assert found["verdicts"]["n1"]["ok"] and found["steps"] == {"n1": ["deploy"]} and ctx.ordered == {}
+    assert "does not say whether it was taken" in found["verdicts"]["n2"]["reason"]
+    assert found["verdicts"]["n2"]["kind"] == "bad_answer"
 
 
 @pytest.mark.parametrize("problem", [AuthFailed("refused"), Fenced("the run is gone")])

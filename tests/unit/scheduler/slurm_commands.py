@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,9 @@ def _scontrol(world: dict[str, Any], asked: list[str], shown_all: bool) -> int:
         print(world["reservations"] or "No reservations in the system")
         return 0
     if asked[:2] == ["show", "config"]:
+        if "ahead" in world:  # by so many seconds; a world without it tells no time
+            now = time.localtime(time.time() + world["ahead"])
+            print(time.strftime("Configuration data as of %Y-%m-%dT%H:%M:%S", now))
         print("\n".join(f"{key:<24}= {value}" for key, value in world["config"].items()))
         return 0
     settings = dict(word.split("=", 1) for word in asked[1:])

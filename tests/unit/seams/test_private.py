@@ -118,6 +118,18 @@ def test_s3_a_file_that_is_written_anywhere_replaces_a_link_and_is_private(own: 
         private.write(str(own / "none" / "file"), "new")
 
 
+def test_s3_a_copy_is_private_and_never_over_what_is_there(own: Path) -> None:
+    (own / "shown").write_text("of a site")
+    (own / "shown").chmod(0o644)
+    private.copy(str(own / "shown"), str(own / "copy"))
+    assert (own / "copy").read_text() == "of a site" and mode(own / "copy") == 0o600
+    (own / "link").symlink_to(own / "victim")
+    for there in ("copy", "link"):
+        with pytest.raises(FileExistsError):
+            private.copy(str(own / "shown"), str(own / there))
+    assert not (own / "victim").exists()
+
+
 def test_s3_a_lock_is_private_and_no_link(own: Path) -> None:
     with private.open_lock(str(own / "lock")):
         assert mode(own / "lock") == 0o600

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused, Unreachable
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, cause, said, short
 
 PEER = Peer("Ironic", reach="look at the URL", trust="set the CA", login="check the user")
 
@@ -45,3 +45,26 @@ def test_a_broken_connection_says_what_can_be_set() -> None:
 def test_a_peers_words_are_one_short_line() -> None:
     assert short("a\n  b") == "a b" and len(short("x" * 900)) == 500
     assert said(409, "in\nuse") == "HTTP 409: in use" and said(403, "") == "HTTP 403"
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (
+            "HTTPConnectionPool(host='maas', port=80): Max retries exceeded with url: /MAAS/?a=b (Caused by"
+            " NewConnectionError(\"HTTPConnection(host='maas', port=80): Failed to establish a new connection:"
+            ' [Errno 111] Connection refused"))',
+            "Failed to establish a new connection: [Errno 111] Connection refused",
+        ),
+        (
+            "HTTPSConnectionPool(host='maas', port=443): Max retries exceeded with url: / (Caused by"
+            " SSLError(SSLCertVerificationError(1, '[SSL] certificate verify failed (_ssl.c:1006)')))",
+            "SSLError(SSLCertVerificationError(1, '[SSL] certificate verify failed (_ssl.c:1006)'))",
+        ),
+        ("no route (yet)", "no route (yet)"),
+        ("closed by 'maas')", "closed by 'maas')"),
+    ],
+)
+def test_the_cause_of_silence_ends_with_its_last_word(told: str, why: str) -> None:
+    """What a library tells before it is cut off, and then also what closes that."""
+    assert cause(OSError(told)) == f"OSError: {why}"

@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined, no_nodes_fault
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 
 
@@ -32,6 +32,28 @@ def judged(*words: str) -> Judgement:
         judgement.require((f"c{number}", "node"))
         judgement.check(f"c{number}", entity="node", measured=1, wanted=1, source="s", verdict=word)
     return judgement
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind", "words"),
+    [
+        (["unreachable"], "unreachable", "the server of the image hpc 1.4"),
+        (["unreachable", "unreachable"], "unreachable", "the server of the image hpc 1.4"),
+        (["unreachable", "digest_mismatch"], "artifact", "the image hpc 1.4 itself"),
+        (["digest_mismatch"], "artifact", "the image hpc 1.4 itself"),
+    ],
+)
+def test_c7_an_image_that_is_wrong_is_told_as_that_also_beside_a_file_that_could_not_be_read(
+    ids: list[str], kind: str, words: str
+) -> None:
+    """Waiting for its server mends a wrong digest no more than a silent server is the image's fault."""
+    judgement = Judgement("image_artifact")
+    for number, name in enumerate(ids):
+        word, cell = ("inconclusive" if name == "unreachable" else "fail"), f"c{number}"
+        judgement.require((cell, "image"))
+        judgement.check(cell, entity="image", measured=1, wanted=2, source="s", verdict=word, finding=name)
+    told = no_nodes_fault(result_of(judgement, fail_on="never", more={}).data, {"name": "hpc", "version": "1.4"})
+    assert told["kind"] == kind and told["msg"].startswith(words) and "no verdict about the node" in told["msg"], told
 
 
 @pytest.mark.parametrize("words", list(itertools.product(RANK, repeat=2)))

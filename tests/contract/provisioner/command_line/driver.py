@@ -16,22 +16,20 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
-    NotProven,
+    FleetError,
     Refused,
     Unreachable,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, DONE, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    BOOT,
     DEPLOYED,
     DEPLOYING,
-    DONE,
     FAILED,
     OTHER,
     READY,
-    WAIT,
     Changes,
     Driver,
     Network,
@@ -129,7 +127,8 @@ class CommandLineDriver(Driver):
         record = self._nodes(name).get(name)
         wrong = "it is not there" if record is None else _missing(record, options)
         if wrong:
-            kind = Unreachable if "cannot reach" in answer.err or answer.code < 0 else NotProven
+            # What was read back says that it was not taken, whatever the command says of it.
+            kind = Unreachable if "cannot reach" in answer.err or answer.code < 0 else Refused
             seen = f"{wrong}; exit {answer.code}: {answer.err}"
             raise kind("the write is not there", address=self.address, wanted=what, seen=seen)
         return self._state(name, record or {})
@@ -175,6 +174,7 @@ class CommandLineDriver(Driver):
             hold=hold,
             foreign=foreign,
             stamp=str(record["seen"]),
+            deploy_failed=native == "not served",
             image={"label": label, **note} if note else {},
             inspection="unsupported",
             raw=record,
@@ -185,6 +185,11 @@ class CommandLineDriver(Driver):
         image = wanted.image
         current = image is None or (node.raw["image"] == image.named and image.is_noted(note))
         return {"image_current": current and not wanted.redeploy}
+
+    def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
+        if wanted.image is None or wanted.image.named in json.loads(self._run("image", "list").out or "{}"):
+            return None
+        return Refused(f"no image {wanted.image.named}")
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -208,10 +213,8 @@ class CommandLineDriver(Driver):
             return
         require({"image": wanted.image}, "image", node=wanted.host)
         image = wanted.image
-        if image is None or image.named not in json.loads(self._run("image", "list").out or "{}"):
-            raise Refused(f"no image {image and image.named}", node=wanted.host, address=self.address)
-        note = json.dumps({**image.identity(), "before": node.raw["seen"]})
-        self._write(wanted, "set", node.id, "--image", image.named, "--tag", f"{NOTE}={note}", hard=True)
+        note = json.dumps({**(image.identity() if image else {}), "before": node.raw["seen"]})
+        self._write(wanted, "set", node.id, "--image", _named(wanted), "--tag", f"{NOTE}={note}", hard=True)
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
         tags = node.raw["tags"]
@@ -226,6 +229,10 @@ class CommandLineDriver(Driver):
 
     def lift(self, node: NodeState, wanted: Wanted) -> None:
         self._write(wanted, "set", node.id, "--untag", HOLD)
+
+
+def _named(wanted: Wanted) -> str:
+    return wanted.image.named if wanted.image else ""
 
 
 def _native(record: Mapping[str, Any], note: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calls import lead
-from contract.faults import GARBAGE, OUTAGE, REFUSAL, Said, ToolFaults
+from contract.faults import GARBAGE, NO, OUTAGE, REFUSAL, Said, ToolFaults
 from sites import Site
 
 from . import driver, tool
@@ -24,6 +24,7 @@ WAYS = {
     "silence": Said(0),
     "killed": Said(-9),
     REFUSAL: Said(1, err="ERROR: permission denied\n"),
+    NO: Said(1, err="ERROR: invalid request\n"),
 }
 
 
@@ -100,6 +101,14 @@ class CommandLineSite(Site):
         lead(options, "deployed")
         self.stage(options["name"], "error")
         return options, "deployed", "not served: it asked for"
+
+    def fails_to_deploy(self, options: dict[str, Any]) -> str:
+        lead(options, "deployed")
+        self.stage(options["name"], "error")
+        return f"it asked for {options['image']['named']}, which is not there"
+
+    def undeployable(self) -> tuple[tuple[dict[str, Any], str], ...]:
+        return (({"image": {**self.image("2"), "named": "gold-9"}}, "no image gold-9"),)
 
     def many(self, count: int) -> list[str]:
         names = [self.new()["name"] for _number in range(count)]

@@ -9,7 +9,7 @@ It keeps no hold and no mark of ours and erases nothing, and declares that.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import requests
@@ -17,25 +17,26 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     FleetError,
+    Refused,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     CLEANING,
     DEPLOYED,
     DEPLOYING,
-    DONE,
     ENROLLED,
     FAILED,
     INSPECTING,
     OTHER,
     READY,
     RELEASING,
-    WAIT,
     Changes,
     Driver,
     Network,
     NodeState,
+    Taken,
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
@@ -198,6 +199,11 @@ class TaskQueueDriver(Driver):
         current = wanted.image is None or wanted.image.is_noted(node.image)
         return {"image_current": current and not wanted.redeploy}
 
+    def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
+        if wanted.image is None or wanted.image.named in self._ask("GET", "/images")["images"]:
+            return None
+        return Refused(f"the queue has no image {wanted.image.named}")
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
@@ -217,20 +223,26 @@ class TaskQueueDriver(Driver):
         return self._nodes([wanted.key])[wanted.key], changes
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
-        for error in self.start_many(step, [(node, wanted)]).values():
-            raise error
+        for _host, error in self.start_many(step, [(node, wanted)]):
+            if error is not None:
+                raise error
 
-    def start_many(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> dict[str, FleetError]:
+    def start_many(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Iterator[Taken]:
         """One order for all nodes that get the same image."""
-        failed: dict[str, FleetError] = {}
         for image in {wanted.image.named if wanted.image and step == INSTALL else "" for _node, wanted in nodes}:
             group = [(node, wanted) for node, wanted in nodes if step != INSTALL or _named(wanted) == image]
             granted, refused = self.permitted(functools.partial(_order, step, image), step, group)
-            failed.update(refused)
-            notes = {node.id: wanted.image.identity() if wanted.image else {} for node, wanted in granted}
-            if notes:
-                self._ask("POST", "/orders", {"action": step, "image": image, "nodes": notes})
-        return failed
+            yield from refused.items()
+            if granted:
+                hosts = [wanted.host for _node, wanted in granted]
+                yield from self.one_request(hosts, functools.partial(self._ordered, step, image, granted))
+
+    def _ordered(self, step: str, image: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
+        """Of which nodes the queue did not take the order, though it took it of others."""
+        notes = {node.id: wanted.image.identity() if wanted.image else {} for node, wanted in nodes}
+        taken = self._ask("POST", "/orders", {"action": step, "image": image, "nodes": notes})["taken"]
+        refused = Refused("the queue did not take the order for this node", address=self.address)
+        return {wanted.host: refused for node, wanted in nodes if node.id not in taken}
 
 
 def _order(step: str, image: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> str:

@@ -7,8 +7,10 @@ An order is noted at once, and for a while a node's status goes on telling what 
 Only a status whose time is newer than the order is about the order.
 
     GET  /nodes[?names=A,B]          {"nodes": {NAME: record}}
+    GET  /images                     {"images": [NAME, ...]}
     PUT  /nodes/NAME                 fields of the record; makes the node where it is not there
     POST /orders                     {"action": "discover" | "install" | "clear", "nodes": {NAME: note}, "image": ...}
+                                     -> {"taken": [NAME, ...]}
 """
 
 from __future__ import annotations
@@ -33,11 +35,14 @@ SHOWN = ("mac", "serial", "bmc", "image", "status", "status_time", "order", "err
 class Queue:
     """The nodes, and one worker that obeys the orders."""
 
-    def __init__(self) -> None:
+    def __init__(self, images: tuple[str, ...]) -> None:
+        self.images = images
         self.nodes: dict[str, dict[str, Any]] = {}
         self.lock = threading.RLock()
         #: Nodes whose hardware does not answer.
         self.dead: set[str] = set()
+        #: Nodes for which it takes no order.
+        self.full: set[str] = set()
         self._orders: queue.Queue[Any] = queue.Queue()
         self._times = itertools.count(1)
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -66,16 +71,19 @@ class Queue:
     def say(self, node: dict[str, Any], status: str) -> None:
         node.update(status=status, status_time=next(self._times))
 
-    def order(self, body: dict[str, Any]) -> int:
-        """The answer's status."""
+    def order(self, body: dict[str, Any]) -> tuple[int, Any]:
+        """What of it was taken."""
         with self.lock:
             if not set(body["nodes"]) <= set(self.nodes):
-                return 404
-            for name, note in body["nodes"].items():
+                return 404, {}
+            if body["action"] == "install" and body.get("image") not in self.images:
+                return 400, {}
+            taken = [name for name in body["nodes"] if name not in self.full]
+            for name, note in ((name, body["nodes"][name]) for name in taken):
                 made = {"action": body["action"], "at": next(self._times), "note": note, "image": body.get("image")}
                 self.nodes[name]["order"] = made
                 self._orders.put((time.monotonic() + PACE, name, made))
-        return 202
+        return 202, {"taken": taken}
 
     def _work(self) -> None:
         while True:
@@ -118,12 +126,14 @@ def _handler(serving: Queue) -> type[BaseHTTPRequestHandler]:
         def _answered(self, address: Any, body: Any) -> tuple[int, Any]:
             if self.headers.get("X-Token") != TOKEN:
                 return 401, {"error": "token"}
+            if self.command == "GET" and address.path == "/images":
+                return 200, {"images": list(serving.images)}
             if self.command == "GET":
                 names = [name for name in parse_qs(address.query).get("names", [""])[0].split(",") if name]
                 return 200, {"nodes": serving.told(names)}
             if self.command == "PUT":
                 return 200, serving.put(unquote(address.path.rpartition("/")[2]), body)
-            return serving.order(body), {}
+            return serving.order(body)
 
         do_GET = do_PUT = do_POST = _any
 

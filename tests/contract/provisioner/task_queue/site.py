@@ -25,7 +25,7 @@ class TaskQueueSite(ServiceSite):
     destructive_words = ("discover", "install", "clear")
 
     def __init__(self, folder: Path) -> None:
-        self.queue = server.Queue()
+        self.queue = server.Queue(images=("gold-1", "gold-2"))
         self.behind_proxy(self.queue.url)
         self.marks = (self.locked_by_somebody, self.owned_by_somebody)
 
@@ -67,6 +67,16 @@ class TaskQueueSite(ServiceSite):
         self.queue.dead.add(options["name"])
         lead(options, "ready")
         return options, "ready", "failed: "
+
+    def fails_to_deploy(self, options: dict[str, Any]) -> str:
+        self.queue.dead.add(options["name"])
+        lead(options, "deployed")
+        self.until(options["name"], "failed")
+        self.queue.dead.discard(options["name"])
+        return "the BMC does not answer"
+
+    def undeployable(self) -> tuple[tuple[dict[str, Any], str], ...]:
+        return (({"image": {**self.image("2"), "named": "gold-9"}}, "no image gold-9"),)
 
     def many(self, count: int) -> list[str]:
         names = [self.new()["name"] for _number in range(count)]

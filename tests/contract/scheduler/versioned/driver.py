@@ -37,6 +37,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LOGIN = "ours-secret"
 _SYSTEM = "system"
 _PASSING = "not ready"
+_LOST = "lost its agent while it had work"
 _GATEWAY = (502, 503, 504)
 #: The answers to an eviction that are no errors of ours: asked, or gone already.
 _LEAVES = (202, 404)
@@ -202,6 +203,7 @@ def _hold(raw: Mapping[str, Any]) -> Hold:
         form="hold",
         by_scheduler=system,
         passing=system and raw["text"] == _PASSING,
+        silence=system and raw["text"] == _LOST,
     )
 
 

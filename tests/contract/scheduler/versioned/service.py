@@ -28,8 +28,9 @@ from urllib.parse import parse_qs, urlsplit
 SYSTEM = "system"
 #: login -> who that is
 USERS = {"ours-secret": "gpufleet", "alices-secret": "alice"}
-#: The scheduler's own marks: one that goes when the agent reports, and one that stays until somebody acts.
-NOT_READY, LOST = "not ready", "lost its agent while it had work"
+#: The scheduler's own marks: one that goes when the agent reports, and two that stay until somebody acts, the last of
+#: which an agent gets by what it reports.
+NOT_READY, LOST, SHORT = "not ready", "lost its agent while it had work", "its agent reports fewer GPUs than it had"
 
 
 @dataclass

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The blocks of the pages that tell a reader what to write and what to type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+_FENCE = re.compile(r"^```(\w*)$")
+_NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
+_INLINE = re.compile(r"`([^`]+)`")
+_FILE = re.compile(r"[\w./]+\.(?:yml|csv)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One of a page, and what the page says of it: the file that it is, or why nobody runs it here."""
+
+    page: str
+    number: int
+    language: str
+    text: str
+    file: str
+    not_run: str
+
+    @property
+    def commands(self) -> str:
+        """What a reader types: all of it, or what stands behind a prompt."""
+        if self.language != "console":
+            return self.text
+        typed, goes_on = [], False
+        for line in self.text.splitlines():
+            if line.startswith("$ ") or goes_on:
+                typed.append(line.removeprefix("$ "))
+                goes_on = line.endswith("\\")
+        return "\n".join(typed) + "\n"
+
+    def __str__(self) -> str:
+        return f"{self.page}, block {self.number}"
+
+
+def pages() -> list[str]:
+    found = [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs/tutorial").glob("*.md")),
+        *sorted((ROOT / "docs/how-to").glob("*")),
+    ]
+    return [path.relative_to(ROOT).as_posix() for path in found]
+
+
+def blocks(page: str) -> list[Block]:
+    return list(_blocks(page, (ROOT / page).read_text(encoding="utf-8").splitlines()))
+
+
+def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
+    number, before = 0, 0
+    for at, line in enumerate(lines):
+        fence = _FENCE.match(line) if at >= before else None
+        if not fence:
+            continue
+        end = lines.index("```", at + 1)
+        content = [inner + "\n" for inner in lines[at + 1 : end]]
+        told = [text for text in lines[before:at] if text.strip()]
+        mark = _NOT_RUN.match(told[-1]) if told else None
+        yield Block(page, number, fence[1], "".join(content), _file(told, fence[1]), mark[1] if mark else "")
+        number, before = number + 1, end + 1
+
+
+def _file(told: list[str], language: str) -> str:
+    """The last thing that the text before it quotes, if that is a file of this language."""
+    quoted = _INLINE.findall(" ".join(told))
+    known = {"yaml", "csv"}
+    return quoted[-1] if language in known and quoted and _FILE.fullmatch(quoted[-1]) else ""

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An Ironic behind Keystone, as clouds.yaml names it: an outage of Keystone is one of the provisioner."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, ConfigError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+
+CLOUDS = """
+clouds:
+  site:
+    auth_type: password
+    auth: {auth_url: %s, username: u, password: p, project_name: gpu, user_domain_id: d, project_domain_id: d}
+    region_name: %s
+"""
+
+
+class Cloud(http.server.ThreadingHTTPServer):
+    """Keystone's discovery and its tokens, by its API 3; and an Ironic that has no nodes."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.away = 0
+        self.login = 201
+        self.refuses = 404
+        self.portal = False
+        self.asked: list[str] = []
+        self.file = Path()
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def names(self, path: str = "/v3", region: str = "one") -> None:
+        """What clouds.yaml says."""
+        self.file.write_text(CLOUDS % (self.url + path, region), encoding="utf-8")
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    server: Cloud
+
+    def do_GET(self) -> None:
+        self._told(*self._answer())
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._told(*self._answer())
+
+    def _answer(self) -> tuple[int, Any]:
+        path = self.path.partition("?")[0]
+        self.server.asked.append(f"{self.command} {path}")
+        if self.server.portal:
+            return 200, None
+        if self.server.away:
+            self.server.away -= 1
+            return 503, {}
+        version = {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": f"{self.server.url}/v3/"}]}
+        ironic = {"interface": "public", "region_id": "one", "region": "one", "url": f"{self.server.url}/baremetal"}
+        service = {"type": "baremetal", "name": "ironic", "id": "i", "endpoints": [{**ironic, "id": "e"}]}
+        token = {"project": {"id": "p1", "name": "gpu"}, "catalog": [service], "methods": ["password"]}
+        token |= {"expires_at": "2999-01-01T00:00:00.0Z", "issued_at": "2026-01-01T00:00:00.0Z"}
+        answers: dict[str, tuple[int, Any]] = {
+            "/v3": (200, {"version": version}),
+            "/v3/auth/tokens": (self.server.login, {"token": token}),
+            "/baremetal/v1/ports": (200, {"ports": []}),
+        }
+        return answers.get(path.rstrip("/"), (self.server.refuses, {}))
+
+    def _told(self, status: int, body: Any) -> None:
+        content = b"<!DOCTYPE html><title>Log in</title>" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("X-Subject-Token", "t")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    with Cloud() as server:
+        server.file = tmp_path / "clouds.yaml"
+        server.names()
+        # The SDK looks for it where the process was when it was loaded.
+        monkeypatch.setattr("openstack.config.loader.CONFIG_FILES", [str(tmp_path / "clouds.yaml")])
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def enrol() -> dict[str, Any]:
+    params = {option: about.get("default") for option, about in NODE_SPEC.items()}
+    params.update(provisioner="ironic", provisioner_cloud="site", state="enrolled", name="gpu001")
+    params.update(bmc_address="192.0.2.1", bmc_username="u", bmc_password="p", boot_mac="02:00:00:00:00:01")
+    ctx = Context(node="gpu001", check_mode=True)
+    return node(params, ctx).as_dict(ctx)
+
+
+def test_c8_a_keystone_that_is_away_for_a_moment_is_waited_for(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(away, "AWAY_SECONDS", 60.0)
+    cloud.away = 6
+    assert enrol()["changed"] and "GET /baremetal/v1/ports" in cloud.asked
+    assert cloud.asked.count("POST /v3/auth/tokens") > 1, cloud.asked
+
+
+def test_u8_a_keystone_that_stays_away_is_named_and_no_ironic(cloud: Cloud) -> None:
+    cloud.away = 10**6
+    with pytest.raises(Unreachable, match="Keystone") as told:
+        enrol()
+    assert told.value.address == f"{cloud.url}/v3" and len(cloud.asked) > 3
+
+
+def test_u8_a_login_that_keystone_refuses_is_tried_once(cloud: Cloud) -> None:
+    cloud.login = 401
+    with pytest.raises(AuthFailed, match="Keystone refused the login") as told:
+        enrol()
+    assert "clouds.yaml" in told.value.do and cloud.asked.count("POST /v3/auth/tokens") == 1
+
+
+@pytest.mark.parametrize("path", ["/identity", "/v3/wrong"])
+def test_u8_an_address_where_no_keystone_is_is_a_wrong_setting_and_not_waited_for(cloud: Cloud, path: str) -> None:
+    """Of the first nobody says which API it is; the second is taken for one by its beginning."""
+    cloud.names(path=path)
+    with pytest.raises(ConfigError, match="no Keystone is there") as told:
+        enrol()
+    assert (told.value.address, told.value.seen) == (cloud.url + path, "HTTP 404")
+    assert told.value.do == "correct auth_url of the cloud site in clouds.yaml" and len(cloud.asked) < 5, cloud.asked
+
+
+@pytest.mark.parametrize("path", ["/dashboard", "/v3"])
+def test_u8_a_portal_in_place_of_a_keystone_is_a_wrong_setting_and_not_waited_for(cloud: Cloud, path: str) -> None:
+    """It answers with 200, to whatever it is asked; the second address is taken for a Keystone's by its beginning."""
+    cloud.portal = True
+    cloud.names(path=path)
+    with pytest.raises(ConfigError, match="no Keystone is there") as told:
+        enrol()
+    assert told.value.address == cloud.url + path and "HTTP 200" in told.value.seen and "<!DOCTYPE" in told.value.seen
+    assert told.value.do == "correct auth_url of the cloud site in clouds.yaml" and len(cloud.asked) < 5, cloud.asked
+
+
+@pytest.mark.parametrize("path", ["/identity", "/v3"])
+@pytest.mark.parametrize(("option", "usual", "slow"), [("", 0.3, 0.3), ("    api_timeout: 0.4\n", 60.0, 0.4)])
+def test_c8_a_frozen_keystone_ends_a_request_and_the_other_hosts_are_told(
+    cloud: Cloud, path: str, option: str, usual: float, slow: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It accepts and says nothing. The library alone has no limit; clouds.yaml may set one."""
+    monkeypatch.setattr(api, "TIMEOUT", usual)
+    monkeypatch.setattr(away, "AWAY_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        cloud.url = f"http://127.0.0.1:{frozen.getsockname()[1]}"
+        cloud.names(path=path)
+        with cloud.file.open("a", encoding="utf-8") as clouds:
+            clouds.write(option)
+        with pytest.raises(Unreachable, match="Keystone") as told:
+            enrol()
+    assert told.value.details == {"slow": slow}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_c8_a_front_that_asks_for_patience_is_no_wrong_setting(cloud: Cloud, status: int) -> None:
+    cloud.names(path="/identity")
+    cloud.refuses = status
+    with pytest.raises(Unreachable, match="Keystone"):
+        enrol()
+
+
+def test_u8_a_region_that_the_catalog_has_not_is_named(cloud: Cloud) -> None:
+    cloud.names(region="two")
+    with pytest.raises(ConfigError, match="the cloud site has no service baremetal") as told:
+        enrol()
+    assert "region_name two" in told.value.seen and "interface" in told.value.seen
+    assert "region_name and interface of the cloud in clouds.yaml" in told.value.do
