@@ -67,25 +67,60 @@ RECORDS = st.dictionaries(NAMES, st.dictionaries(st.sampled_from(record.ATTRIBUT
 @given(RECORDS)
 def test_a_list_is_read_as_it_was_printed(nodes: dict[str, dict[str, str]]) -> None:
     lines = [f"{name}: {key}={value}" for name, fields in nodes.items() for key, value in fields.items()]
-    assert record.attributes("".join(f"{line}\n" for line in lines)) == nodes
+    assert record.attributes("".join(f"{line}\n" for line in lines)) == (nodes, set())
 
 
 @given(st.text(max_size=80))
 def test_whatever_is_printed_is_a_list_or_none(text: str) -> None:
     found = record.attributes(text)
-    assert found is None or all(isinstance(fields, dict) for fields in found.values())
+    assert found is None or all(isinstance(fields, dict) for fields in found[0].values())
 
 
 def test_what_is_no_list_is_none() -> None:
     assert record.attributes("<h1>Wartung</h1>\n") is None and record.attributes("site.master is not set!\n") is None
-    assert record.attributes("No object definitions have been found\n") == {}
+    assert record.attributes("No object definitions have been found\n") == ({}, set())
     assert record.absent("Error: Could not find an object named 'n9' of type 'node'.\n") == {"n9"}
 
 
 def test_a_comment_of_several_lines_is_one_nodes() -> None:
     found = record.attributes("n1: usercomment=ask Anna\nor Bob: x=1 y\nn2: status=booted\n")
-    assert found == {"n1": {"usercomment": "ask Anna\nor Bob: x=1 y"}, "n2": {"status": "booted"}}
+    assert found == ({"n1": {"usercomment": "ask Anna\nor Bob: x=1 y"}, "n2": {"status": "booted"}}, set())
     assert record.Words(theirs=record.words("ask Anna\n or Bob").theirs).text() == "ask Anna or Bob"
+
+
+def test_a_line_of_a_comment_is_no_attribute_of_what_was_not_asked_for() -> None:
+    text = "n1: usercomment=ask Anna\nTicket: status=open\nn2: colour=red\nn1: xcatmaster=\nn2: status=booted\n"
+    assert record.attributes(text, ("n1", "n2"), ("status", "usercomment", "xcatmaster")) == (
+        {
+            "n1": {"usercomment": "ask Anna\nTicket: status=open\nn2: colour=red", "xcatmaster": ""},
+            "n2": {"status": "booted"},
+        },
+        set(),
+    )
+
+
+def test_a_line_of_a_comment_that_reads_like_another_nodes_attribute_is_told() -> None:
+    text = "n1: usercomment=x\nn2: status=booted\nand more\nn1: xcatmaster=\nn2: status=failed\nand more\n"
+    found = record.attributes(text, ("n1", "n2"), ("status", "usercomment", "xcatmaster"))
+    assert found is None, "what stands behind it is neither: nobody can tell whose it is"
+    found = record.attributes(text.replace("and more\n", ""), ("n1", "n2"), ("status", "usercomment", "xcatmaster"))
+    assert found is not None and found[1] == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "read"),
+    [
+        ("ask\tAnna", "ask Anna"),
+        ("ask \u00a0 Anna", "ask Anna"),
+        ("ask\u200bAnna\x07", "ask Anna"),
+        ("two  blanks", "two  blanks"),
+        ("a \r\n\r\n b", "a b"),
+    ],
+)
+def test_a_comment_is_written_as_one_line_that_a_stanza_takes(theirs: str, read: str) -> None:
+    text = record.words(f"{theirs} gpufleet-hold=gpufleet:r:x").text()
+    assert text == f"{read} gpufleet-hold=gpufleet:r:x"
+    assert f"usercomment={text}" in record.stanza({"n1": {"usercomment": text}})
 
 
 def test_errors_are_told_of_those_whom_they_name() -> None:

@@ -57,6 +57,10 @@ _SECRET = re.compile(r"(password=).*", re.IGNORECASE)
 _NO_MASTER = "site.master is not set!"
 
 
+class _ToldTwice(ConfigError):
+    """Two lines tell the same of a node, and one of them is a person's."""
+
+
 class Cli:
     """The commands below one folder, asked in the name of a driver."""
 
@@ -117,32 +121,51 @@ class Cli:
         None named: of all of them what is each one's alone.
         """
         if not names:
-            return self._read(["lsdef", "-t", "node", "-i", "mac,bmc", "-c"], ())
-        asked = ",".join([*record.ATTRIBUTES, *more])
+            return self._read("node", (), "mac", "bmc")
         found: dict[str, dict[str, str]] = {}
         for block in blocks(names):
-            found.update(self._read(["lsdef", "-t", "node", "-o", ",".join(block), "-i", asked, "-c"], block))
+            found.update(self._apart(block, *record.ATTRIBUTES, *more))
         return found
+
+    def _apart(self, names: Sequence[str], *asked: str) -> dict[str, dict[str, str]]:
+        """Of fewer and fewer, where no list can be read: a comment may have lines that read like another one's
+        attributes, or like none. Asked alone, each tells of itself."""
+        try:
+            return self._read("node", names, *asked)
+        except (_ToldTwice, BadAnswer):
+            if len(names) == 1:
+                raise
+        half = len(names) // 2
+        return {**self._apart(names[:half], *asked), **self._apart(names[half:], *asked)}
 
     def image(self, name: str) -> dict[str, str] | None:
         """An osimage; None where xCAT has none of that name."""
-        asked = "provmethod,osvers,osarch,profile"
-        return self._read(["lsdef", "-t", "osimage", "-o", name, "-i", asked, "-c"], [name]).get(name)
+        return self._read("osimage", [name], "provmethod", "osvers", "osarch", "profile").get(name)
 
     def groups(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """What groups say of their nodes; those that it does not know are left out."""
         found: dict[str, dict[str, str]] = {}
         for block in blocks(names):
-            argv = ["lsdef", "-t", "group", "-o", ",".join(block), "-i", "provmethod,netboot", "-c"]
-            found.update(self._read(argv, block))
+            found.update(self._read("group", block, "provmethod", "netboot"))
         return found
 
-    def _read(self, argv: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    def _read(self, kind: str, names: Sequence[str], *asked: str) -> dict[str, dict[str, str]]:
         """:raises BadAnswer: unless each that was asked for is told, or told to be unknown."""
+        argv = ["lsdef", "-t", kind, *(["-o", ",".join(names)] if names else []), "-i", ",".join(asked), "-c"]
         answer = self.run(*argv, nodes=len(names))
         self._usable(answer, argv[0])
-        found = record.attributes(answer.out)
         unknown = record.absent(answer.err)
+        read = record.attributes(answer.out, names, asked)
+        found, twice = read if read is not None else (None, set[str]())
+        forged = twice | unknown & set(found or ())
+        if forged:
+            raise _ToldTwice(
+                "a line of a comment reads like an attribute of a node",
+                address=self.address,
+                wanted="each attribute of a node once",
+                seen=cut(f"more of {', '.join(sorted(forged))}", 200),
+                do="take lines of the form NAME: WORD=... out of the node's usercomment",
+            )
         if found is not None and names and set(found) - set(names):
             raise ConfigError(
                 "xCAT takes this name for more than one node",

@@ -20,7 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    ConfigError,
+    FleetError,
+    Refused,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import OF_ALL, NodeState, Taken
@@ -119,8 +124,18 @@ class XcatOrders(XcatReader):
     def _recorded(
         self, make: Callable[[NodeState, Wanted], Mapping[str, str]], nodes: Nodes
     ) -> Mapping[str, FleetError]:
-        """Fields that differ from node to node, in one command."""
-        wrong = self._written("chdef", {node.id: make(node, wanted) for node, wanted in nodes})
+        """Fields that differ from node to node, in one command for all those of whom they can be written."""
+        entries: dict[str, Mapping[str, str]] = {}
+        wrong: dict[str, FleetError] = {}
+        for node, wanted in nodes:
+            entry = make(node, wanted)
+            try:
+                record.stanza({node.id: entry})
+            except ConfigError as exc:
+                wrong[node.id] = exc
+            else:
+                entries[node.id] = entry
+        wrong.update(self._written("chdef", entries) if entries else {})
         return _by_host(nodes, wrong)
 
     # -- a deployment ------------------------------------------------------------------------------------------

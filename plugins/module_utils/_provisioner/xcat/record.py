@@ -76,22 +76,37 @@ HANDS_OFF, OWNER = "hands-off", "owner-"
 # -- what it prints ------------------------------------------------------------------------------------------------
 
 
-def attributes(text: str) -> dict[str, dict[str, str]] | None:
-    """The answer of ``lsdef -c``, by node; None where this is no such answer."""
+def attributes(
+    text: str, names: Iterable[str] = (), asked: Iterable[str] = ()
+) -> tuple[dict[str, dict[str, str]], set[str]] | None:
+    """The answer of ``lsdef -c``, by node, and who is told something twice; None where this is no such answer.
+
+    ``-i`` prints each attribute of a node once. A comment may have lines of its own, and such a line may read like
+    another node's attribute: which of the two lines is the record, nobody can tell.
+
+    :param names: those that were asked for; none means all of them.
+    :param asked: the attributes that were asked for.
+    """
+    known, wanted = frozenset(names), frozenset(asked)
     found: dict[str, dict[str, str]] = {}
+    twice: set[str] = set()
     last: tuple[str, str] | None = None
     for line in text.split("\n"):
         told = _LINE.match(line)
-        if told:
+        in_comment = last is not None and last[1] == "usercomment"
+        if told and not (in_comment and (known and told[1] not in known or wanted and told[2] not in wanted)):
             last = told[1], told[2]
-            found.setdefault(told[1], {})[told[2]] = told[3].strip()
+            fields = found.setdefault(told[1], {})
+            if told[2] in fields:
+                twice.add(told[1])
+            fields[told[2]] = told[3].strip()
         elif not line.strip():
             continue
-        elif last is not None and last[1] == "usercomment":  # a person's text may have more than one line
+        elif last is not None and in_comment:
             found[last[0]][last[1]] += "\n" + line
         elif not line.startswith(("No object definitions", "Could not find any object")):
             return None
-    return found
+    return found, twice
 
 
 def absent(err: str) -> set[str]:
@@ -169,8 +184,13 @@ def words(comment: str) -> Words:
         hold=unquote(found.get("hold", "")),
         note={key: unquote(value) for key, _colon, value in pairs},
         marks={unquote(key): unquote(value) for key, value in marks.items()},
-        theirs=re.sub(r"\s*\n\s*", " ", _WORD.sub("", comment)).lstrip(_LOST[:2]).rstrip(_LOST),
+        theirs=_one_line(_WORD.sub("", comment)).lstrip(_LOST[:2]).rstrip(_LOST),
     )
+
+
+def _one_line(text: str) -> str:
+    """A tab, a line break or a blank that is none in ASCII as one blank: a stanza takes none of them."""
+    return re.sub(r" *\n[\n ]*", " ", "".join(one if one.isprintable() else "\n" for one in text))
 
 
 # -- what it reads -------------------------------------------------------------------------------------------------
