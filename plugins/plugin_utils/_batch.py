@@ -253,6 +253,8 @@ class BatchAction(VerbAction):
         except FleetError as exc:
             if not _concerns_no_node(exc.kind):
                 raise
+            if WHOSE[exc.kind] == "service" and exc.node == self._host:
+                exc.node = ""  # a driver knows no other name than that of the host whose worker asks
             answer = {"failed": True, **exc.as_result()}
         error = answer.get("error") or {}
         if not answer.get("failed") or not _concerns_no_node(str(error.get("kind") or "")):
@@ -266,6 +268,9 @@ class BatchAction(VerbAction):
         found = super().out_of_reach(exc)
         found.node = "" if self._is_each_hosts() else found.node
         return found
+
+    def _about(self) -> str:
+        return "" if self._is_each_hosts() else super()._about()
 
     def _is_each_hosts(self) -> bool:
         return bool(self._task.run_once) and self.UNTOLD is not None

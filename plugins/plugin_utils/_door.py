@@ -175,8 +175,12 @@ class VerbAction(Shipping):
             self._asked = list(ctx.asked)
             for line in ctx.warnings:
                 display.warning(shown(f"{self._host}: {line}", self._secrets))
-            self._told_if_there([*ctx.told, *events_of(self.NAME, ctx.asked, exc.located(node=self._host))])
+            self._told_if_there([*ctx.told, *events_of(self.NAME, ctx.asked, exc.located(node=self._about()))])
             raise
+
+    def _about(self) -> str:
+        """The host that an error is about which names none."""
+        return self._host
 
     def _say(self, line: str) -> None:
         display.display(shown(f"{self.LABEL or self._host}: {line}", self._secrets))

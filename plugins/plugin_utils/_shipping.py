@@ -163,7 +163,7 @@ class Shipping(ActionBase):
                 since, destructive = time.monotonic(), parts.hits or self.destructive(params)
                 evidence = self._leave(written, destructive=destructive, lasts=parts.term.seconds)
             except FleetError as exc:  # an intent is recorded, and has its outcome
-                result = {"failed": True, **exc.located(node=self._host).as_result()}
+                result = {"failed": True, **exc.located(node=self._about()).as_result()}
                 break
             parts.may_go_on(since, evidence, destructive=destructive)
         self._begun_there = parts.begun_there
@@ -176,7 +176,7 @@ class Shipping(ActionBase):
             if not parts.term.known:
                 raise
             # What the part before has told is recorded. What this one did nobody knows, and it is not sent again.
-            gone = Unreachable("the machine that it was delegated to is away", node=self._host, seen=cut(exc, 300))
+            gone = Unreachable("the machine that it was delegated to is away", node=self._about(), seen=cut(exc, 300))
             return {"failed": True, **gone.as_result()}
 
     def _leave(self, written: tuple[str, ...], *, destructive: bool, lasts: float = 0.0) -> str | None:
@@ -202,7 +202,7 @@ class Shipping(ActionBase):
         result = believed(result, tells=self.TELLS, hosts=self.hosts(params), node=self._host)
         if self._discovered_interpreter_key:
             result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
-        return located(result, self._host)
+        return located(result, self._about())
 
 
 class _Parts:

@@ -167,6 +167,7 @@ def test_u5_under_run_once_what_befell_all_is_each_hosts_own_verdict(fleet: Flee
     assert set(answer["verdicts"]) == set(HOSTS) and not answer["changed"]
     for verdict in answer["verdicts"].values():
         assert (verdict["ok"], verdict["kind"], verdict["step"]) == (False, "auth", "") and "401" in verdict["reason"]
+        assert not any(host in verdict["reason"] for host in HOSTS), "it is about none of them"
     assert served.requests == 1
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_wait, scheduler_wait
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
 from contract.permit.rig import Controller
 from contract.permit.test_given_back import refusing
 from contract.permit.test_strangers import IMAGE, Make, about_to_be_deployed
@@ -39,6 +40,17 @@ class ProvisionerWait(Once, provisioner_wait.ActionModule):
     pass
 
 
+class WaitsThere(ProvisionerWait):
+    """Its module runs on a jump host, and knows none of the names by which it is called here."""
+
+    def _goes_elsewhere(self) -> bool:
+        return True
+
+    def _execute_module(self, *_args: Any, **_more: Any) -> dict[str, Any]:
+        silent = Unreachable("MAAS does not answer", address="http://maas:5240/MAAS")
+        return {"changed": False, "failed": True, **silent.as_result()}
+
+
 #: Told as an integer overflow; and as what no driver counts as an outage.
 OVERFLOW, REFUSED = "SELECT abs(-9223372036854775807 - 1)", "SELECT RAISE(ABORT, 'an overflow of refusals')"
 
@@ -54,6 +66,15 @@ def untold(found: dict[str, Any], *hosts: str, kind: str = "unreachable") -> Non
     for verdict in found["verdicts"].values():
         assert (verdict["ok"], verdict["kind"], verdict["state"]) == (False, kind, "unknown"), verdict
         assert "overflow" in verdict["reason"] and not verdict["reason"].startswith("gpu"), verdict
+
+
+def test_c8_what_a_module_tells_of_a_service_elsewhere_names_no_host(controller: Make) -> None:
+    """Whose worker sent it there is no part of it, and stood in the verdict of each."""
+    hosts = ("gpu001", "gpu002")
+    found = controller(*hosts).run("provisioner_wait", action=WaitsThere, until="ready", timeout=5.0)
+    assert not found.get("failed") and set(found["verdicts"]) == set(hosts), found
+    for verdict in found["verdicts"].values():
+        assert verdict["reason"] == "http://maas:5240/MAAS: MAAS does not answer", verdict
 
 
 @pytest.mark.parametrize(("breaks", "kind"), [(OVERFLOW, "unreachable"), (REFUSED, "bad_answer")])
