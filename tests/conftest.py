@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -60,6 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(progress.Progress(Path(file)))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where nothing is asked for but what goes through Ansible, no other file of the contract tests is read."""
+    alone = str(config.getoption("markexpr")).endswith("and each_core")
+    return True if alone and collection_path.match("test_*.py") and collection_path.name not in EACH_CORE else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     without_root = pytest.mark.skip(reason="needs root")
@@ -72,10 +79,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("each_core")
         if services.calls_programs(item):
             item.add_marker(services.PROGRAMS)
-        if TOGETHER & set(item.path.parents):
+        if _together(item.path):
             program = services.asked(item)
             group = f"{item.path.parent}: {program}" if program else str(item.path)
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+@functools.cache
+def _together(file: Path) -> bool:
+    return bool(TOGETHER & set(file.parents))
+
+
+def pytest_collection_finish() -> None:
+    """What lies there for good is looked through no more: at the end pytest collects twice, a second of each worker's."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -61,10 +61,10 @@ def test_what_is_written_holds_the_rules_for_code(begun: Copy, port: str) -> Non
 
 
 def test_the_suite_tells_it_and_leaves_what_is_not_whole_out(begun: Copy) -> None:
-    done = begun.run("-m", "pytest", "-q", "--tb=no", "tests/contract/test_newcomers.py", "-k", "scheduler")
-    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    assert len(failed) == len(begun.told("scheduler")), done.stdout
-    assert all("[scheduler acme: " in line for line in failed)
+    done = begun.run("-m", "pytest", "-q", "tests/contract/test_newcomers.py", "-k", "scheduler")
+    told = [line for line in done.stdout.splitlines() if line.startswith("scheduler ")]
+    assert told == [f"scheduler acme: {line}" for line in begun.told("scheduler")], done.stdout
+    assert "[scheduler-acme]" in done.stdout and " 1 failed" in f" {done.stdout.splitlines()[-1]}", done.stdout
     listed = begun.run("-m", "pytest", "-q", "--collect-only", *(f"tests/contract/{port}" for port in PORTS))
     assert listed.returncode == 0 and "acme" not in listed.stdout, listed.stdout[-2000:]
 
