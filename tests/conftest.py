@@ -91,7 +91,7 @@ def _together(file: Path) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """What lies there for good is looked through no more: at the end pytest collects twice, a second of each worker's."""
+    """What lies there for good is looked through no more: pytest collects twice at its end, a second of each worker's."""
     gc.freeze()
 
 

@@ -29,13 +29,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-from contract.faulty_tool import comes
+from contract.faulty_tool import Tool, before, comes
 from contract.proxy import DROP, LOSE, Asked, Fault, Proxy
 
 OUTAGE, REFUSAL, GARBAGE = "outage", "refusal", "garbage"
 #: The peer understood, and said no.
 NO = "no"
-WRAPPER = Path(__file__).with_name("faulty_tool.py")
 
 
 @dataclass(frozen=True)
@@ -167,13 +166,13 @@ class Said:
 class ToolFaults(Faults):
     """Wrappers of one or more tools, in ``folder/bin``: a test puts :attr:`path` before the others in PATH.
 
-    :param tools: name of the command -> argv of the real one.
+    :param tools: name of the command -> argv of the real one, or a function that is it (a test's own tool).
     :param writes: patterns that are searched in ``NAME ARGUMENT ...``; a call that matches one is a write.
     :param ways: OUTAGE, REFUSAL, GARBAGE and any more.
     """
 
     def __init__(
-        self, folder: Path, tools: Mapping[str, Sequence[str]], writes: Sequence[str], ways: Mapping[str, Said]
+        self, folder: Path, tools: Mapping[str, Tool], writes: Sequence[str], ways: Mapping[str, Said]
     ) -> None:
         self.path = folder / "bin"
         self._state = folder / "faults.json"
@@ -182,12 +181,8 @@ class ToolFaults(Faults):
         self._writes = [re.compile(pattern) for pattern in writes]
         self.unusable = tuple(way for way in ways if way not in (REFUSAL, NO))
         self.path.mkdir(parents=True, exist_ok=True)
-        for name, real in tools.items():
-            script = self.path / name
-            call = f"main({str(folder)!r}, {name!r}, {list(real)!r}, sys.argv[1:])"
-            lines = ["import sys", f"sys.path.insert(0, {str(WRAPPER.parent)!r})", "from faulty_tool import main", call]
-            script.write_text("\n".join([f"#!{sys.executable} -ISE", *lines, ""]), encoding="utf-8")
-            script.chmod(0o755)
+        for name, tool in tools.items():
+            before(self.path / name, str(folder), tool)
         self.forget()
 
     def strike(self, way: str, times: Optional[int] = None) -> None:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stands before a command-line tool: notes each call, and ends it as the state file says.
 
-:class:`contract.faults.ToolFaults` writes a small script for each tool, which calls :func:`main`, and its state file.
+:class:`contract.faults.ToolFaults` puts :func:`before` in the tool's place, and writes the state file.
 """
 
 from __future__ import annotations
@@ -12,35 +12,36 @@ import fcntl
 import json
 import os
 import re
-import signal
-import sys
 import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+from suite import commands
+
+#: A program with its first arguments; or a function of this process that is called as one, and gives its exit status
+#: and what it prints.
+Tool = Union[Sequence[str], Callable[..., tuple[int, str, str]]]
 
 
-def main(folder: str, name: str, real: list[str], argv: list[str]) -> None:
-    way, lost, slow = judged(folder, [name, *argv])
-    if slow:
-        comes(slow)
-    if way is not None:
-        sys.stdout.write(way["out"])
-        sys.stderr.write(way["err"])
-        sys.stdout.flush()
-        sys.stderr.flush()
-        end(way["code"])
-    if lost:
-        import subprocess  # what is seldom needed is not paid for by each call
+def before(path: Path, folder: str, tool: Tool) -> None:
+    def answer(argv: list[str], is_gone: Callable[[], bool]) -> commands.Ended:
+        way, lost, slow = judged(folder, [path.name, *argv])
+        if slow:
+            comes(slow)
+        if is_gone():
+            return None
+        if way is not None:
+            return way["code"], way["out"], way["err"]
+        if not callable(tool):
+            return commands.LOST if lost else commands.GO, "", ""
+        ended = tool(*argv)
+        return (commands.KILLED, "", "") if lost else ended
 
-        subprocess.run([*real, *argv], capture_output=True, check=False)
-        end(-signal.SIGKILL)
-    if real[0] == sys.executable:  # another Python would take as long to start as all the rest
-        sys.argv = [*real[1:], *argv]
-        with open(real[1], "rb") as program:
-            exec(compile(program.read(), real[1], "exec"), {"__name__": "__main__", "__file__": real[1]})
-        sys.exit(0)
-    os.execv(real[0], [*real, *argv])
+    commands.install(path, answer, () if callable(tool) else tool)
 
 
-def judged(folder: str, argv: list[str]) -> tuple[dict | None, bool, str]:
+def judged(folder: str, argv: list[str]) -> tuple[dict[str, Any] | None, bool, str]:
     """How this call ends, if not by the tool itself; whether its answer is lost; the file of :func:`comes`."""
     state_path = os.path.join(folder, "faults.json")
     with open(os.path.join(folder, "faults.lock"), "w", encoding="ascii") as lock:
@@ -70,9 +71,3 @@ def comes(path: str) -> None:
         until = float(file.read())
     while time.clock_gettime(time.CLOCK_BOOTTIME) <= until:
         time.sleep(0.02)
-
-
-def end(code: int) -> None:
-    if code < 0:
-        os.kill(os.getpid(), -code)
-    os._exit(code)

@@ -65,7 +65,8 @@ def watch_all(
     known = ("known_runs", "known_former_serials")
     keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id", "booted_at", *known)
     nodes = [{"host": one["name"], **{key: one[key] for key in keys if key in one}} for one in batch]
-    params = {**site.connection(), "until": until, "timeout": timeout, "interval": 0.05, "nodes": nodes, **more}
+    times = {"timeout": timeout, "interval": site.interval}
+    params = {**site.connection(), "until": until, **times, "nodes": nodes, **more}
     return watch(params, ctx).as_dict(ctx)
 
 

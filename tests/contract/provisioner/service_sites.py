@@ -45,6 +45,7 @@ class ServiceSite(Site):
 class IronicSite(ServiceSite):
     name = "ironic"
     real = True
+    interval = 0.25
     secrets = (PASSWORD, BMC_PASSWORD)
     extras = {"driver": "fake-hardware", "deploy_interface": "fake"}
     destructive_words = ("target=provide", "target=active", "target=deleted")

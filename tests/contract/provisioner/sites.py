@@ -39,6 +39,8 @@ class Site:
     #: Its driver speaks TLS itself and reads ``provisioner_ca_path``: the tests put TLS of their own before
     #: ``provisioner_url``, which is plain HTTP.
     own_tls: ClassVar[bool] = False
+    #: Seconds between two looks of a wait. Each look at a real service costs it more than all that it does meanwhile.
+    interval = 0.05
     faults: Faults
     secrets: tuple[str, ...] = (BMC_PASSWORD,)
     #: The option ``driver`` of each task.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class CommandLineSite(Site):
 
     def __init__(self, folder: Path) -> None:
         self._file = str(folder / "nodes.json")
-        real = [sys.executable, tool.__file__, self._file]
+        real = functools.partial(tool.main, self._file)
         self.faults = ToolFaults(folder, {"imagectl": real}, [r"^imagectl node (set|add)\b"], WAYS)
         tool.save(self._file, {"nodes": {}, "images": {f"gold-{version}": {} for version in ("1", "2")}})
         self.marks = (self.hold_by_somebody, self.owned_by_somebody)

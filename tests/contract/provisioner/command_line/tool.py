@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+import threading
 import time
 
 THINKS = 0.02
@@ -32,7 +32,7 @@ def load(path: str) -> dict:
 
 
 def save(path: str, content: dict) -> None:
-    draft = f"{path}.{os.getpid()}"
+    draft = f"{path}.{os.getpid()}.{threading.get_ident()}"
     with open(draft, "w", encoding="utf-8") as file:
         json.dump(content, file)
     os.replace(draft, path)
@@ -51,38 +51,33 @@ def changed(node: dict, options: list[str]) -> dict:
         elif word == "--untag":
             node["tags"].pop(next(words), None)
         else:
-            raise SystemExit(f"ERROR: unknown flag: {word}")
+            raise ValueError(f"ERROR: unknown flag: {word}\n")
     return node
 
 
-def write(path: str, verb: str, name: str, options: list[str]) -> int:
+def write(path: str, verb: str, name: str, options: list[str]) -> tuple[int, str, str]:
     content = load(path)
     time.sleep(THINKS)
     nodes = content["nodes"]
     if verb == "set" and name not in nodes:
-        print(f"WARN: invalid node: {name}", file=sys.stderr)
-        return 0
+        return 0, "", f"WARN: invalid node: {name}\n"
     if verb == "add" and name in nodes:
-        print(f"ERROR: the node {name} exists", file=sys.stderr)
-        return 255
+        return 255, "", f"ERROR: the node {name} exists\n"
     new = {"hwaddr": "", "image": "", "tags": {}, "stage": "", "sent": "", "seen": 0.0}
-    nodes[name] = changed(nodes.get(name, new), options)
+    try:
+        nodes[name] = changed(nodes.get(name, new), options)
+    except ValueError as exc:
+        return 1, "", str(exc)
     save(path, content)
-    print("ERROR: failed to reload the daemon", file=sys.stderr)
-    return 255
+    return 255, "", "ERROR: failed to reload the daemon\n"
 
 
-def main(path: str, *argv: str) -> int:
+def main(path: str, *argv: str) -> tuple[int, str, str]:
+    """Exit status, and what is printed."""
     kind, verb, *rest = argv
     if (kind, verb) == ("image", "list"):
-        print(json.dumps(load(path)["images"]))
-        return 0
+        return 0, json.dumps(load(path)["images"]) + "\n", ""
     if verb == "list":
         nodes = load(path)["nodes"]
-        print(json.dumps({name: nodes[name] for name in (rest or nodes) if name in nodes}))
-        return 0
+        return 0, json.dumps({name: nodes[name] for name in (rest or nodes) if name in nodes}) + "\n", ""
     return write(path, verb, rest[0], rest[1:])
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
