@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.action.kernel_log_gate import ActionModule as KernelLog
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import alike, is_called
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import NAMED, OWN_NAME
@@ -108,8 +110,20 @@ class ActionModule(VerbAction):
         """What the machine that answers calls itself, asked once; empty of one that is silent, or in whose place
         another one would answer."""
         if self._answer is None and not self._task.delegate_to:
-            self._answer = own_name.asked(self._connection, self._low_level_execute_command)
+            with self._line.renewing(self.ledger().another):
+                self._answer = own_name.asked(self, self._vars, self._host, self._strangers, self._line.parent_lives)
         return own_name.told(self._answer or {})
+
+    def _strangers(self) -> list[str]:
+        """Those of the batch that are strangers to the ledger like this host, and are asked for their names next."""
+        alive = set(self._vars.get("ansible_play_hosts") or ())
+        ids = {self._host: self.node_id(create=False)}
+        for host in alive.intersection(self._vars.get("ansible_play_batch") or ()):
+            with suppress(ConfigError):  # what is wrong with that host is told where its own task runs
+                if self.host_var("gpufleet_scheduler", host) != names.NONE:
+                    ids[host] = self.node_id(host, create=False)
+        known = ours(self.ledger(), [node_id for node_id in ids.values() if node_id])
+        return [] if ids[self._host] in known else sorted(host for host, node_id in ids.items() if node_id not in known)
 
     def _heard(self, params: Mapping[str, Any]) -> str:
         """What speaks against the scheduler's node where the machine has another one's name: how it was heard to call

@@ -39,6 +39,20 @@ def process_start(pid: int) -> int:
         return 0
 
 
+def children(pid: int) -> list[int]:
+    """The processes whose parent this one is."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == pid]
+
+
+def _parent(pid: str) -> int:
+    """0 where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read(_LIMIT).rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def is_hidden(pid: int) -> bool:
     """Is there a process of this number of which ``/proc`` tells this user nothing, as with ``hidepid``?"""
     try:

@@ -11,34 +11,31 @@ others wait for its answer and return the same.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import ModuleType
 from typing import Any, ClassVar
 
-from ansible import constants as C
 from ansible.errors import AnsibleConnectionFailure
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
-from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     Fenced,
     FleetError,
     NotOurs,
     Unreachable,
+    WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal, refused
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch_hosts import Hosts
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._elected import elected
 
 #: So long a ledger that is away is asked for before a batch is watched.
 _AWAY_SECONDS = 30.0
@@ -183,7 +180,6 @@ class BatchAction(VerbAction):
                 continue
             raise ConfigError(
                 f"no task registers {name}, which the option after names",
-                node=self._host,
                 wanted="the name of a result that a task before this one registers",
                 seen=f"none of {len(alive)} hosts has {name}",
                 do="correct the name in the option after",
@@ -228,7 +224,7 @@ class BatchAction(VerbAction):
         with ExitStack() as seats:
             # As long as the one who was elected works, and as safely as there: a ledger that is away ends no wait.
             with self._renewing():
-                seat = seats.enter_context(_elected(name, self._line.beat))
+                seat = seats.enter_context(elected(name, self._line.beat))
             known = seat.answer_for(self._host, hosts)
             if known is not None:
                 return {**known, "asked": [], "events": []}
@@ -253,8 +249,7 @@ class BatchAction(VerbAction):
         except FleetError as exc:
             if not _concerns_no_node(exc.kind):
                 raise
-            if WHOSE[exc.kind] == "service" and exc.node == self._host:
-                exc.node = ""  # a driver knows no other name than that of the host whose worker asks
+            self._of_nobody(exc)
             answer = {"failed": True, **exc.as_result()}
         error = answer.get("error") or {}
         if not answer.get("failed") or not _concerns_no_node(str(error.get("kind") or "")):
@@ -262,6 +257,11 @@ class BatchAction(VerbAction):
         kept = {key: answer[key] for key in ("asked", "events") if answer.get(key)}
         told = self._told_untold(params["nodes"], str(answer["msg"]), str(error["kind"]))
         return {**told, "changed": bool(kept.get("asked")), **kept}
+
+    def _of_nobody(self, exc: FleetError) -> None:
+        """A driver knows no other name than that of the host whose worker asks, and each host is told the same."""
+        if exc.node == self._host and exc.kind != WrongMachine.kind and WHOSE[exc.kind] in ("service", "site"):
+            exc.node = ""
 
     def out_of_reach(self, exc: AnsibleConnectionFailure) -> Unreachable:
         """What is told to each host names none: whose worker went there says nothing."""
@@ -345,47 +345,3 @@ def succeeded(result: Any, host: str) -> bool:
     if not isinstance(verdict, Mapping) or not verdict.get("ok", True):
         return False
     return not any(result.get(word) for word in ("failed", "skipped", "unreachable"))
-
-
-class _Seat:
-    """The elected worker's answer."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def answer_for(self, host: str, hosts: Sequence[str]) -> dict[str, Any] | None:
-        """What the elected one found, if it is about this host.
-
-        Nothing where this host has read it before, for then the task is being repeated; and nothing where it was
-        asked of others: of an earlier batch of ``serial``, or before this host had come so far.
-        """
-        try:
-            known = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        if host in known["served"] or not (host in known["hosts"] or set(hosts) <= set(known["hosts"])):
-            return None
-        self._write({**known, "served": [*known["served"], host]})
-        answer: dict[str, Any] = known["answer"]
-        return answer
-
-    def answer(self, answer: Mapping[str, Any], host: str, hosts: Sequence[str]) -> None:
-        self._write({"served": [host], "hosts": list(hosts), "answer": answer})
-
-    def _write(self, content: Mapping[str, Any]) -> None:
-        private.write(str(self._path), json.dumps(content, default=str))
-
-
-@contextmanager
-def _elected(name: str, beat: Callable[[], None]) -> Iterator[_Seat]:
-    """Lets one worker in at a time. The kernel takes a dead worker's lock away; an orphan stops waiting by itself.
-
-    The files lie in the temporary folder that Ansible makes for each run: no other user can write there, no other run
-    looks there, and Ansible removes it at the run's end.
-    """
-    path = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
-    with private.open_lock(str(path.with_suffix(".lock"))) as lock:
-        wait_until(
-            lambda: locked(lock), bool, timeout=float("inf"), interval=0.2, wanted="the answer for all", beat=beat
-        )
-        yield _Seat(path.with_suffix(".json"))

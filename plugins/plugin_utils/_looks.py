@@ -14,11 +14,14 @@ before an action begins.
 
 from __future__ import annotations
 
+import os
 import queue
 import shlex
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ansible import constants as C
@@ -27,6 +30,7 @@ from ansible.playbook.play_context import PlayContext
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, tail
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import children
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import Variables
 
 #: Each is a process of ssh while it lasts; the machine that runs the play has other work, too.
@@ -38,11 +42,22 @@ _KEYWORDS = ("become", "become_user", "become_method", "become_flags", "connecti
 class Looks:
     """The connections of a batch."""
 
-    def __init__(self, action: ActionBase, variables: Mapping[str, Any], *, timeout: float) -> None:
+    def __init__(
+        self,
+        action: ActionBase,
+        variables: Mapping[str, Any],
+        *,
+        timeout: float,
+        connect: int | None = None,
+        threads: int = _THREADS,
+    ) -> None:
+        """timeout: how long a host may take for its answer. connect: how long at most until its connection is made."""
         self._action = action
         self._task = action._task
         self._variables = variables
         self._timeout = timeout
+        self._connect = connect
+        self._threads = threads
         self._connections: dict[str, Any] = {}
         self._stuck: dict[str, threading.Thread] = {}
         self._asked = _asked(action, variables)
@@ -65,6 +80,16 @@ class Looks:
             todo.put((host, command))
         return {**found, **self._gather(todo, answers)}
 
+    def end(self) -> None:
+        """What still hangs is ended here: its client would outlive this worker, and wait on.
+
+        Call it when no other look is out: what belongs to a host that hangs is then all that is left.
+        """
+        if any(thread.is_alive() for thread in self._stuck.values()):
+            for pid in children(os.getpid()):
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGTERM)
+
     def _gather(
         self, todo: queue.SimpleQueue[tuple[str, str]], answers: queue.SimpleQueue[tuple[str, tuple[str, str]]]
     ) -> dict[str, tuple[str, str]]:
@@ -72,7 +97,7 @@ class Looks:
         found: dict[str, tuple[str, str]] = {}
         running: dict[str, tuple[threading.Thread, float]] = {}
         while running or not todo.empty():
-            while len(running) < _THREADS and not todo.empty():
+            while len(running) < self._threads and not todo.empty():
                 host, command = todo.get()
                 thread = threading.Thread(target=self._one, args=(host, command, answers.put), daemon=True)
                 thread.start()
@@ -136,6 +161,8 @@ class Looks:
         if context.password:
             keys["password"] = context.password
         _configure(connection, "connection", known, keys)
+        if self._connect is not None and connection.has_option("timeout"):
+            connection.set_option("timeout", min(int(connection.get_option("timeout")), self._connect))
         _configure(connection._shell, "shell", known, keys)
         if connection.become is not None:
             if context.become_pass:

@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import CALLED, LOOK, OWN_NAME
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import NAME
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._elected import elected
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks import Looks
 
 _MARK = "=gpufleet-name="
 #: A machine of the fleet answers in less; most of those that nobody has installed yet do not.
 _SECONDS = 5
+#: With its login; its shell may hang in a file system that is away.
+_ANSWER_SECONDS = 20.0
+#: Machines that are asked at once; most of them wait.
+_THREADS = 64
 #: Of a name; no kernel has a longer one.
 _LONGEST = 255
 
@@ -27,21 +33,51 @@ def question(folder: str) -> str:
     return f"{_machine.question(folder)}; echo {_MARK}; cat /proc/sys/kernel/hostname"
 
 
-def asked(connection: Any, execute: Callable[[str], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What the machine answers that is asked over this connection; nothing of a silent one, for which nobody waits as
-    long as where it is to do something."""
-    if connection.has_option("timeout"):
-        connection.set_option("timeout", min(int(connection.get_option("timeout")), _SECONDS))
+def asked(
+    action: ActionBase,
+    variables: Mapping[str, Any],
+    host: str,
+    others: Callable[[], Sequence[str]],
+    beat: Callable[[], None],
+) -> Mapping[str, Any]:
+    """What the machine of a host answers that is asked over its connection; nothing of a silent one, or of one that
+    hangs after the login. Nobody waits for these as long as where a machine is to do something.
+
+    :param others: those of the batch of which the same is to be asked. They are asked along with the first one, so that
+        a rack of silent machines costs as long as a few of them.
+    :param beat: called while it waits for another worker that asks: raises where the run is gone.
+    """
+    with elected(f"names {action._task._uuid}", beat) as seat:
+        known = seat.answer_for(host, [host])
+        if known is None:
+            known = _asked(action, variables, list(dict.fromkeys([host, *others()])))
+            seat.answer(known, host, list(known))
+    return {"stdout": known[host][0], "stderr": known[host][1]}
+
+
+def _asked(action: ActionBase, variables: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, tuple[str, str]]:
+    looks = Looks(action, variables, timeout=_ANSWER_SECONDS, connect=_SECONDS, threads=_THREADS)
     try:
-        return execute(question("/sys/class/dmi/id"))
-    except AnsibleError:
-        return {}
+        return looks.ask(dict.fromkeys(hosts, question("/sys/class/dmi/id")))
+    finally:
+        looks.end()
 
 
 def heard(ledger: Ledger, node_id: str, run_id: str = "") -> str:
-    """How the machine called itself when it was last looked at, by this run if one is given."""
+    """How the machine called itself when it was last looked at, by this run if one is given.
+
+    With a run: what that has imaged since has its name from the image, which does not say whose machine it was.
+    """
     look = ledger.latest([node_id], LOOK, [NAME, CALLED]).get(node_id)
-    return str(look["data"].get(OWN_NAME) or "") if look and run_id in ("", look["run_id"]) else ""
+    if look is None or (run_id and (look["run_id"] != run_id or _imaged(ledger, node_id, run_id, int(look["id"])))):
+        return ""
+    return str(look["data"].get(OWN_NAME) or "")
+
+
+def _imaged(ledger: Ledger, node_id: str, run_id: str, before: int) -> bool:
+    """Has this run ordered the image that the machine ran at that event?"""
+    event = ledger.latest([node_id], "state", ["imaging"]).get(node_id)
+    return event is not None and event["run_id"] == run_id and int(event["id"]) < before
 
 
 def vouched(ledger: Ledger, node_id: str, name: str, own: str) -> bool:

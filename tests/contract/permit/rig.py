@@ -73,7 +73,7 @@ class Controller:
             host: {
                 "gpufleet_serial": f"S-{host}", "gpufleet_scheduler": "slurm", "gpufleet_scheduler_node": host,
                 "gpufleet_bmc_protocol": "redfish", "gpufleet_bmc_address": bmc.url, "gpufleet_bmc_username": USER,
-                "gpufleet_bmc_password": PASSWORD,
+                "gpufleet_bmc_password": PASSWORD, "ansible_connection": "local",
             }
             for host, bmc in bmcs.items()
         }  # fmt: skip

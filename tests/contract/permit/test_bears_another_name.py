@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.action import image_verify
+from ansible_collections.gpufleet.baremetal.plugins.action import image_verify, scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _own_name as own_name
 from contract.permit.rig import ADOPTED, IDLE, Controller
 from contract.permit.test_called_otherwise import AT_WORK, There, calls_itself
 from contract.permit.test_renamed import UNUSED, Make
@@ -21,11 +25,11 @@ from contract.permit.test_renamed import UNUSED, Make
 JOB = [{"id": "4711", "node": "gpu002"}]
 
 
-def refused(site: Controller, state: str, other: str = "gpu002", **more: Any) -> None:
+def refused(site: Controller, state: str, other: str = "gpu002", host: str = "gpu001", **more: Any) -> None:
     before = len(site.asked("scontrol", "update"))
-    result = site.run("scheduler_node", state=state, **more)
+    result = site.run("scheduler_node", host, state=state, **more)
     assert result.get("failed") and result["error"]["kind"] == "wrong_machine" and not quarantines(result), result
-    for word in ("gpu001", f"is {other}", "ansible_host", "gpufleet_bmc_address", "force_reason"):
+    for word in (host, f"is {other}", "ansible_host", "gpufleet_bmc_address", "force_reason"):
         assert word in result["msg"], result["msg"]
     assert len(site.asked("scontrol", "update")) == before, "nothing is written"
 
@@ -131,3 +135,75 @@ def test_r5_a_persons_word_for_a_machine_of_such_a_name_is_remembered_with_that_
     refused(adopted, "held", "gpu003")
     adopted.tells("gpu001", "state", "admitted", {**ADOPTED, "machine_name": "gpu003"})
     assert not adopted.run("scheduler_node", state="held").get("failed")
+
+
+class Hold(scheduler_node.ActionModule):
+    """One task for all hosts of the play."""
+
+    def run(self, *args: Any, **more: Any) -> Any:
+        self._task._uuid = "hold"
+        return super().run(*args, **more)
+
+
+def over_ssh(site: Controller, does: str) -> Path:
+    """All machines answer over an ssh that does this; it notes in a file its process and whom it was to reach."""
+    client, told = site.folder / "ssh", site.folder / "connections"
+    client.write_text(f"#!/bin/sh\nfor one; do case $one in gpu0*) echo $$ $one >> {told};; esac; done\n{does}\n")
+    client.chmod(0o755)
+    for host in site.hosts.values():
+        host.update(ansible_connection="ssh", ansible_ssh_executable=str(client))
+    return told
+
+
+def test_r5_a_stranger_that_hangs_after_its_login_is_waited_for_no_longer_than_a_silent_one(
+    controller: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does its connection outlive the task."""
+    monkeypatch.setattr(own_name, "_ANSWER_SECONDS", 1.0)
+    site = controller(known=False, nodes={"gpu001": UNUSED})
+    told = over_ssh(site, "exec sleep 600")
+    assert site.run("scheduler_node", state="held")["changed"]
+    assert not [line for line in told.read_text().splitlines() if process_start(int(line.split()[0]))]
+
+
+def test_r5_the_strangers_of_a_batch_are_asked_together(controller: Make) -> None:
+    """A silent one costs seconds, and a rack that nobody has installed yet has many. Each reads its own answer."""
+    hosts = [f"gpu{number:03}" for number in range(1, 6)]
+    site = controller(*hosts, known=False, nodes=dict.fromkeys(hosts, UNUSED))
+    named = 'for one; do [ "$one" = gpu004 ] && echo =gpufleet-name= && echo gpu002 && exit; done; exit 255'
+    told = over_ssh(site, named)
+    site.tells("gpu005", "state", "admitted", ADOPTED)
+    assert site.run("scheduler_node", action=Hold, state="held")["changed"]
+    asked = sorted(line.split()[1] for line in told.read_text().splitlines())
+    assert asked == hosts[:4], "and not the one that is ours"
+    assert all(site.run("scheduler_node", host, action=Hold, state="held")["changed"] for host in hosts[1:3])
+    refused(site, "held", host="gpu004", action=Hold)
+    assert len(told.read_text().splitlines()) == 4
+
+
+def imaged(site: Controller) -> None:
+    """This run has put its image on gpu001, under the hold that it took."""
+    with Ledger(f"sqlite:///{site.folder}/ledger.sqlite") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "S-gpu001")])
+        ledger.append(this_run(os.getpid()).run_id, [(node, Event("state", "imaging"))])
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_r5_a_node_whose_fresh_image_bears_another_ones_name_is_quarantined_as_itself(
+    adopted: Controller, ours: bool
+) -> None:
+    """It was held as the machine that it was found to be. What another image calls it says that of no machine."""
+    calls_itself(adopted, "gpu001")
+    adopted.jobs([])
+    adopted.node("gpu001", **IDLE)
+    adopted.hold()
+    imaged(adopted) if ours else adopted.tells("gpu001", "state", "imaging")
+    adopted.look(run=this_run(os.getpid()).run_id, own_name="gpu002")
+    if not ours:
+        refused(adopted, "held", why="quarantined: Xid 79")
+        return
+    held = adopted.run("scheduler_node", state="held", why="quarantined: Xid 79")
+    assert held["changed"] and "Xid 79" in adopted.node("gpu001")["reason"], held
+    adopted.passport(looked=False)
+    adopted.look(own_name="gpu002")
+    refused(adopted, "resumed")

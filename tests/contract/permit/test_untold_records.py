@@ -77,6 +77,17 @@ def test_c8_what_a_module_tells_of_a_service_elsewhere_names_no_host(controller:
         assert verdict["reason"] == "http://maas:5240/MAAS: MAAS does not answer", verdict
 
 
+def test_c8_what_is_wrong_with_the_settings_of_a_batch_names_no_host(controller: Make, maas: MaasServer) -> None:
+    hosts = ("gpu001", "gpu002")
+    site = controller(*hosts)
+    for host in site.hosts.values():
+        host.update(gpufleet_provisioner="maas", gpufleet_provisioner_url=maas.url, gpufleet_provisioner_password="a:b")
+    found = site.run("provisioner_wait", action=ProvisionerWait, until="ready", timeout=5.0)
+    assert not found.get("failed") and set(found["verdicts"]) == set(hosts), found
+    for verdict in found["verdicts"].values():
+        assert verdict["kind"] == "config" and "key" in verdict["reason"] and "gpu00" not in verdict["reason"], verdict
+
+
 @pytest.mark.parametrize(("breaks", "kind"), [(OVERFLOW, "unreachable"), (REFUSED, "bad_answer")])
 def test_c8_a_ledger_that_takes_no_word_of_nodes_in_service_is_told_to_each_host(
     controller: Make, breaks: str, kind: str
