@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _fetch as fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
@@ -17,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     OlderLedger,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, fetch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context

@@ -30,6 +30,9 @@ class Config:
     boot_url: str = ""
     #: name of a custom image -> {"url", "kernel_url", "sha256", "size"}
     images: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: region controllers, among which a file's progress is counted, and do they copy it from one another?
+    regions: int = 1
+    syncs: bool = True
     #: {"ca_path", "username", "password_file"}; without it no BMC is spoken to, and every machine obeys
     bmc: dict[str, str] = field(default_factory=dict)
     #: what commissioning would read on the machine itself: a list of {"mac", "serial", "uuid", ...}

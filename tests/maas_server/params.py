@@ -24,6 +24,7 @@ class Params:
 
     def __init__(self, query: str, body: bytes, content_type: str) -> None:
         self.query = parse_qsl(query, keep_blank_values=True)
+        self.body = body
         kind = content_type.partition(";")[0].strip().lower()
         self.is_json = kind == "application/json"
         self.form = self._form(kind, body, content_type)
@@ -43,6 +44,8 @@ class Params:
                 # No body, no type: what clients of MAAS 3.6 and later ran into with `release`.
                 raise AnswerError(Answer(400))
             return fields
+        if kind == "application/octet-stream":
+            return []
         return parse_qsl(body.decode("utf-8", errors="replace"), keep_blank_values=True)
 
     @property

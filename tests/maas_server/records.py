@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from . import statuses as s
+from . import uploads
 from .answers import Answer, AnswerError
 from .config import Config
 from .params import Form
@@ -144,17 +145,17 @@ def boot_resources(config: Config) -> list[dict[str, Any]]:
                 "supported_platforms": "generic",
             }
         )
-    for number, name in enumerate(sorted(config.images)):
-        short = name.rpartition("/")[2]
+    for number, name in enumerate(config.images):
+        short = name.rpartition("/")[2].partition(" ")[0]
         kind = str(config.images[name].get("architecture", "amd64"))
         found.append(
             {
                 **_resource(100 + number, "Uploaded", short, f"{kind}/generic", short),
                 "subarches": "generic",
-                "base_image": "ubuntu/noble",
+                "base_image": str(config.images[name].get("base_image", "ubuntu/noble")),
             }
         )
-    return found
+    return sorted(found, key=lambda one: (one["type"], one["name"], one["architecture"]))
 
 
 def boot_resource(config: Config, number: int) -> dict[str, Any]:
@@ -162,24 +163,25 @@ def boot_resource(config: Config, number: int) -> dict[str, Any]:
     one = next((one for one in boot_resources(config) if one["id"] == number), None)
     if one is None:
         raise AnswerError(Answer.text(404, "No BootResource matches the given query."))
-    image = config.images[sorted(config.images)[number - 100]] if one["type"] == "Uploaded" else {}
+    image = list(config.images.values())[number - 100] if one["type"] == "Uploaded" else {}
     versions = image.get("versions") or {"20261115": image}
-    one["sets"] = {version: _version(version, of) for version, of in versions.items()}
+    one["sets"] = {version: _version(config, number, version, of) for version, of in versions.items()}
     return one
 
 
-def _version(version: str, image: dict[str, Any]) -> dict[str, Any]:
+def _version(config: Config, number: int, version: str, image: dict[str, Any]) -> dict[str, Any]:
     """One that was announced and not uploaded whole is there as well."""
     digest, size, whole = str(image.get("sha256", "")), int(image.get("size", 0)), bool(image.get("complete", True))
     root = {
-        "filename": "root.tgz",
-        "filetype": "root-tgz",
+        "filename": image.get("filename", "root.tgz"),
+        "filetype": image.get("filetype", "root-tgz"),
         "sha256": digest,
         "filename_on_disk": digest[:7],
         "size": size,
         "complete": whole,
     }
-    files = {"root.tgz": root} if image else {}
+    root.update({} if whole else uploads.progress(config, image, number, number - 100))
+    files = {root["filename"]: root} if image else {}
     return {"version": version, "label": "uploaded", "size": size, "complete": whole, "files": files}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
 
-from . import operations, records, shape
+from . import operations, records, shape, uploads
 from .answers import Answer, AnswerError, conflict
 from .config import Config, User
 from .jobs import Jobs
@@ -224,7 +224,27 @@ class MaasServer:
         )
 
     def boot_resources(self, asked: Asked, user: User, params: Params) -> Answer:
-        return Answer.json(records.boot_resources(self.config)) if asked.method == "GET" else _unrecognised(asked)
+        if asked.method == "GET":
+            return Answer.json(records.boot_resources(self.config))
+        if asked.method != "POST" or asked.op:
+            return _unrecognised(asked)
+        if not user.admin:
+            return Answer.text(403, "This method is reserved for admin users.")
+        with self.store.changing():
+            key = uploads.announce(self.config, params.for_op(""))
+            number = 100 + list(self.config.images).index(key)
+            return Answer.json(records.boot_resource(self.config, number), 201)
+
+    def boot_resource_file(self, asked: Asked, user: User, params: Params, number: str, file: str) -> Answer:
+        if asked.method != "PUT":
+            return _unrecognised(asked)
+        if not user.admin:
+            return Answer.text(403, "This method is reserved for admin users.")
+        with self.store.changing():
+            return uploads.upload(self.config, int(file), params.body)
+
+    def region_controllers(self, asked: Asked, user: User, params: Params) -> Answer:
+        return Answer.json([{"system_id": f"reg{one:03}", "hostname": f"r{one}"} for one in range(self.config.regions)])
 
     def boot_resource(self, asked: Asked, user: User, params: Params, number: str) -> Answer:
         if asked.method != "GET":
@@ -244,6 +264,8 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[..., Answer]], ...] = (
     (re.compile(r"users/"), MaasServer.users),
     (re.compile(r"boot-resources/"), MaasServer.boot_resources),
     (re.compile(r"boot-resources/(\d+)/"), MaasServer.boot_resource),
+    (re.compile(r"boot-resources/(\d+)/upload/(\d+)/"), MaasServer.boot_resource_file),
+    (re.compile(r"regioncontrollers/"), MaasServer.region_controllers),
     (re.compile(r"domains/"), MaasServer.domains),
     (re.compile(r"version/"), MaasServer.version),
 )

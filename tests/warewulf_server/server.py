@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -91,6 +92,9 @@ class WarewulfServer:
         self.conf = NodesConf(config.thinks, config.tears)
         self.status: dict[str, Record] = {}
         self.built: dict[str, str] = {}
+        #: What its registry has, by reference; of these the import breaks off.
+        self.registry: dict[str, Record] = {}
+        self.breaks: set[str] = set()
         #: Does the order to build overlays do anything?
         self.builds = True
         self.clock = 0
@@ -267,7 +271,38 @@ class WarewulfServer:
         found = self.config.images.get(name)
         return told(found) if found else not_found(f"image not found: {name}")
 
+    def import_image(self, name: str, body: Any, _headers: Any) -> Answer:
+        """A registry serves what its digest says; one that breaks off leaves a part, which reads like a whole image."""
+        uri = str(body.get("uri", ""))
+        if not uri.startswith("docker://"):
+            return told({"error": "uri only supports docker:// prefix for now"}, 500)
+        if not _NAME.fullmatch(name):
+            return told({"error": f"VNFS name contains illegal characters: {name}"}, 500)
+        if name in self.config.images:
+            return told({"error": f"VNFS name exists, but overwrite not enabled: {name}"}, 500)
+        found = self.registry.get(uri)
+        if found is None:
+            return told({"error": f"could not import image: reading manifest {uri}: manifest unknown"}, 500)
+        self.config.images[name] = {**found, "buildtime": 0, "size": 0}
+        if uri in self.breaks:
+            return told({"error": "could not import image: unexpected EOF"}, 500)
+        return told(self.config.images[name])
 
+    def build_image(self, name: str, _body: Any, _headers: Any) -> Answer:
+        if name not in self.config.images:
+            return told({"error": f"image does not exist: {name}"}, 500)
+        self.config.images[name].update(buildtime=int(time.time()), size=128512)
+        return told(self.config.images[name])
+
+    def rename_image(self, name: str, body: Any, _headers: Any) -> Answer:
+        new = str(body.get("name") or name)
+        if name not in self.config.images or new in self.config.images:
+            return told({"error": f"{name} not found" if name not in self.config.images else f"{new} exists"}, 500)
+        self.config.images[new] = self.config.images.pop(name)
+        return told(self.config.images[new])
+
+
+_NAME = re.compile(r"[\w./:-]+")
 _Route = Callable[[WarewulfServer, str, Any, Any], Answer]
 #: Method, collection, what stands behind a name, and whether there is a name.
 _ROUTES: dict[tuple[str, str, str, bool], _Route] = {
@@ -282,6 +317,9 @@ _ROUTES: dict[tuple[str, str, str, bool], _Route] = {
     ("GET", "profiles", "", False): WarewulfServer.profiles,
     ("GET", "images", "", False): WarewulfServer.images,
     ("GET", "images", "", True): WarewulfServer.image,
+    ("POST", "images", "import", True): WarewulfServer.import_image,
+    ("POST", "images", "build", True): WarewulfServer.build_image,
+    ("PATCH", "images", "", True): WarewulfServer.rename_image,
 }
 
 

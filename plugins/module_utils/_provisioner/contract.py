@@ -12,8 +12,8 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 
 * Tables: ``states_map``, ``steps`` (a row for each of :data:`GOALS`; a native state without a cell is :data:`STOP`),
   ``leads_to`` and ``destructive``.
-* What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``. The verbs then answer with
-  ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
+* What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``, ``takes_images``. The verbs then
+  answer with ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``, ``deploy_proof``.
 * Commands on this machine go through ``command.run``, which serves ``serial`` drivers alone: one that outlives its
   worker, or its time, keeps the turn.
@@ -59,6 +59,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ce
     boots_are_asked_for,
     resolve_cell,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import OfImages
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -67,8 +68,7 @@ ENROLLED, INSPECTING, READY, DEPLOYING = "enrolled", "inspecting", "ready", "dep
 DEPLOYED, RELEASING, CLEANING, FAILED = "deployed", "releasing", "cleaning", "failed"
 OTHER, ABSENT = "other", "absent"
 
-#: Goals of the step tables.
-GOALS = names.GOALS
+GOALS = names.GOALS  # of the step tables
 
 #: A host, and None where its order was taken, else why it was not.
 Taken = tuple[str, Optional[FleetError]]
@@ -156,7 +156,7 @@ def _refusal(limit: str, method: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Driver(ABC):
+class Driver(OfImages, ABC):
     """One provisioner's API. Every write asks ``ctx.may_write`` first, and sends nothing on False."""
 
     #: The value of gpufleet_provisioner.

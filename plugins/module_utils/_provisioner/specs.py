@@ -49,3 +49,22 @@ WAIT_SPEC = spec(
     run_id={"type": "str"},
     slice={"type": "dict"},
 )
+
+INFO_SPEC = spec(
+    FLEET,
+    BATCH,
+    PROVISIONER,
+    thorough={"type": "bool", "default": False},
+    driver={"type": "dict", "default": {}},
+)
+
+IMAGE_SPEC = spec(
+    FLEET,
+    PROVISIONER,
+    image={"type": "dict"},
+    properties={"type": "dict", "default": {}},
+    driver={"type": "dict", "default": {}},
+    ca_path={"type": "path"},
+    timeout={"type": "float", "default": 7200.0},
+    image_verified={"type": "bool"},
+)

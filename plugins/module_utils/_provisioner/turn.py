@@ -63,6 +63,30 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
         _free_ended()
 
 
+@contextmanager
+def alone(driver: Driver, ctx: Context, what: str, *, timeout: float) -> Iterator[None]:
+    """No other run of this user on this machine works at this thing of the provisioner's meanwhile; it may take hours.
+
+    It is no turn: what concerns nodes goes on beside it.
+    """
+    if ctx.check_mode:
+        yield
+        return
+    lock = private.open_lock(str(_lock_path(driver, what)))
+    try:
+        ctx.wait(
+            lambda: locked(lock),
+            bool,
+            timeout=timeout,
+            interval=1.0,
+            wanted=f"nobody else of this machine at work on {what} at {driver.name}",
+            do="look for a run that hangs, or give a longer timeout",
+        )
+        yield
+    finally:
+        lock.close()
+
+
 def _free_ended() -> None:
     """Close the locks of those whose commands have ended; what these have begun and left keeps its own hold on them.
 
@@ -100,8 +124,8 @@ def _wait_for(lock: IO[str], driver: Driver, ctx: Context) -> None:
         ) from exc
 
 
-def _lock_path(driver: Driver) -> Path:
-    digest = hashlib.sha256(f"{driver.name} {driver.address}".encode()).hexdigest()[:24]
+def _lock_path(driver: Driver, what: str = "") -> Path:
+    digest = hashlib.sha256(f"{driver.name} {driver.address} {what}".rstrip().encode()).hexdigest()[:24]
     return _lock_folder() / f"{digest}.lock"
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _fetch as fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
@@ -25,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     TrustError,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, fetch, manifest, openpgp
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, manifest, openpgp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.runcache import RunCache
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context

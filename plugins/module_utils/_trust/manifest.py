@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _fetch as fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, fetch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.runcache import RunCache
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS

@@ -55,6 +55,13 @@ class WarewulfSite(Site):
     def nowhere(self) -> dict[str, Any]:
         return {"provisioner_url": "http://127.0.0.1:9"}
 
+    def new_image(self, url: str, content: bytes) -> dict[str, Any]:
+        """In its registry."""
+        found = super().new_image(url, content)
+        reference = f"docker://registry.example.com/gold@sha256:{found['sha256']}"
+        self.server.registry[reference] = image()
+        return {**found, "url": reference}
+
     def record(self, name: str) -> Record:
         """With what its profiles say."""
         return with_profiles(self.server.conf.load(), name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -120,6 +121,18 @@ class Site:
             "sha256": SHA[version],
             "named": f"gold-{version}",
             "format": format,
+        }
+
+    def new_image(self, url: str, content: bytes) -> dict[str, Any]:
+        """An image that nobody has brought there yet, and that lies at this address."""
+        version = f"n{next(_numbers)}"
+        return {
+            "name": "gold",
+            "version": version,
+            "url": url,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "named": f"gold-{version}",
+            "format": "ramdisk",
         }
 
     def moved_bmc(self, options: dict[str, Any]) -> dict[str, Any]:

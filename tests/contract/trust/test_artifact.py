@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _fetch as fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Fenced, Unreachable
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import image_verify
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline

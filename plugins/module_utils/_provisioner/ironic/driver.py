@@ -37,6 +37,7 @@ class IronicDriver(IronicReader):
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
     orders = tables.ORDERS
+    keeps_images = False
     deploy_proof = deployment.NONCE
     stateless = ("ramdisk",)
 

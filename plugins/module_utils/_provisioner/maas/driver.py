@@ -10,19 +10,21 @@ description, which people see and which outlives a release, and a lock where MAA
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import images, record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import images, record, tables, upload
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.find import SYSTEM_ID, MaasReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.prerequisites import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import Opened, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 
@@ -34,6 +36,8 @@ class MaasDriver(MaasReader):
     destructive = tables.DESTRUCTIVE
     orders = tables.ORDERS
     deploy_proof = deployment.NONCE
+    takes_images = True
+    image_proof = stored.DIGEST
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -250,6 +254,20 @@ class MaasDriver(MaasReader):
             require({"image": None}, "image", node=wanted.host)
         told = record.user_data(wanted.image) if wanted.image is not None else []
         return [("distro_series", series), *record.options(wanted.extras, tables.DEPLOY_OPTIONS), *told]
+
+    # -- images ------------------------------------------------------------------------------------------------
+
+    def stored_image(self, wanted: Wanted) -> Stored:
+        record.check_extras(wanted.extras, wanted.host)
+        return upload.stored(self.api, wanted, self._image(wanted))
+
+    def bring_image(self, wanted: Wanted, there: Stored, opened: Opened) -> None:
+        upload.bring(self.api, self.ctx, wanted, self._image(wanted), there, opened)
+
+    @staticmethod
+    def _image(wanted: Wanted) -> Image:
+        require({"image": wanted.image}, "image", node=wanted.host)
+        return cast(Image, wanted.image)
 
     # -- holds -------------------------------------------------------------------------------------------------
 

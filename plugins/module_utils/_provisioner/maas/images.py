@@ -49,21 +49,27 @@ def no_boot_image(api: MaasApi, resources: Resources, kind: str) -> FleetError |
     )
 
 
+def named(resources: Resources, image: Image, kind: str) -> Resources:
+    """Those of this image and this architecture; there may be others under its name."""
+    known = (image.label, f"custom/{image.label}")
+    return [one for one in resources if one.get("name") in known and kind_of(one.get("architecture")) == kind]
+
+
 def not_uploaded(api: MaasApi, resources: Resources, wanted: Wanted, kind: str) -> FleetError | None:
     """MAAS verifies no signature: what it holds for this architecture must be the very file that was verified."""
     image = wanted.image
     if image is None or record.own_series(wanted.extras):
         return None
-    named = [one for one in resources if one.get("name") in (image.label, f"custom/{image.label}")]
-    mine = [one for one in named if kind_of(one.get("architecture")) == kind]
+    mine = named(resources, image, kind)
     if not mine:
-        others = ", ".join(sorted(kind_of(one.get("architecture")) for one in named))
+        known = (image.label, f"custom/{image.label}")
+        others = ", ".join(sorted(kind_of(one.get("architecture")) for one in resources if one.get("name") in known))
         return Refused(
             f"MAAS has no image {image.label}" + (f" for {kind}" if others else ""),
             address=api.address,
             seen=f"one for {others}" if others else "",
-            do=f"upload it: maas PROFILE boot-resources create name=custom/{image.label} architecture={kind}/generic"
-            " sha256=... content@=FILE",
+            do="bring it there: provisioner_image, or maas PROFILE boot-resources create"
+            f" name=custom/{image.label} architecture={kind}/generic sha256=... content@=FILE",
         )
     return _other_file(api, mine[0], image) if image.sha256 else None
 
@@ -84,8 +90,13 @@ def _other_file(api: MaasApi, resource: Mapping[str, Any], image: Image) -> Flee
 def _digests(held: Mapping[str, Any]) -> set[str]:
     """Of the newest version that is there whole, which is the one that MAAS deploys."""
     whole = {version: one for version, one in (held.get("sets") or {}).items() if one.get("complete", True)}
-    newest = whole[max(whole, key=_numbers)] if whole else {}
-    return {str(file.get("sha256")) for file in (newest.get("files") or {}).values()}
+    return {str(file.get("sha256")) for file in (newest(whole).get("files") or {}).values()}
+
+
+def newest(sets: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What MAAS says of the newest version; nothing where there is none. One that was replaced has no files."""
+    there = {version: one for version, one in sets.items() if isinstance(one, dict) and one.get("files")}
+    return there.get(max(there, key=_numbers, default=""), {})
 
 
 def _numbers(version: str) -> list[int]:

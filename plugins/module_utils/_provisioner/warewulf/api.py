@@ -167,25 +167,35 @@ class WarewulfApi:
         destructive: bool = False,
         new: bool = False,
         last: Callable[[], None] | None = None,
+        timeout: float = 0.0,
     ) -> bool:
         """One write; False in check mode. What it answers is not believed: who writes reads back.
 
         :param new: only where there is nothing of that name yet.
         :param last: looks once more, after the leave to write has come.
+        :param timeout: seconds for its answer, where it takes longer than others.
         """
         what = f"{method} {self.address}/api/{path} {saying}".rstrip()
         if not self._ctx.may_write(what, destructive=destructive, nodes=(host,)):
             return False
         if last is not None:
             last()
-        if self._answered(method, path, body, {"If-None-Match": "*"} if new else None) is None:
+        headers = {"If-None-Match": "*"} if new else None
+        if self._answered(method, path, body, headers, timeout=timeout) is None:
             raise Refused(f"Warewulf does not know {path}", address=self.address, seen="HTTP 404")
         return True
 
     # -- one request -------------------------------------------------------------------------------------------
 
     def _answered(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, *, api: bool = True
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        api: bool = True,
+        timeout: float = 0.0,
     ) -> Any:
         """The JSON of an answer; None where it says that there is no such thing."""
         try:
@@ -195,12 +205,12 @@ class WarewulfApi:
                     f"{self.address}/{'api/' if api else ''}{path}",
                     json=body,
                     headers=headers,
-                    timeout=self._timeout,
+                    timeout=timeout or self._timeout,
                     allow_redirects=False,
                 )
             )
         except requests.exceptions.RequestException as exc:
-            raise _PEER.unreached(self.address, exc, cause(exc), timeout=self._timeout) from exc
+            raise _PEER.unreached(self.address, exc, cause(exc), timeout=timeout or self._timeout) from exc
         code = answer.status_code
         if code == 404 and _says_not_found(answer):
             return None

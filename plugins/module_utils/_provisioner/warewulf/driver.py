@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     WrongMachine,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     READY,
     Changes,
@@ -32,13 +32,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import Opened, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
     BY_NAME,
     Image,
     Wanted,
     own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import images, record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import (
     Record,
     Seen,
@@ -63,6 +64,8 @@ class WarewulfDriver(Driver):
     inspects = False
     erases = False
     deploy_proof = deployment.NONCE
+    takes_images = True
+    image_proof = stored.REFERENCE
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
@@ -199,7 +202,8 @@ class WarewulfDriver(Driver):
             return Refused(
                 f"Warewulf has no image {name}",
                 address=self.address,
-                do=f"import it there: wwctl image import --build docker://... {name}; or correct gpufleet_image.named",
+                do=f"have it imported: provisioner_image, or wwctl image import --build docker://... {name}; or correct"
+                " gpufleet_image.named",
             )
         lacks = {"a kernel": not found.get("kernels"), "a build": not found.get("buildtime")}
         if any(lacks.values()):
@@ -211,6 +215,22 @@ class WarewulfDriver(Driver):
                 do=f"install a kernel in it (wwctl image shell {name}) and build it (wwctl image build {name})",
             )
         return None
+
+    # -- images ------------------------------------------------------------------------------------------------
+
+    def stored_image(self, wanted: Wanted) -> Stored:
+        record.check_extras(wanted.extras, wanted.host)
+        name = self._image(wanted).named
+        return images.stored(name, self.api.image(name))
+
+    def bring_image(self, wanted: Wanted, there: Stored, opened: Opened) -> None:
+        """Warewulf fetches it by itself."""
+        images.bring(self, self.api, wanted, self._image(wanted), there)
+
+    @staticmethod
+    def _image(wanted: Wanted) -> Image:
+        require({"image": wanted.image}, "image", node=wanted.host)
+        return cast(Image, wanted.image)
 
     # -- the record --------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ ENROLLED, RELEASED, ORDERED = "enrolled", "released", "ordered"
 #: Keys of the option ``driver``: those of a network device, and the others.
 _OF_DEVICE = ("device", "ipaddr", "netmask", "gateway")
 _LISTS = ("profiles", "owners")
-_KNOWN = frozenset({"network", *_LISTS, *_OF_DEVICE})
+_KNOWN = frozenset({"network", "registry_http", *_LISTS, *_OF_DEVICE})
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
     FleetError,
     WrongMachine,
 )
@@ -23,7 +25,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Network,
     NodeState,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT as NOT_STORED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import PARTIAL, PRESENT, Stored
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cli import Cli
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.needs import Needs
@@ -114,6 +118,18 @@ class XcatReader(Driver):
         return node.raw.get("bmc", ""), ""
 
     # -- images ------------------------------------------------------------------------------------------------
+
+    def stored_image(self, wanted: Wanted) -> Stored:
+        """As far as its definition tells: whether its files are there and whose they are, no command of xCAT does."""
+        require({"image": wanted.image}, "image", node=wanted.host)
+        image = cast(Image, wanted.image)
+        why = self.needs.no_image(image)
+        if isinstance(why, ConfigError):
+            raise why.located(node=wanted.host, address=self.address)
+        if why is None:
+            return Stored(image.named, PRESENT)
+        there = self.needs.image(image.named) is not None
+        return Stored(image.named, PARTIAL if there else NOT_STORED, lacks=why.seen or why.what, do=why.do)
 
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
         image = wanted.image

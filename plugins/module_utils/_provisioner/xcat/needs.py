@@ -71,7 +71,7 @@ class Needs:
             )
         groups = list(record.all_groups(wanted, raw if node is not None else None))
         return (
-            self._no_image(image)
+            self.no_image(image)
             or self.overridden(wanted.key, groups)
             or self._no_loader(wanted, raw, groups)
             or self._other_arch(wanted, raw, image)
@@ -89,7 +89,7 @@ class Needs:
             do=f"chdef -t group {told[0][0]} provmethod=   or take {name} out of that group",
         )
 
-    def _no_image(self, wanted: Image) -> FleetError | None:
+    def no_image(self, wanted: Image) -> FleetError | None:
         image = self.image(wanted.named)
         if image is None:
             return Refused(

@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT, PRESENT, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -190,6 +191,13 @@ class CommandLineDriver(Driver):
         if wanted.image is None or wanted.image.named in json.loads(self._run("image", "list").out or "{}"):
             return None
         return Refused(f"no image {wanted.image.named}")
+
+    def stored_image(self, wanted: Wanted) -> Stored:
+        answer = self._run("image", "list")
+        if answer.code != 0 or not answer.out.startswith("{"):
+            raise Unreachable("no list of images", address=self.address, seen=f"exit {answer.code}: {answer.err}")
+        there = _named(wanted) in json.loads(answer.out)
+        return Stored(_named(wanted), PRESENT if there else ABSENT, lacks="" if there else "no such image")
 
     # -- writing -----------------------------------------------------------------------------------------------
 

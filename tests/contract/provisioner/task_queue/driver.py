@@ -39,6 +39,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Taken,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT, PRESENT, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -203,6 +204,10 @@ class TaskQueueDriver(Driver):
         if wanted.image is None or wanted.image.named in self._ask("GET", "/images")["images"]:
             return None
         return Refused(f"the queue has no image {wanted.image.named}")
+
+    def stored_image(self, wanted: Wanted) -> Stored:
+        there = _named(wanted) in self._ask("GET", "/images")["images"]
+        return Stored(_named(wanted), PRESENT if there else ABSENT, lacks="" if there else "no such image")
 
     # -- writing -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,130 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Has Warewulf import an image from a registry, by the digest of what was verified. PRIVATE to the collection.
+
+What is known of it, and why the code is as it is:
+
+* Its API imports from a registry alone (``docker://``), verifies no signature, and tells no digest afterwards. A
+  reference that holds the digest is what the registry's own protocol compares the manifest with, so no other is taken.
+* It answers once all has come, which takes minutes. Of an import that broke off, a part lies there under the image's
+  name, and reads like a whole one. So it is imported under a name of its own, built there, and then given its name.
+* To rename an image is a write to nodes and profiles as well, and has its turn among those.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import (
+    ABSENT,
+    PARTIAL,
+    PRESENT,
+    Stored,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, WarewulfApi
+
+#: Seconds for the import of an image of tens of gigabytes, or for its build.
+TIMEOUT = 7200.0
+#: Ends the name of what is not whole yet.
+PART = ".part-"
+_PINNED = re.compile(r"docker://[^\s@?#]+@sha256:(?P<digest>[0-9a-f]{64})\Z")
+
+
+def stored(name: str, found: Record | None) -> Stored:
+    if found is None:
+        return Stored(name, ABSENT)
+    if found.get("kernels") and found.get("buildtime"):
+        return Stored(name, PRESENT)
+    lacks = "a kernel" if not found.get("kernels") else "a build"
+    return Stored(
+        name,
+        PARTIAL,
+        lacks=f"it lacks {lacks}",
+        do=f"install a kernel in it (wwctl image shell {name}) and build it (wwctl image build {name}), or remove it"
+        f" (wwctl image delete {name})",
+    )
+
+
+def unpinned(image: Image) -> str:
+    """Why the import of this address would bring something else than was verified; empty where it would not."""
+    pinned = _PINNED.match(image.url)
+    if pinned is None:
+        return f"{image.url.partition('@')[0]} is no reference of the form docker://REGISTRY/NAME@sha256:DIGEST"
+    if pinned["digest"] != image.sha256.rpartition(":")[2].lower():
+        return f"url holds the digest {pinned['digest']}, and sha256 is {image.sha256}"
+    return ""
+
+
+def bring(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image, there: Stored) -> None:
+    """:raises Refused: where a part of somebody's lies there: who made it may still be at work on it."""
+    if there.state == PARTIAL:
+        raise Refused(
+            f"Warewulf's image {image.named} is there, and not ready for use",
+            node=wanted.host,
+            address=api.address,
+            seen=there.lacks,
+            do=there.do + ", then run again; nothing was changed",
+        )
+    why = unpinned(image)
+    if why:
+        raise ConfigError(
+            "Warewulf would import something else than was verified",
+            node=wanted.host,
+            address=api.address,
+            wanted="url: docker://REGISTRY/NAME@sha256:DIGEST in gpufleet_image, and that digest as its sha256",
+            seen=why,
+            do="pin it, sign a SHA256SUMS that names it, and verify it with image_verify and deep: false; or import it"
+            " there by hand (wwctl image import). Nothing was changed",
+        )
+    part = f"{image.named}{PART}{secrets.token_hex(4)}"
+    body: dict[str, Any] = {"uri": image.url}
+    if wanted.extras.get("registry_http"):
+        body["nohttps"] = True
+    write = _writer(api, wanted)
+    if not write("POST", f"images/{_quoted(part)}/import", body, f"uri={image.url}"):
+        return
+    _demand_bootable(api, wanted, part)
+    write("POST", f"images/{_quoted(part)}/build?force=true", None, "")
+    with turn(driver, driver.ctx, [wanted.host]):
+        if api.image(image.named) is not None:
+            raise Refused(
+                f"somebody else has brought {image.named} meanwhile",
+                node=wanted.host,
+                address=api.address,
+                seen=f"ours is {part}",
+                do=f"see which of them is right: wwctl image list; wwctl image delete {part}",
+            )
+        write("PATCH", f"images/{_quoted(part)}?build=true", {"name": image.named}, f"name={image.named}")
+
+
+def _writer(api: WarewulfApi, wanted: Wanted) -> Callable[[str, str, Any, str], bool]:
+    def write(method: str, path: str, body: Any, saying: str) -> bool:
+        return api.write(method, path, body, saying=saying, host=wanted.host, timeout=TIMEOUT)
+
+    return write
+
+
+def _demand_bootable(api: WarewulfApi, wanted: Wanted, part: str) -> None:
+    found = api.image(part)
+    if found is None or not found.get("kernels"):
+        raise Refused(
+            "Warewulf has imported the image, and no node could boot it",
+            node=wanted.host,
+            address=api.address,
+            wanted="a kernel in it",
+            seen=f"{part} is not there" if found is None else f"{part} has none",
+            do=f"build the image anew with a kernel; and wwctl image delete {part}",
+        )
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")

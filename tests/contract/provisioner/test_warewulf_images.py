@@ -1,0 +1,79 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Warewulf imports, and what of an import that broke off is never taken for an image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import image as images
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from warewulf_server.server import image as an_image
+
+
+def bring(site: Any, image: dict[str, Any], **more: Any) -> dict[str, Any]:
+    ctx = Context(node="gpu001")
+    return images.image({**site.connection(), "image": image, "timeout": 2.0, **more}, ctx).as_dict(ctx)
+
+
+def new(site: Any) -> dict[str, Any]:
+    found: dict[str, Any] = site.new_image("", b"content")
+    return found
+
+
+def test_it_gets_its_name_once_it_is_whole(warewulf_site: Any) -> None:
+    image = new(warewulf_site)
+    bring(warewulf_site, image)
+    verbs = [one.what.partition("?")[0].split("/api/")[-1] for one in warewulf_site.faults.writes]
+    part = verbs[0].split("/")[1]
+    assert verbs == [f"images/{part}/import", f"images/{part}/build", f"images/{part}"]
+    assert part.startswith(f"{image['named']}.part-")
+    assert warewulf_site.server.config.images[image["named"]]["buildtime"]
+    assert part not in warewulf_site.server.config.images
+
+
+def test_an_import_that_broke_off_is_no_image(warewulf_site: Any) -> None:
+    """A part of it lies there, with a kernel in it, and reads like a whole one."""
+    image = new(warewulf_site)
+    warewulf_site.server.breaks.add(image["url"])
+    with pytest.raises(Refused, match="unexpected EOF"):
+        bring(warewulf_site, image)
+    assert image["named"] not in warewulf_site.server.config.images
+    warewulf_site.server.breaks.clear()
+    assert bring(warewulf_site, image)["changed"]
+
+
+def test_nothing_is_imported_but_by_the_digest_that_was_verified(warewulf_site: Any) -> None:
+    image = new(warewulf_site)
+    for url in (
+        "docker://registry.example.com/gold:latest",
+        "docker://registry.example.com/gold@sha256:" + "f" * 64,
+        "http://registry.example.com/gold.tar.gz",
+    ):
+        with pytest.raises(ConfigError, match="something else than was verified"):
+            bring(warewulf_site, {**image, "url": url})
+    assert warewulf_site.faults.writes == []
+
+
+def test_an_image_of_somebodys_that_is_not_ready_is_left(warewulf_site: Any) -> None:
+    image = new(warewulf_site)
+    warewulf_site.server.config.images[image["named"]] = an_image(buildtime=0)
+    with pytest.raises(Refused, match="not ready for use.*lacks a build"):
+        bring(warewulf_site, image)
+    assert warewulf_site.faults.writes == []
+
+
+def test_an_image_without_a_kernel_gets_no_name(warewulf_site: Any) -> None:
+    image = new(warewulf_site)
+    warewulf_site.server.registry[image["url"]] = an_image(kernels=[])
+    with pytest.raises(Refused, match="no node could boot it"):
+        bring(warewulf_site, image)
+    assert image["named"] not in warewulf_site.server.config.images
+
+
+def test_a_registry_without_tls_is_said(warewulf_site: Any) -> None:
+    bring(warewulf_site, new(warewulf_site), driver={"registry_http": True})
+    assert b'"nohttps": true' in warewulf_site.faults.writes[0].body
