@@ -48,3 +48,55 @@ def test_what_cannot_be_written_of_one_node_stops_no_other(xcat_site: Any) -> No
     assert verdicts[good["name"]]["ok"]
     assert not verdicts[odd["name"]]["ok"] and "addkcmdline cannot be written" in verdicts[odd["name"]]["reason"]
     assert "provmethod" not in xcat_site.record(odd["name"])
+
+
+#: What makes a record that cannot be read, and words of its error.
+BROKEN = (
+    ("usercomment", "\n{own}: provmethod=gold-2", "reads like an attribute"),
+    ("addkcmdline", "quiet\nsplash", "addkcmdline"),
+    ("groups", "all\n{other}: status=failed", "reads like an attribute"),
+)
+
+
+@pytest.mark.parametrize(("attribute", "value", "words"), BROKEN, ids=["comment", "break", "other"])
+def test_a_record_that_nobody_can_read_is_its_own_nodes_verdict(
+    xcat_site: Any, attribute: str, value: str, words: str
+) -> None:
+    """Those beside it in the batch are deployed, whichever of them its lines speak of."""
+    one, bad, other = [{**ready(xcat_site), "image": xcat_site.image()} for _number in range(3)]
+    record = xcat_site.record(bad["name"])
+    record[attribute] = value.format(own=bad["name"], other=other["name"])
+    before = dict(record)
+    verdicts = await_all(xcat_site, "deployed", one, bad, other)["verdicts"]
+    assert [verdicts[each["name"]]["ok"] for each in (one, bad, other)] == [True, False, True], verdicts
+    assert verdicts[bad["name"]]["kind"] == "config" and words in verdicts[bad["name"]]["reason"]
+    assert dict(record) == before and xcat_site.deployments() == 2
+    del record[attribute]
+
+
+def test_a_record_that_breaks_while_an_order_is_given_is_its_own_nodes_verdict(
+    xcat_site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = [{**ready(xcat_site), "image": xcat_site.image()} for _number in range(3)]
+    record = xcat_site.record(batch[1]["name"])
+    real = xcat_site.management.run
+
+    def run(argv: Any, stdin: str = "") -> Any:
+        answer = real(argv, stdin)
+        if argv[0] == "rsetboot":
+            record["addkcmdline"] = "a\nb"
+        return answer
+
+    monkeypatch.setattr(xcat_site.management, "run", run, raising=False)
+    verdicts = await_all(xcat_site, "deployed", *batch)["verdicts"]
+    assert [verdicts[each["name"]]["ok"] for each in batch] == [True, False, True], verdicts
+    told = verdicts[batch[1]["name"]]
+    assert told["kind"] == "config" and "still set to install" in told["reason"], told
+    del record["addkcmdline"]
+
+
+def test_a_groups_name_in_a_batch_is_the_verdict_of_its_host_alone(xcat_site: Any) -> None:
+    one = {**ready(xcat_site), "image": xcat_site.image()}
+    xcat_site.record(one["name"])["groups"] += ",rack77"
+    verdicts = await_all(xcat_site, "deployed", one, {**xcat_site.new(), "name": "rack77"})["verdicts"]
+    assert verdicts[one["name"]]["ok"] and "more than one node" in verdicts["rack77"]["reason"]

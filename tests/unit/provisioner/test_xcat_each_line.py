@@ -67,44 +67,43 @@ RECORDS = st.dictionaries(NAMES, st.dictionaries(st.sampled_from(record.ATTRIBUT
 @given(RECORDS)
 def test_a_list_is_read_as_it_was_printed(nodes: dict[str, dict[str, str]]) -> None:
     lines = [f"{name}: {key}={value}" for name, fields in nodes.items() for key, value in fields.items()]
-    assert record.attributes("".join(f"{line}\n" for line in lines)) == (nodes, set())
+    assert record.attributes("".join(f"{line}\n" for line in lines)) == record.Told(nodes)
 
 
 @given(st.text(max_size=80))
 def test_whatever_is_printed_is_a_list_or_none(text: str) -> None:
     found = record.attributes(text)
-    assert found is None or all(isinstance(fields, dict) for fields in found[0].values())
+    assert found is None or all(isinstance(fields, dict) for fields in found.found.values())
 
 
 def test_what_is_no_list_is_none() -> None:
     assert record.attributes("<h1>Wartung</h1>\n") is None and record.attributes("site.master is not set!\n") is None
-    assert record.attributes("No object definitions have been found\n") == ({}, set())
+    assert record.attributes("No object definitions have been found\n") == record.Told()
     assert record.absent("Error: Could not find an object named 'n9' of type 'node'.\n") == {"n9"}
 
 
 def test_a_comment_of_several_lines_is_one_nodes() -> None:
     found = record.attributes("n1: usercomment=ask Anna\nor Bob: x=1 y\nn2: status=booted\n")
-    assert found == ({"n1": {"usercomment": "ask Anna\nor Bob: x=1 y"}, "n2": {"status": "booted"}}, set())
+    assert found == record.Told({"n1": {"usercomment": "ask Anna\nor Bob: x=1 y"}, "n2": {"status": "booted"}})
     assert record.Words(theirs=record.words("ask Anna\n or Bob").theirs).text() == "ask Anna or Bob"
 
 
 def test_a_line_of_a_comment_is_no_attribute_of_what_was_not_asked_for() -> None:
     text = "n1: usercomment=ask Anna\nTicket: status=open\nn2: colour=red\nn1: xcatmaster=\nn2: status=booted\n"
-    assert record.attributes(text, ("n1", "n2"), ("status", "usercomment", "xcatmaster")) == (
+    assert record.attributes(text, ("n1", "n2"), ("status", "usercomment", "xcatmaster")) == record.Told(
         {
             "n1": {"usercomment": "ask Anna\nTicket: status=open\nn2: colour=red", "xcatmaster": ""},
             "n2": {"status": "booted"},
-        },
-        set(),
+        }
     )
 
 
 def test_a_line_of_a_comment_that_reads_like_another_nodes_attribute_is_told() -> None:
     text = "n1: usercomment=x\nn2: status=booted\nand more\nn1: xcatmaster=\nn2: status=failed\nand more\n"
     found = record.attributes(text, ("n1", "n2"), ("status", "usercomment", "xcatmaster"))
-    assert found is None, "what stands behind it is neither: nobody can tell whose it is"
+    assert found is not None and found.broken == {"n2": "status"}, "nobody can tell whose it is"
     found = record.attributes(text.replace("and more\n", ""), ("n1", "n2"), ("status", "usercomment", "xcatmaster"))
-    assert found is not None and found[1] == {"n2"}
+    assert found is not None and found.twice == {"n2"} and found.broken == {}
 
 
 @pytest.mark.parametrize(

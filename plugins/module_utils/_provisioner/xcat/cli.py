@@ -39,6 +39,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 #: Nodes a command: their names are one word of it, of which a system takes 128 kB.
 BLOCK = 1000
 WORD = 100_000
+#: What no two nodes may share.
+ALONE = ("mac", "bmc")
 #: Seconds for a command, and for each of its nodes: a BMC that does not answer takes its time.
 TIMEOUT = 120.0
 EACH = 2.0
@@ -57,8 +59,8 @@ _SECRET = re.compile(r"(password=).*", re.IGNORECASE)
 _NO_MASTER = "site.master is not set!"
 
 
-class _ToldTwice(ConfigError):
-    """Two lines tell the same of a node, and one of them is a person's."""
+class _Unreadable(ConfigError):
+    """What is told of a node is not its record alone: a person's lines stand in it, or it is no node."""
 
 
 class Cli:
@@ -119,69 +121,111 @@ class Cli:
         """These nodes' attributes; those that it does not know are left out.
 
         None named: of all of them what is each one's alone.
+
+        :raises ConfigError: where the record of one of them cannot be read.
         """
         if not names:
-            return self._read("node", (), "mac", "bmc")
-        found: dict[str, dict[str, str]] = {}
-        for block in blocks(names):
-            found.update(self._apart(block, *record.ATTRIBUTES, *more))
+            return self._read("node", (), ALONE)
+        found, wrong = self.read(names, *more)
+        for why in wrong.values():
+            raise why
         return found
 
-    def _apart(self, names: Sequence[str], *asked: str) -> dict[str, dict[str, str]]:
-        """Of fewer and fewer, where no list can be read: a comment may have lines that read like another one's
-        attributes, or like none. Asked alone, each tells of itself."""
+    def read(self, names: Sequence[str], *more: str) -> tuple[dict[str, dict[str, str]], dict[str, FleetError]]:
+        """As :meth:`nodes`, and beside it whose records cannot be read, and why."""
+        found: dict[str, dict[str, str]] = {}
+        wrong: dict[str, FleetError] = {}
+        for block in blocks(names):
+            self._apart(block, (*record.ATTRIBUTES, *more), found, wrong)
+        return found, wrong
+
+    def _apart(
+        self,
+        names: Sequence[str],
+        asked: Sequence[str],
+        found: dict[str, dict[str, str]],
+        wrong: dict[str, FleetError],
+    ) -> None:
+        """Of fewer and fewer, where no list can be read: a record may have lines that read like another one's
+        attributes, or like none. Asked alone, each tells of itself; who does not even then is that node's own trouble.
+        """
         try:
-            return self._read("node", names, *asked)
-        except (_ToldTwice, BadAnswer):
+            found.update(self._read("node", names, asked))
+            return
+        except _Unreadable as exc:
+            if len(names) == 1:
+                wrong[names[0]] = exc
+                return
+        except BadAnswer:
             if len(names) == 1:
                 raise
         half = len(names) // 2
-        return {**self._apart(names[:half], *asked), **self._apart(names[half:], *asked)}
+        self._apart(names[:half], asked, found, wrong)
+        self._apart(names[half:], asked, found, wrong)
+
+    def having(self, attribute: str, pattern: str) -> dict[str, dict[str, str]]:
+        """Of those nodes whose attribute matches what xCAT is told of all."""
+        return self._read("node", (), ALONE, "-w", f"{attribute}=~{pattern}")
 
     def image(self, name: str) -> dict[str, str] | None:
         """An osimage; None where xCAT has none of that name."""
-        return self._read("osimage", [name], "provmethod", "osvers", "osarch", "profile").get(name)
+        return self._read("osimage", [name], ("provmethod", "osvers", "osarch", "profile")).get(name)
 
     def groups(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """What groups say of their nodes; those that it does not know are left out."""
         found: dict[str, dict[str, str]] = {}
         for block in blocks(names):
-            found.update(self._read("group", block, "provmethod", "netboot"))
+            found.update(self._read("group", block, ("provmethod", "netboot")))
         return found
 
-    def _read(self, kind: str, names: Sequence[str], *asked: str) -> dict[str, dict[str, str]]:
+    def _read(self, kind: str, names: Sequence[str], asked: Sequence[str], *where: str) -> dict[str, dict[str, str]]:
         """:raises BadAnswer: unless each that was asked for is told, or told to be unknown."""
-        argv = ["lsdef", "-t", kind, *(["-o", ",".join(names)] if names else []), "-i", ",".join(asked), "-c"]
+        argv = ["lsdef", "-t", kind, *(["-o", ",".join(names)] if names else []), *where, "-i", ",".join(asked), "-c"]
         answer = self.run(*argv, nodes=len(names))
         self._usable(answer, argv[0])
         unknown = record.absent(answer.err)
-        read = record.attributes(answer.out, names, asked)
-        found, twice = read if read is not None else (None, set[str]())
-        forged = twice | unknown & set(found or ())
-        if forged:
-            raise _ToldTwice(
-                "a line of a comment reads like an attribute of a node",
-                address=self.address,
-                wanted="each attribute of a node once",
-                seen=cut(f"more of {', '.join(sorted(forged))}", 200),
-                do="take lines of the form NAME: WORD=... out of the node's usercomment",
-            )
-        if found is not None and names and set(found) - set(names):
-            raise ConfigError(
-                "xCAT takes this name for more than one node",
-                address=self.address,
-                wanted=cut(", ".join(names), 200),
-                seen=cut(", ".join(sorted(set(found) - set(names))), 200),
-                do="set gpufleet_provisioner_id to the name of a node, and not of a group",
-            )
-        if found is None or any(name not in found and name not in unknown for name in names):
+        told = record.attributes(answer.out, names, asked)
+        if told is not None:
+            self._demand_apart(told, names, unknown)
+        if told is None or any(name not in told.found and name not in unknown for name in names):
             raise BadAnswer(
                 f"{argv[0]} gave no list of what was asked for",
                 address=self.address,
                 seen=said(answer),
                 do="run it by hand: " + cut(" ".join(argv), 200),
             )
-        return found
+        return told.found
+
+    def _demand_apart(self, told: record.Told, names: Sequence[str], unknown: set[str]) -> None:
+        """:raises _Unreadable: where a line of one record reads like another one's, or like none."""
+        others = set(told.found) - set(names) if names else set()
+        forged = told.twice | unknown & set(told.found) | (others if set(names) & set(told.found) else set())
+        if forged:
+            raise _Unreadable(
+                "a line of a comment, or of another attribute, reads like an attribute of a node",
+                address=self.address,
+                wanted="each attribute of a node once, in one line",
+                seen=cut(f"{_asked(names)}more of {', '.join(sorted(forged))}", 200),
+                do="take lines of the form NAME: WORD=... out of the node's usercomment, and line breaks out of its"
+                " other attributes",
+            )
+        if others:
+            raise _Unreadable(
+                "xCAT takes this name for more than one node",
+                address=self.address,
+                wanted=cut(", ".join(names), 200),
+                seen=cut(", ".join(sorted(others)), 200),
+                do="set gpufleet_provisioner_id to the name of a node, and not of a group",
+            )
+        if told.broken:
+            where = ", ".join(f"{name}: {attribute}" for name, attribute in sorted(told.broken.items()))
+            raise _Unreadable(
+                "an attribute of a node has a line break, and what comes after it cannot be told from its record",
+                address=self.address,
+                wanted="each attribute of a node in one line",
+                seen=cut(where, 200),
+                do=f"take the line break out: chdef -t node {' '.join(next(iter(sorted(told.broken.items()))))}=...",
+            )
 
     def _usable(self, answer: command.Answer, name: str) -> None:
         if answer.code < 0 or _AWAY.search(answer.err):
@@ -211,6 +255,10 @@ class Cli:
             seen=f"{wrong}; {said(answer)}",
             do="run it by hand, and look at /var/log/xcat of the management node",
         )
+
+
+def _asked(names: Sequence[str]) -> str:
+    return f"asked for {names[0]}: " if len(names) == 1 else ""
 
 
 def blocks(names: Sequence[str]) -> Iterator[list[str]]:

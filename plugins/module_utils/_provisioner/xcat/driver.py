@@ -77,7 +77,7 @@ class XcatDriver(XcatOrders):
         verb, name = "chdef" if node is not None else "mkdef", wanted.key
         granted = self.ctx.may_write(f"{verb} -z {name} {' '.join(entry)}", nodes=(wanted.host,))
         if {"mac", "bmc"} & set(entry):
-            self._free(wanted, entry, self.cli.nodes([]))
+            self._free(wanted, entry, self.cards.now(entry))
         if not granted:
             return
         if node is not None:

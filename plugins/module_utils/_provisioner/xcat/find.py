@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -29,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.st
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import PARTIAL, PRESENT, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cards import Cards, Records
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cli import Cli
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.needs import Needs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -44,6 +44,7 @@ class XcatReader(Driver):
         super().__init__(ctx)
         self.cli = Cli(params, self)
         self.needs = Needs(self.cli)
+        self.cards = Cards(self.cli, str(params.get("run_cache") or ""))
 
     def close(self) -> None:
         """It keeps nothing open."""
@@ -55,28 +56,33 @@ class XcatReader(Driver):
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def find(self, wanted: Wanted) -> NodeState | None:
-        return self._found(wanted, lambda key: self.cli.nodes([key]).get(key), lambda: self.cli.nodes([]))
+        return self._found(wanted, lambda key: self.cli.nodes([key]).get(key))
 
     def find_many(self, wanted: Sequence[Wanted]) -> Found:
         """One command for the records of all, and one for the cards of every node where some of them have none."""
         names = list(self.resolve(wanted).values())
-        known = self.cli.nodes(names) if names else {}
-        every = functools.cache(lambda: self.cli.nodes([]))
-        return many.each(wanted, lambda one: self._found(one, known.get, every))
+        known, wrong = self.cli.read(names) if names else ({}, {})
 
-    def _found(
-        self, wanted: Wanted, node_of: Callable[[str], Record | None], every: Callable[[], Mapping[str, Record]]
-    ) -> NodeState | None:
+        def node_of(name: str) -> Record | None:
+            if name in wrong:
+                raise wrong[name]
+            return known.get(name)
+
+        return many.each(wanted, lambda one: self._found(one, node_of))
+
+    def _found(self, wanted: Wanted, node_of: Callable[[str], Record | None]) -> NodeState | None:
         record.check(wanted)
         raw = node_of(wanted.key)
         if raw is not None:
             return state(wanted.key, raw)
         own = record.its_alone(wanted)
         if any(own.values()):
-            self._free(wanted, own, every())
+            lately = self.cards.lately()
+            if any(record.shared(own, other) for other in lately.values()):
+                self._free(wanted, own, self.cards.anew())
         return None
 
-    def _free(self, wanted: Wanted, fields: Mapping[str, str], nodes: Mapping[str, Record]) -> None:
+    def _free(self, wanted: Wanted, fields: Mapping[str, str], nodes: Records) -> None:
         """A node that has another one's MAC boots its image, and one that has its BMC resets it.
 
         :raises WrongMachine: where another node has the MAC or the BMC that this one is to have.
@@ -103,7 +109,17 @@ class XcatReader(Driver):
         return {one.host: one.key for one in wanted if record.NODE.match(one.key)}
 
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
-        return {name: state(name, raw) for name, raw in self.cli.nodes(ids).items()} if ids else {}
+        """Who cannot be read is in it as well, with its error: it has a verdict of its own, and stops no other."""
+        found, wrong = self.cli.read(ids) if ids else ({}, {})
+        nodes = {name: state(name, raw) for name, raw in found.items()}
+        return {**nodes, **{name: unreadable(name, why) for name, why in wrong.items()}}
+
+    def next_step(self, node: NodeState, goal: str, wanted: Wanted) -> str:
+        """:raises ConfigError: where its record cannot be read."""
+        why = trouble_of(node)
+        if why is not None:
+            raise why
+        return super().next_step(node, goal, wanted)
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = node.raw.get("serial", "")
@@ -138,6 +154,15 @@ class XcatReader(Driver):
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
         return self.needs.lacking(wanted, node)
+
+
+def unreadable(name: str, why: FleetError) -> NodeState:
+    return NodeState(name, name, tables.UNREADABLE, OTHER, last_error=str(why), raw={tables.UNREADABLE: why})
+
+
+def trouble_of(node: NodeState) -> FleetError | None:
+    """Why its record cannot be read."""
+    return node.raw.get(tables.UNREADABLE)
 
 
 def state(name: str, raw: Mapping[str, str]) -> NodeState:

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import tables
 
 Nodes = Sequence[tuple[NodeState, Wanted]]
 
@@ -40,7 +41,7 @@ def as_judged(
 
 def difference(
     judged: NodeState, now: NodeState | None, wanted: Wanted, address: str, method: str | None = None
-) -> Changed | None:
+) -> FleetError | None:
     """What says that somebody else has it since; None where nothing does."""
     if now is None:
         return Changed(
@@ -51,6 +52,9 @@ def difference(
             seen="no such node",
             do="find out who removed it, and run again",
         )
+    if tables.UNREADABLE in now.raw:
+        unread: FleetError = now.raw[tables.UNREADABLE]
+        return unread
     before, after = _whose(judged), _whose(now)
     if method is not None:
         before["provmethod"] = method

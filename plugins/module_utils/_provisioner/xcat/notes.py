@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
@@ -35,6 +36,11 @@ def ordered(node: NodeState, wanted: Wanted) -> dict[str, str]:
     }
 
 
+def cleared(node: NodeState) -> NodeState:
+    """As the note has left it."""
+    return replace(node, raw={**node.raw, "provmethod": ""})
+
+
 def given(node: NodeState, _wanted: Wanted) -> dict[str, str]:
     note = record.words(node.raw.get("usercomment", "")).note
     return {"usercomment": commented(node.raw, note={**note, tables.GIVEN: "yes"} if note else {})}
@@ -50,5 +56,8 @@ def released(node: NodeState, _wanted: Wanted) -> dict[str, str]:
 
 
 def is_noted(node: NodeState, wanted: Wanted) -> bool:
-    """Does the note of this very order stand, and nothing newer?"""
-    return all(node.raw.get(key, "") == value for key, value in ordered(node, wanted).items())
+    """Does the note of this very order stand, and nothing newer? Its image may have been set up since."""
+    entry = ordered(node, wanted)
+    named = wanted.image.named if wanted.image is not None else ""
+    is_free = node.raw.get("provmethod", "") in (entry.pop("provmethod"), named)
+    return is_free and all(node.raw.get(key, "") == value for key, value in entry.items())

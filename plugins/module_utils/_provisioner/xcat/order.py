@@ -5,9 +5,10 @@
 
 A deployment is our note in the node's comment, which also takes the order's id to its kernel's command line and clears
 ``provmethod``; then ``nodeset``, ``rsetboot`` and ``rpower boot``, of which each is sent for those alone for whom the
-one before it did what it was to do. ``rinstall`` is not used: of several nodes it boots those as well whose boot it
-could not set up, and they come up with what they had. Until the last one a node only waits for its next boot: who is
-refused before it is taken back, so that no boot of anybody's wipes a disk by an order that was refused.
+one before it did what it was to do, and with leave of its own: what stands already is not done again. ``rinstall`` is
+not used: of several nodes it boots those as well whose boot it could not set up, and they come up with what they had.
+Until the last one a node only waits for its next boot: who is refused before it is taken back, so that no boot of
+anybody's wipes a disk by an order that was refused.
 
 Whether the order was given a word of the note tells, and so does any word of the node's own that is newer than it: a
 run that was killed before ``rpower`` begins again, and one that was killed after it waits.
@@ -16,14 +17,16 @@ run that was killed before ``rpower`` begins again, and one that was killed afte
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     ConfigError,
     FleetError,
+    PermitDue,
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
@@ -42,7 +45,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
     failures,
     lines,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.find import XcatReader
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.find import XcatReader, trouble_of
 
 Nodes = Sequence[tuple[NodeState, Wanted]]
 #: Fields of nodes' records, by the node's name.
@@ -50,8 +53,43 @@ Entries = Mapping[str, Mapping[str, str]]
 #: Sends a write for these nodes, and tells for which hosts it did not do what it was to do.
 Send = Callable[[Nodes], Mapping[str, FleetError]]
 
+#: What ``rsetboot`` says of one that boots from the network next.
+_NETWORK = "Network"
 #: ``mgt`` of those whose BMC is told to boot from the network; all others boot from it by themselves.
 _BY_RSETBOOT = ("ipmi", "openbmc")
+
+
+@dataclass
+class Order:
+    """One image for many nodes.
+
+    there: what ``nodeset stat`` said of them before. noted: those whose note of this very order stood before. told:
+    those of whom this call has told the order. sent, booted: those that it has sent ``nodeset`` and ``rpower`` for.
+    """
+
+    named: str
+    uefi: bool
+    method: str
+    there: Mapping[str, str]
+    noted: Collection[str]
+    told: set[str] = field(default_factory=set)
+    sent: set[str] = field(default_factory=set)
+    booted: set[str] = field(default_factory=set)
+
+    def is_armed(self, node: NodeState) -> bool:
+        """May it install at its next boot, and is that boot still to come?"""
+        return (node.id in self.sent or self.stands(node)) and node.id not in self.booted
+
+    def stands(self, node: NodeState) -> bool:
+        """Set up for it by a call before this one: the note clears ``provmethod``, and what an older order has set up
+        is set offline before it is set up anew."""
+        return node.id in self.noted and self._is_set_up(node) and node.raw.get("provmethod") == self.named
+
+    def is_stale(self, node: NodeState) -> bool:
+        return self._is_set_up(node) and not self.stands(node)
+
+    def _is_set_up(self, node: NodeState) -> bool:
+        return self.there.get(node.id, "").partition(" ")[0] == self.method
 
 
 class XcatOrders(XcatReader):
@@ -117,8 +155,11 @@ class XcatOrders(XcatReader):
         """Of which nodes it does not stand there afterwards, and why not."""
         answer = self.cli.run(verb, "-z", stdin=record.stanza(entries), nodes=len(entries))
         secret = any(record.PASSWORD in entry for entry in entries.values())
-        there = self.cli.nodes(list(entries), *([record.PASSWORD] if secret else []))
-        wrong = {name: _differing(entry, there.get(name)) for name, entry in entries.items()}
+        there, unread = self.cli.read(list(entries), *([record.PASSWORD] if secret else []))
+        wrong = {
+            name: str(unread[name]) if name in unread else _differing(entry, there.get(name))
+            for name, entry in entries.items()
+        }
         return {name: self.cli.not_there(answer, f"{verb} -z {name}", why) for name, why in wrong.items() if why}
 
     def _recorded(
@@ -141,71 +182,116 @@ class XcatOrders(XcatReader):
     # -- a deployment ------------------------------------------------------------------------------------------
 
     def _deployed(self, named: str, uefi: bool, nodes: Nodes) -> Iterator[Taken]:
-        """All of these get this image. The three commands are one order, of which leave is asked for once, as
-        ``rinstall`` would be: between two of them nobody would know how far it has come."""
-        left = [one for one in nodes if notes.is_noted(*one)]
+        """All of these get this image, by three commands. Leave is asked for before each, since one of many nodes takes
+        longer than leave may last: who has to wait for it goes on from where it stands."""
+        noted = [one for one in nodes if notes.is_noted(*one)]
+        fresh: list[tuple[NodeState, Wanted]] = []
         with self.ctx.ordering(""):
-            due = [one for one in nodes if not notes.is_noted(*one)]
             record_it = functools.partial(self._recorded, notes.ordered)
-            yield from self._one_after(left, due, _recording, tables.DEPLOY, record_it)
-        what, send = functools.partial(_order, named, uefi), functools.partial(self._sent, named, uefi)
-        yield from self._one_after([], left, what, tables.DEPLOY, send, last=True, method="")
+            yield from self._one_after(fresh, _but(nodes, noted), _recording, tables.DEPLOY, record_it)
+        left = [*noted, *((notes.cleared(node), wanted) for node, wanted in fresh)]
+        there: dict[str, str] = {}
+        method = self.needs.method(named) if left else ""
+        hosts = [wanted.host for _node, wanted in left]
+        look = self.one_request(hosts, lambda: there.update(self._set_up_there(method, left)))
+        unseen = [(host, why) for host, why in look if why is not None]
+        yield from unseen
+        if left and not unseen:
+            yield from self._ordered(Order(named, uefi, method, there, set(_names(noted))), left)
 
-    def _sent(self, named: str, uefi: bool, nodes: Nodes) -> Mapping[str, FleetError]:
-        """Each command for those alone for whom the one before it succeeded."""
-        out = self._or_back(functools.partial(self._armed, named), nodes)
-        left = [one for one in nodes if one[1].host not in out]
-        by_bmc = [one for one in left if one[0].raw.get("mgt") in _BY_RSETBOOT]
-        out.update(self._or_back(functools.partial(self._bent, uefi), by_bmc))
-        left = [one for one in left if one[1].host not in out]
-        return {**out, **(self._started(named, left) if left else {})}
+    def _set_up_there(self, method: str, nodes: Nodes) -> Mapping[str, str]:
+        """What ``nodeset stat`` says, of those alone that may be set up by this method."""
+        names = [node.id for node, _wanted in nodes if node.raw.get("currstate", "").partition(" ")[0] == method]
+        return self.cli.told(names, "nodeset", "stat") if names else {}
 
-    def _started(self, named: str, nodes: Nodes) -> Mapping[str, FleetError]:
-        """Whoever was taken since is not booted: what it would boot is ours, and installs."""
-        now: dict[str, NodeState] = {}
+    def _ordered(self, order: Order, nodes: Nodes) -> Iterator[Taken]:
+        """Each command for those alone for whom the one before it succeeded. Whoever a refusal or a failure ends it for
+        before the reset is taken back, and not who waits for leave alone: that is the same order, a moment later."""
 
-        def taken(nodes: Nodes) -> Mapping[str, FleetError]:
-            now.update(self.states(_names(nodes)))
-            return meanwhile.as_judged(nodes, now, self.address, named)[1]
+        def boot(nodes: Nodes) -> Mapping[str, FleetError]:
+            order.booted.update(_names(nodes))
+            return self._booted(nodes)
 
-        out = self._or_back(taken, nodes)
-        left = [(now[node.id], wanted) for node, wanted in nodes if wanted.host not in out]
-        return {**out, **(self._booted(left) if left else {})}
-
-    def _or_back(self, send: Send, nodes: Nodes) -> dict[str, FleetError]:
-        """It comes before the reset: whoever it fails for is taken back, however it fails."""
         try:
-            wrong = dict(send(nodes)) if nodes else {}
+            left = yield from self._prepared(order, nodes)
+            yield from self._stage(order, left, "rpower", "boot", boot, method=order.named, last=True)
         except OF_ALL as exc:
-            self._take_back(nodes, {node.id: exc for node, _wanted in nodes})
+            back = [one for one in nodes if order.is_armed(one[0])]
+            self._take_back(back, {node.id: exc for node, _wanted in back})
             raise
-        except FleetError as exc:
-            wrong = {wanted.host: exc for _node, wanted in nodes}
-        out = [(node, wanted) for node, wanted in nodes if wanted.host in wrong]
-        self._take_back(out, {node.id: wrong[wanted.host] for node, wanted in out})
-        return wrong
 
-    def _armed(self, named: str, nodes: Nodes) -> Mapping[str, FleetError]:
+    def _prepared(self, order: Order, nodes: Nodes) -> Generator[Taken, None, Nodes]:
+        """Those of them that install at their next boot, and boot from the network then."""
+        stale = [one for one in nodes if order.is_stale(one[0])]
+        if stale:  # by what ``nodeset stat`` says of it, it could not be told from one that is set up for this order
+            off = functools.partial(self._switched, "nodeset", "offline")
+            done = yield from self._stage(order, stale, "nodeset", "offline", off)
+            nodes = [*_but(nodes, stale), *done]
+        due, arm = [one for one in nodes if not order.stands(one[0])], functools.partial(self._armed, order)
+        armed = yield from self._stage(order, due, "nodeset", f"osimage={order.named}", arm)
+        nodes = [*_but(nodes, due), *armed]
+        by_bmc = [one for one in nodes if one[0].raw.get("mgt") in _BY_RSETBOOT]
+        again = [node.id for node, _wanted in by_bmc if order.stands(node)]
+        bent = self.cli.told(again, "rsetboot", "stat") if again else {}
+        due = [one for one in by_bmc if bent.get(one[0].id) != _NETWORK]
+        bend, words = functools.partial(self._bent, order.uefi), f"net{' -u' if order.uefi else ''}"
+        ready = yield from self._stage(order, due, "rsetboot", words, bend, method=order.named)
+        return [*_but(nodes, due), *ready]
+
+    def _stage(
+        self,
+        order: Order,
+        nodes: Nodes,
+        name: str,
+        words: str,
+        send: Send,
+        *,
+        method: str | None = None,
+        last: bool = False,
+    ) -> Generator[Taken, None, list[tuple[NodeState, Wanted]]]:
+        """One of its commands. The first one that a node is sent is told as the order.
+
+        :return: for whom it succeeded.
+        """
+        left: list[tuple[NodeState, Wanted]] = []
+        wrong: dict[str, FleetError] = {}
+        what = functools.partial(_words, name, words)
+        is_told = words == "offline" or set(_names(nodes)) <= order.told
+        with self.ctx.ordering("") if is_told else nullcontext():
+            for host, why in self._one_after(left, nodes, what, tables.DEPLOY, send, last=last, method=method):
+                if why is None:
+                    yield host, None
+                else:
+                    wrong[host] = why
+        order.told.update(() if words == "offline" else _names(left))
+        ends = {host: why for host, why in wrong.items() if not isinstance(why, PermitDue)}
+        out = [one for one in nodes if one[1].host in ends and order.is_armed(one[0])]
+        self._take_back(out, {node.id: wrong[wanted.host] for node, wanted in out})
+        yield from wrong.items()
+        return left
+
+    def _armed(self, order: Order, nodes: Nodes) -> Mapping[str, FleetError]:
         """Set to get this image at the next boot from the network."""
         names = _names(nodes)
-        answer = self.cli.run("nodeset", ",".join(names), f"osimage={named}", nodes=len(names))
-        failed, told, method = failures(answer, names), dict(lines(answer.out, names)), self.needs.method(named)
-        there, set_up = self.cli.nodes(names), self.cli.told(names, "nodeset", "stat")
+        order.sent.update(names)
+        answer = self.cli.run("nodeset", ",".join(names), f"osimage={order.named}", nodes=len(names))
+        failed, told = failures(answer, names), dict(lines(answer.out, names))
+        (there, unread), set_up = self.cli.read(names), self.cli.told(names, "nodeset", "stat")
         wrong = {
             name: failed.get(name)
-            or _is("nodeset", told.get(name, ""), method)
-            or _is("nodeset stat", set_up.get(name, ""), method)
-            or _not_of(named, there.get(name, {}))
+            or _is("nodeset", told.get(name, ""), order.method)
+            or _is("nodeset stat", set_up.get(name, ""), order.method)
+            or (str(unread[name]) if name in unread else _not_of(order.named, there.get(name, {})))
             for name in names
         }
-        return self._wrong(answer, f"nodeset osimage={named}", nodes, wrong)
+        return self._wrong(answer, f"nodeset osimage={order.named}", nodes, wrong)
 
     def _bent(self, uefi: bool, nodes: Nodes) -> Mapping[str, FleetError]:
         """The next boot is from the network."""
         names = _names(nodes)
         answer = self.cli.run("rsetboot", ",".join(names), "net", *(["-u"] if uefi else []), nodes=len(names))
         failed, told = errors(answer, names), dict(lines(answer.out, names))
-        wrong = {name: failed.get(name) or _is("rsetboot", told.get(name, ""), "Network") for name in names}
+        wrong = {name: failed.get(name) or _is("rsetboot", told.get(name, ""), _NETWORK) for name in names}
         return self._wrong(answer, "rsetboot net", nodes, wrong)
 
     def _booted(self, nodes: Nodes) -> Mapping[str, FleetError]:
@@ -230,9 +316,7 @@ class XcatOrders(XcatReader):
     def _with_news(self, names: Sequence[str]) -> set[str]:
         """Who has told, or had told of it, anything since the note."""
         with suppress(FleetError):  # what was taken is taken: this only tells it to other runs
-            return {
-                name for name, node in self.states(names).items() if node.native not in (tables.NOTED, tables.DEFINED)
-            }
+            return {name for name, node in self.states(names).items() if node.native not in tables.NO_NEWS}
         return set()
 
     def _given(self, nodes: Nodes) -> None:
@@ -240,7 +324,8 @@ class XcatOrders(XcatReader):
         with self.ctx.ordering(""), suppress(FleetError):
             if nodes and self._may(_giving(nodes), nodes):
                 now = self.states(_names(nodes))
-                self._recorded(notes.given, [(now[node.id], wanted) for node, wanted in nodes if node.id in now])
+                there = [(now[node.id], wanted) for node, wanted in nodes if node.id in now]
+                self._recorded(notes.given, [one for one in there if trouble_of(one[0]) is None])
 
     def _take_back(self, nodes: Nodes, told: Mapping[str, FleetError]) -> None:
         """No boot of theirs installs anything; the error of whom that cannot be said of tells it."""
@@ -260,20 +345,22 @@ class XcatOrders(XcatReader):
         others: list[str] = []
         with self.ctx.ordering(""), suppress(FleetError):
             if self._may(_words("nodeset", "offline", nodes), nodes):
-                ours = self._set_by_us(nodes)
-                others = [node.id for node, wanted in nodes if (node, wanted) not in ours]
+                ours, others = self._set_by_us(nodes)
                 wrong = self._switched("nodeset", "offline", ours) if ours else {}
                 off = [node.id for node, wanted in ours if wanted.host not in wrong]
             left = [one for one in nodes if one[0].id in off]
             if left and self._may(f"chdef -z {','.join(off)} provmethod", left):
-                self._written("chdef", {name: {"provmethod": ""} for name in _names(self._set_by_us(left))})
+                self._written("chdef", {name: {"provmethod": ""} for name in _names(self._set_by_us(left)[0])})
         return {*off, *others}
 
-    def _set_by_us(self, nodes: Nodes) -> Nodes:
-        """Without those that somebody has set up for another image since: that order is not ours to take back."""
+    def _set_by_us(self, nodes: Nodes) -> tuple[Nodes, list[str]]:
+        """Without those that somebody has set up for another image since: that order is not ours to take back; and who
+        these are. Of one that cannot be read nobody knows."""
         now = self.states(_names(nodes))
-        methods = {name: node.raw.get("provmethod", "") for name, node in now.items()}
-        return [one for one in nodes if methods.get(one[0].id) in ("", _named(one[1]))]
+        unread = {name for name, node in now.items() if trouble_of(node) is not None}
+        known = {name: node.raw.get("provmethod", "") for name, node in now.items() if name not in unread}
+        ours = [one for one in nodes if known.get(one[0].id) in ("", _named(one[1]))]
+        return ours, [name for name in _names(_but(nodes, ours)) if name not in unread]
 
     def _may(self, what: str, nodes: Nodes) -> bool:
         """What hits nothing that runs there."""
@@ -330,6 +417,11 @@ def _blocks(nodes: Nodes) -> Iterator[Nodes]:
         yield [by_name[name] for name in block]
 
 
+def _but(nodes: Nodes, others: Nodes) -> list[tuple[NodeState, Wanted]]:
+    names = set(_names(others))
+    return [one for one in nodes if one[0].id not in names]
+
+
 def _by_host(nodes: Nodes, wrong: Mapping[str, FleetError]) -> dict[str, FleetError]:
     return {wanted.host: wrong[node.id] for node, wanted in nodes if node.id in wrong}
 
@@ -339,10 +431,6 @@ def _by_host(nodes: Nodes, wrong: Mapping[str, FleetError]) -> dict[str, FleetEr
 
 def _words(name: str, state: str, nodes: Nodes) -> str:
     return f"{name} {','.join(_names(nodes))} {state}"
-
-
-def _order(named: str, uefi: bool, nodes: Nodes) -> str:
-    return _words("nodeset, rsetboot, rpower", f"osimage={named}, net{' -u' if uefi else ''}, boot", nodes)
 
 
 def _recording(nodes: Nodes) -> str:

@@ -76,37 +76,46 @@ HANDS_OFF, OWNER = "hands-off", "owner-"
 # -- what it prints ------------------------------------------------------------------------------------------------
 
 
-def attributes(
-    text: str, names: Iterable[str] = (), asked: Iterable[str] = ()
-) -> tuple[dict[str, dict[str, str]], set[str]] | None:
-    """The answer of ``lsdef -c``, by node, and who is told something twice; None where this is no such answer.
+@dataclass
+class Told:
+    """What ``lsdef -c`` has told: by node its attributes; whose are told twice; by node, after which of them came a
+    line that is none."""
+
+    found: dict[str, dict[str, str]] = field(default_factory=dict)
+    twice: set[str] = field(default_factory=set)
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def attributes(text: str, names: Iterable[str] = (), asked: Iterable[str] = ()) -> Told | None:
+    """The answer of ``lsdef -c``; None where this is no such answer.
 
     ``-i`` prints each attribute of a node once. A comment may have lines of its own, and such a line may read like
-    another node's attribute: which of the two lines is the record, nobody can tell.
+    another node's attribute: which of the two lines is the record, nobody can tell. No other attribute has any.
 
     :param names: those that were asked for; none means all of them.
     :param asked: the attributes that were asked for.
     """
     known, wanted = frozenset(names), frozenset(asked)
-    found: dict[str, dict[str, str]] = {}
-    twice: set[str] = set()
+    told = Told()
     last: tuple[str, str] | None = None
     for line in text.split("\n"):
-        told = _LINE.match(line)
+        one = _LINE.match(line)
         in_comment = last is not None and last[1] == "usercomment"
-        if told and not (in_comment and (known and told[1] not in known or wanted and told[2] not in wanted)):
-            last = told[1], told[2]
-            fields = found.setdefault(told[1], {})
-            if told[2] in fields:
-                twice.add(told[1])
-            fields[told[2]] = told[3].strip()
+        if one and not (in_comment and (known and one[1] not in known or wanted and one[2] not in wanted)):
+            last = one[1], one[2]
+            fields = told.found.setdefault(one[1], {})
+            if one[2] in fields:
+                told.twice.add(one[1])
+            fields[one[2]] = one[3].strip()
         elif not line.strip():
             continue
         elif last is not None and in_comment:
-            found[last[0]][last[1]] += "\n" + line
+            told.found[last[0]][last[1]] += "\n" + line
+        elif last is not None:
+            told.broken.setdefault(*last)
         elif not line.startswith(("No object definitions", "Could not find any object")):
             return None
-    return found, twice
+    return told
 
 
 def absent(err: str) -> set[str]:

@@ -54,6 +54,11 @@ NOTED, ORDERED, NOT_INSTALLED, DOWN, DEFINED, BY_HAND = (
     "shell",
 )
 
+#: Of a node whose record cannot be read; it has no cell, and is asked for its error first.
+UNREADABLE = "unreadable"
+#: What nobody has told anything by since our note.
+NO_NEWS = (NOTED, DEFINED, UNREADABLE)
+
 #: States of a node for which an order of somebody's stands, and that is not there yet.
 ORDERED_STATES = (ORDERED, NOT_INSTALLED, *_UNDER_WAY, "powering-off", "unreachable", "standingby")
 

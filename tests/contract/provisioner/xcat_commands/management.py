@@ -10,6 +10,7 @@ what could not be recorded there (a deployment that goes on, a BMC that answers)
 from __future__ import annotations
 
 import datetime
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -84,6 +85,8 @@ class Management:
         #: What each node's boot configuration has for its kernel.
         self.boot_lines: dict[str, str] = {}
         self.power: dict[str, str] = {}
+        #: Nodes whose BMC boots them from the network next.
+        self.overridden: set[str] = set()
         self.has_master = True
         self.has_bootloader = True
         self.has_dhcp = True
@@ -107,6 +110,7 @@ class Management:
 
     def _boots(self, name: str) -> None:
         node = self.nodes[name]
+        self.overridden.discard(name)
         kind = node.get("currstate", "").partition(" ")[0]
         way = WAYS.get(kind, ("powering-on", "booting", "booted"))
         if name in self.stubborn:
@@ -142,6 +146,7 @@ class Management:
         asked = (options.get("-o") or (rest[0] if rest else "")).split(",")
         names = [one for one in asked if one] or sorted(table)
         names = self._expanded(names) if kind == "node" else names
+        names = [name for name in names if _selected(table.get(name, {}), options.get("-w", ""))]
         found, missing = ([name for name in names if (name in table) is there] for there in (True, False))
         err = "".join(f"Error: Could not find an object named '{name}' of type '{kind}'.\n" for name in missing)
         out = "".join(_shown(kind, name, table[name], options) for name in found)
@@ -291,7 +296,10 @@ class Management:
         return "reset" if verb == "reset" and was == "on" else self.power.get(name, "off")
 
     def _rsetboot(self, argv: list[str], _stdin: str) -> Answer:
-        return self._bmcs(argv[0].split(","), lambda _name: "Network")
+        names = argv[0].split(",")
+        if argv[1] == "net" and self.has_master:
+            self.overridden.update(set(names) - self.locked_out)
+        return self._bmcs(names, lambda name: "Network" if name in self.overridden else "boot override inactive")
 
     def _bmcs(self, names: Sequence[str], say: Callable[[str], str]) -> Answer:
         if not self.has_master:
@@ -339,13 +347,20 @@ def _parsed(argv: list[str]) -> tuple[str, dict[str, str], list[str]]:
     rest: list[str] = []
     words = iter(argv)
     for word in words:
-        if word in ("-t", "-o", "-i"):
+        if word in ("-t", "-o", "-i", "-w"):
             options[word] = next(words)
         elif word in ("-c", "-z"):
             options[word] = word
         else:
             rest.append(word)
     return options.get("-t", "node"), options, rest
+
+
+def _selected(record: dict[str, str], where: str) -> bool:
+    """As ``-w`` has it; one without the attribute is none of them."""
+    attribute, sign, value = where.partition("=~") if "=~" in where else where.partition("==")
+    found = record.get(attribute)
+    return not where or (found is not None and (bool(re.search(value, found)) if sign == "=~" else found == value))
 
 
 def _shown(kind: str, name: str, record: dict[str, str], options: dict[str, str]) -> str:
