@@ -324,7 +324,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join
     known_by,
     without_a_row,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record, is_host_name
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sources import (
     RAW,
     SECRETS,
@@ -343,9 +343,6 @@ _SUFFIXES = (".fleet.yml", ".fleet.yaml")
 _NAMES = ("fleet.yml", "fleet.yaml")
 #: The provisioners' clients name their own options; here they are options of a source.
 _OPTION = re.compile(r"\b(?:gpufleet_)?provisioner_(url|username|password|api_key|ca_path|cloud)\b")
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
-#: Names that mean something else to ansible-core: all hosts, and the controller, to which tasks are delegated.
-_MEANT_OTHERWISE = re.compile(r"all|ungrouped|localhost(\..*)?|127(\.\d+){1,3}|ip6-localhost|ip6-loopback", re.I)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -491,7 +488,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 if "undefined" in str(exc).lower():
                     continue  # this machine lacks it; the next expression may do
                 raise ConfigError(f"the expression {expression} in hostnames fails: {exc}", node=machine.where) from exc
-            if name and (not _HOST_NAME.match(name) or _MEANT_OTHERWISE.fullmatch(name)):
+            if name and not is_host_name(name):
                 raise ConfigError(f"{name!r} cannot be the name of a host", node=machine.where)
             if name:
                 return name

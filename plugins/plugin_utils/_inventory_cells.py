@@ -29,7 +29,7 @@ PASSWORD = "bmc_password_ref"
 _POWER_OF_TEN = re.compile(r"[+-]?\d+([.,]\d+)?E[+-]\d+\Z", re.I)
 #: As spreadsheets write them: 3-Jan, Mar-24, 01/03/2024. Real serials are not spelt so.
 _MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_DATE = re.compile(rf"(\d{{1,2}}-{_MONTH}(-\d\d)?|{_MONTH}-\d\d|\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{4}})\Z")
+_DATE = re.compile(rf"(\d{{1,2}}-{_MONTH}(-\d\d)?|{_MONTH}-\d\d|\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{4}}|\d{{4}}-\d\d-\d\d)\Z")
 SHEET_ERROR = re.compile(r"#(N/A|REF!|NAME\?|VALUE!|NULL!|DIV/0!|NUM!|SPILL!|#+)", re.I)
 _HOST = re.compile(r"(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\S*)?\Z")
 #: An address with the length of its network, as a plan of addresses has it; a path begins with a word.
@@ -47,6 +47,8 @@ def problem(name: str, text: str, password_template: str = "") -> str:
         return "holds a control character or a line break, or a mark that nobody sees"
     if SHEET_ERROR.match(text):
         return f"{shown} is a spreadsheet's error, and no value"
+    if text.startswith("="):
+        return f"{shown} is a spreadsheet's formula, and no value"
     if name in _NO_NUMBERS and _POWER_OF_TEN.match(text):
         return f"{shown} is a number {damaged}"
     if name in ("serial", "asset_tag") and _DATE.match(text):
@@ -84,6 +86,12 @@ def checked(name: str, text: str, called: str, place: str) -> Any:
     if trouble:
         raise ConfigError(f"{called}: {trouble}", node=place, do="correct it there")
     return value(name, text) if text else ""
+
+
+def written(name: str, text: str, password_template: str = "") -> str:
+    """The one spelling of a cell that was checked, as a clean list has it; of a secret it is the place."""
+    found = text if name == PASSWORD else value(name, text, password_template)
+    return " ".join(found) if isinstance(found, list) else str(found)
 
 
 def same(name: str, text: str) -> str:

@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_colu
     near,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record, is_host_name
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secrets import permitted
 
 _SHOWN = 20
@@ -42,6 +42,10 @@ class _Cell:
     column: int
     name: str
     text: str
+
+
+#: A row by the canonical names of its columns, without its empty cells.
+Row = dict[str, _Cell]
 
 
 class _Complaints:
@@ -62,6 +66,7 @@ class _Complaints:
             f"{len(self.all)} mistake(s) in the server list:\n  " + "\n  ".join(self.all[:_SHOWN]) + more + "\n",
             address=self.path,
             do="correct them and run again; from a spreadsheet export 'CSV UTF-8' with all columns formatted as text",
+            details={"mistakes": list(self.all)},
         )
 
 
@@ -81,8 +86,37 @@ def read_csv(
 
     :raises ConfigError: with every mistake in the file.
     """
+    cells = read_rows(
+        path,
+        delimiter=delimiter,
+        check_serials=check_serials,
+        password_template=password_template,
+        password_refs=password_refs,
+    )
+    fields = fields or Fields(None, path)
+    records = [record_of(path, row, password_template) for row in cells]
+    return [fields.fill(record, fields.pick(_raw(row), record.where)) for record, row in zip(records, cells)]
+
+
+def read_rows(
+    path: str,
+    *,
+    delimiter: str = "",
+    check_serials: bool = True,
+    password_template: str = "",
+    password_refs: Optional[Sequence[str]] = None,
+    named: bool = False,
+    text: Optional[str] = None,
+) -> list[Row]:
+    """The checked cells of all rows.
+
+    :param named: must each row have what can be the name of a host?
+    :param text: what would stand in the file, in place of what does.
+
+    :raises ConfigError: with every mistake in the file.
+    """
     complaints = _Complaints(path)
-    text = _text(path)
+    text = _text(path) if text is None else text
     rows = list(_rows(text, delimiter or _delimiter(text), complaints))
     complaints.raise_any()
     if not rows:
@@ -94,15 +128,15 @@ def read_csv(
     for row in cells:
         _check(row, password_template, complaints)
         _check_place(row, password_refs, complaints)
+        if named:
+            _check_name(row, complaints)
     _check_unique(cells, complaints)
     if check_serials:
         _check_lost_zeros(cells, complaints)
     complaints.raise_any()
     if not cells:
         raise ConfigError("the server list has a header and no server", address=path)
-    fields = fields or Fields(None, path)
-    records = [_record(path, row, password_template) for row in cells]
-    return [fields.fill(record, fields.pick(_raw(row), record.where)) for record, row in zip(records, cells)]
+    return cells
 
 
 # -- the file --------------------------------------------------------------------------------------------------
@@ -209,6 +243,19 @@ def _check(row: Mapping[str, _Cell], password_template: str, complaints: _Compla
         complaints.add(line, 1, "nothing tells which machine this is: a serial, a system UUID or a MAC is needed")
 
 
+def name_of(row: Mapping[str, _Cell]) -> _Cell | None:
+    """What its host is called by, as an inventory does by default."""
+    return next((row[name] for name in ("name", "scheduler_node", "serial") if name in row), None)
+
+
+def _check_name(row: Mapping[str, _Cell], complaints: _Complaints) -> None:
+    cell = name_of(row)
+    if cell is None:
+        complaints.add(next(iter(row.values())).line, 1, "nothing names the host: a name or a serial is needed")
+    elif not is_host_name(cell.text):
+        complaints.add(cell.line, cell.column, f"{cell.name}: {cell.text!r} cannot be the name of a host")
+
+
 def _check_place(row: Mapping[str, _Cell], password_refs: Optional[Sequence[str]], complaints: _Complaints) -> None:
     cell = row.get(cells_of.PASSWORD)
     if cell is not None and not permitted(cell.text, password_refs):
@@ -254,7 +301,8 @@ def _raw(row: Mapping[str, _Cell]) -> dict[str, str]:
     return {name: cell.text for name, cell in row.items() if name != cells_of.PASSWORD}
 
 
-def _record(path: str, row: Mapping[str, _Cell], password_template: str) -> Record:
+def record_of(path: str, row: Mapping[str, _Cell], password_template: str) -> Record:
+    """The row as a source of an inventory knows it."""
     line = next(iter(row.values())).line
     values = {name: cells_of.value(name, cell.text, password_template) for name, cell in row.items()}
     variables = {

@@ -13,6 +13,9 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of, uuid_of
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+#: Names that mean something else to ansible-core: all hosts, and the controller, to which tasks are delegated.
+_MEANT_OTHERWISE = re.compile(r"all|ungrouped|localhost(\..*)?|127(\.\d+){1,3}|ip6-localhost|ip6-loopback", re.I)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
@@ -30,6 +33,11 @@ def uuid(text: str) -> str:
 def serial(text: str) -> str:
     """Without blanks around; empty for what boards say that have none."""
     return serial_of(text)
+
+
+def is_host_name(text: str) -> bool:
+    """Can a host of an inventory be called so?"""
+    return bool(_HOST_NAME.match(text)) and not _MEANT_OTHERWISE.fullmatch(text)
 
 
 def macs(texts: Iterable[Any]) -> list[str]:

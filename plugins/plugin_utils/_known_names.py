@@ -117,6 +117,17 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "identity_was",
         "identity_why",
     ),
+    "import_servers": (
+        "import_servers",
+        "import_servers_ask_bmc",
+        "import_servers_check_serials",
+        "import_servers_delimiter",
+        "import_servers_dest",
+        "import_servers_password_lookup",
+        "import_servers_password_refs",
+        "import_servers_path",
+        "import_servers_purge",
+    ),
     "ledger": ("ledger", "ledger_force_reason", "ledger_older_than", "ledger_path", "ledger_to"),
     "maintenance": ("maintenance", "maintenance_readmit", "maintenance_until", "maintenance_why"),
     "passports": (

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook import_servers: a list of a site's, and a provisioner that knows none of its servers yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from suite import playbook
+
+from .controller import COLLECTIONS
+from .site_warewulf import WarewulfSite
+
+pytestmark = pytest.mark.slow
+SECRET = "hunter2-of-the-bmc"
+LIST = (
+    "Hostname;Service Tag;iDRAC IP;BMC User;Password Ref;PXE MAC\r\n"
+    "new1;ABC0001;10.0.0.1;root;env:IMPORT_TEST_PW;5254.0077.0001\r\n"
+    "new2;ABC0002;10.0.0.2;root;env:IMPORT_TEST_PW;52-54-00-77-00-02\r\n"
+)
+
+
+class Run:
+    def __init__(self, folder: Path) -> None:
+        self.site = WarewulfSite(folder)
+        self.folder = folder
+        self.list = folder / "delivery.csv"
+        shared = {f"gpufleet_{key}": value for key, value in self.site.connection().items()}
+        shared["gpufleet_ledger_url"] = f"sqlite:///{folder / 'ledger.sqlite'}"
+        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"vars": shared}}), encoding="utf-8")
+
+    def play(self, *argv: str, ok: bool = True, **said: str) -> str:
+        said = {"import_servers_path": str(self.list), "import_servers_ask_bmc": "false", **said}
+        more = [word for key, value in said.items() for word in ("-e", f"{key}={value}")]
+        env = {
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_LOCALHOST_WARNING": "False",
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"),
+            "IMPORT_TEST_PW": SECRET,
+        }
+        inventory = ["-i", str(self.folder / "hosts.yml")]
+        done = playbook.run([*inventory, "gpufleet.baremetal.import_servers", *more, *argv], env=env)
+        output = done.stdout + done.stderr
+        assert (done.returncode == 0) == ok, output[-4000:]
+        assert SECRET not in output
+        return output
+
+    def nodes(self) -> dict[str, Any]:
+        return dict(self.site.server.conf.load()["nodes"])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    run = Run(tmp_path_factory.mktemp("import"))
+    yield run
+    run.site.close()
+
+
+def test_a_list_is_enrolled_through_the_verb_that_enrols_or_not_at_all(run: Run) -> None:
+    run.list.write_text(LIST.replace("ABC0002", "4.02E+11"), encoding="utf-8")
+    output = run.play("-v", ok=False, import_servers="enrol")
+    assert "delivery.csv:3:2: serial" in output and not run.nodes()
+
+    run.list.write_text(LIST, encoding="utf-8")
+    foretold = run.play("--check", "--diff", import_servers="enrol")
+    assert '"hwaddr": "52:54:00:77:00:02"' in foretold and not run.nodes()
+
+    run.play(import_servers="enrol")
+    assert sorted(run.nodes()) == ["new1", "new2"]
+    one = run.site.record("new1")
+    assert one["network devices"]["default"]["hwaddr"] == "52:54:00:77:00:01"
+    assert one["tags"]["gpufleet-serial"] == "ABC0001"
+    again = run.play(import_servers="enrol")
+    assert "changed=0" in again and "changed=1" not in again
+
+
+def test_without_a_word_it_only_reports_and_a_limit_is_no_list(run: Run) -> None:
+    run.list.write_text(LIST.replace("new1", "new3"), encoding="utf-8")
+    assert "2 server(s), no mistake" in run.play() and "new3" not in run.nodes()
+    assert "leave --limit out" in run.play("--limit", "new3", ok=False)
