@@ -139,5 +139,14 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "passports_serial",
         "passports_write_to",
     ),
+    "report": (
+        "report_ask_scheduler",
+        "report_data",
+        "report_days",
+        "report_details",
+        "report_metrics",
+        "report_page",
+        "report_title",
+    ),
     "status": ("status_ask_scheduler", "status_days", "status_write_to"),
 }

@@ -49,6 +49,19 @@ SPEC = spec(
     proof={"type": "bool", "default": False},
     foretell={"type": "list", "elements": "str", "default": []},
 )
+#: Of what is written down of all that.
+REPORT = spec(
+    FLEET,
+    path={"type": "path"},
+    data_path={"type": "path"},
+    metrics_path={"type": "path"},
+    days={"type": "int", "default": 30},
+    details={"type": "int", "default": 200},
+    hosts=SPEC["hosts"],
+    title=SPEC["title"],
+    expire_within=SPEC["expire_within"],
+    ask_scheduler=SPEC["ask_scheduler"],
+)
 
 _AGAIN = "ansible-playbook gpufleet.baremetal.{playbook} -i INVENTORY --limit {host}"
 #: What a person does next, by lifecycle state; empty where nothing is to be done.

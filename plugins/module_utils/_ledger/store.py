@@ -145,6 +145,14 @@ class Ledger(Aliases):
         sql = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE kind = :kind ORDER BY id"
         return [_event(row) for row in self._rows(sql, {"kind": kind})]
 
+    def states(self, node_ids: Sequence[str], since: float) -> list[dict[str, Any]]:
+        """When each node came into which state by which run, after a time, oldest first; no more of it than that."""
+        sql = (
+            "SELECT node_id, run_id, at, name FROM events WHERE node_id IN :nodes AND kind = 'state' AND at >= :since"
+            " ORDER BY id"
+        )
+        return self._many(sql, "nodes", list(node_ids) or [""], {"since": since})
+
     def called(self, host: str) -> list[str]:
         """The nodes that were first seen by this host name, the oldest first: whole machines are replaced."""
         rows = self._rows("SELECT node_id FROM nodes WHERE name = :host ORDER BY created, node_id", {"host": host})

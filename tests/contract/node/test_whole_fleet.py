@@ -71,6 +71,18 @@ def test_u4_the_story_of_a_node_is_told_also_where_its_machine_is_gone(fleet: Fl
     assert fleet.count() == before
 
 
+def test_the_report_of_a_fleet_is_written_and_says_of_whom_nobody_can_tell(fleet: Fleet) -> None:
+    before = fleet.count()
+    said = ("gpufleet.baremetal.report", "-e", "report_data=told/report.json", "-e", "report_page=told/report.html")
+    output = " ".join(fleet.book(*said, "-e", "report_details=3", ok=False).split())
+    assert "Nobody can tell where 2 nodes stand, released among them. Why, the report says" in output
+    told = json.loads((fleet.folder / "told" / "report.json").read_text(encoding="utf-8"))
+    assert set(told["nodes"]) == set(fleet.hosts) and len(told["pages"]) == 3 and told["runs"]
+    page = (fleet.folder / "told" / "report.html").read_text(encoding="utf-8")
+    assert f"Fleet: {len(fleet.hosts)} nodes" in page and "new[001-200]" in page
+    assert fleet.count() == before
+
+
 def test_w8_under_a_controller_the_next_step_is_a_template_and_counts_are_artifacts(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

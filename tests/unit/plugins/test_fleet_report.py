@@ -1,0 +1,181 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A report, through the action: what stands on the page, in the data and in the metrics, and who may read them."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.action.fleet_report import ActionModule as Report
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import measured, metrics, timeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import REPORT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._dossier import places
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_page import lasted
+from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
+
+PASSWORD = "s3cret-of-the-ledger"
+#: What a node may say of itself.
+HOSTILE = "</script><script>alert(1)</script><img src=http://198.51.100.7/x onerror=alert(2)> {{ 7 * 7 }}"
+HOSTS = {"gpu001": "S1", "gpu002": "S2", "gpu003": "S3"}
+
+
+def lived(folder: Path) -> None:
+    cell = {"id": "pcie.width", "entity": "GPU 0", "wanted": 16, "unit": "lanes", "verdict": "pass"}
+    with Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger:
+        good, bad = (ledger.identify(host, aliases=[("serial", HOSTS[host])]) for host in ("gpu001", "gpu002"))
+        for node in (good, bad):
+            ledger.append("r1", [(node, Event("state", "imaging", {"from": "enrolled"}))])
+        for width in (16, "8"):
+            ledger.append("r1", [(bad, Event("verdict", "x_gate", {"checks": [{**cell, "measured": width}]}))])
+        ledger.append("r2", [(good, Event("state", "admitted", {"from": "imaging"}))])
+        ledger.append("r2", [(bad, Event("state", "quarantined", {"from": "imaging", "reason": HOSTILE}))])
+        # Another run did not know it for a secret
+        ledger.append("r2", [(bad, Event("note", "stopped", {"reason": f"the BMC says {PASSWORD}"}))])
+        envelope = {"payload": "no passport", "payloadType": "x"}
+        ledger.save_passport("r2", good, issued=1.0, expires=2e9, digest="sha256:0", envelope=envelope)
+
+
+def report(folder: Path, *, check_mode: bool = False, **args: Any) -> dict[str, Any]:
+    lived(folder)
+    made = Door(
+        folder,
+        lambda params, ctx: Result(),
+        base=Report,
+        name=Report.NAME,
+        own_spec=REPORT,
+        check_mode=check_mode,
+        args={"ask_scheduler": False, "hosts": list(HOSTS), **args},
+        hostvars={host: {"gpufleet_serial": serial} for host, serial in HOSTS.items()},
+        gpufleet_serial=HOSTS["gpu001"],
+    )
+    return made.run()
+
+
+class Page(HTMLParser):
+    """The elements of a page, with what they load, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [str(value) for name, value in attrs if name in ("src", "href", "style") or name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_tells_the_fleet_and_runs_nothing_that_a_node_said(tmp_path: Path) -> None:
+    result = report(tmp_path, path=f"{tmp_path}/new/report.html")
+    assert result["changed"] and result["states"] == {"admitted": 1, "quarantined": 1, "discovered": 1}, result
+    file = tmp_path / "new" / "report.html"
+    page = Page(file.read_text(encoding="utf-8"))
+    assert page.tags.count("script") == 1 and "img" not in page.tags
+    assert page.loads and all(value.startswith("#") for value in page.loads), page.loads
+    text = " ".join(page.text.split())
+    assert HOSTILE in text and "49" not in text
+    for told in ("Fleet: 3 nodes", "r2", "imaging", "--limit gpu002", "2033-05-18T03:33:20Z", "never seen"):
+        assert told in text, told
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_who_needs_somebody_is_told_in_detail_first(tmp_path: Path) -> None:
+    report(tmp_path, data_path=f"{tmp_path}/r.json", details=1)
+    told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert list(told["pages"]) == ["gpu002"]
+    (row,) = told["pages"]["gpu002"]["measured"]
+    assert [one["value"] for one in row["values"]] == [16.0, 8.0] and (row["unit"], row["wanted"]) == ("lanes", 16)
+    assert [(run["run"], run["nodes"], run["states"]) for run in told["runs"]] == [
+        ("r2", 2, {"admitted": 1, "quarantined": 1}),
+        ("r1", 2, {"imaging": 2}),
+    ]
+    assert [(one["stage"], one["count"]) for one in told["stages"]] == [("imaging", 2)]
+    assert [one["host"] for one in told["expiring"]] == ["gpu001"] and told["nodes"]["gpu003"]["state"] == "discovered"
+    assert stat.S_IMODE((tmp_path / "r.json").stat().st_mode) == 0o600
+
+
+def test_what_a_node_exporter_reads_is_readable_and_names_no_reason(tmp_path: Path) -> None:
+    report(tmp_path, metrics_path=f"{tmp_path}/gpufleet.prom")
+    file = tmp_path / "gpufleet.prom"
+    text = file.read_text(encoding="utf-8")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644 and "alert" not in text and text.endswith("\n")
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.e+]+', line) for line in samples)
+    assert 'gpufleet_node_state{node="gpu002",state="quarantined"} 1' in samples
+    assert 'gpufleet_nodes{state="drained"} 0' in samples  # a state that nobody is in any more does not go
+    assert 'gpufleet_passport_expires_timestamp_seconds{node="gpu001"} 2000000000' in samples
+
+
+def test_a_host_of_any_name_is_one_label() -> None:
+    one = {"state": "admitted", "stopped": "", "attempts": 0, "passport_due": False, "passport_expires": ""}
+    assert 'node="a\\"b\\\\c\\nd"' in metrics.text({'a"b\\c\nd': one}, 1.0)
+
+
+def test_a_secret_that_this_run_knows_stands_in_no_file(tmp_path: Path) -> None:
+    files = {name: f"{tmp_path}/{name}" for name in ("path", "data_path", "metrics_path")}
+    result = report(tmp_path, title=f"https://ann:{PASSWORD}@hall.example", **files)
+    assert not result.get("failed") and PASSWORD not in json.dumps(result), result
+    for file in files.values():
+        assert PASSWORD not in Path(file).read_text(encoding="utf-8"), file
+    assert "the BMC says" in Path(files["path"]).read_text(encoding="utf-8")
+
+
+def test_check_mode_writes_no_file(tmp_path: Path) -> None:
+    result = report(tmp_path, check_mode=True, path=f"{tmp_path}/r.html")
+    assert result["changed"] and result["written"] == [f"{tmp_path}/r.html"] and not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({}, "path, data_path, metrics_path"),
+        ({"path": "r.html", "days": 0}, "days from 1 on"),
+        ({"path": "/proc/nowhere/r.html"}, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_done_is_told(tmp_path: Path, args: dict[str, Any], told: str) -> None:
+    result = report(tmp_path, **args)
+    assert result["failed"] and told in result["msg"], result["msg"]
+
+
+def test_a_stage_that_a_killed_run_left_and_the_next_went_on_with_is_one() -> None:
+    turns = [
+        {"node_id": "a", "run_id": run, "at": at, "name": name}
+        for run, at, name in (("r1", 0, "imaging"), ("r2", 50, "imaging"), ("r2", 60, "validating"), ("r2", 61, "x"))
+    ]
+    (imaging, validating) = timeline.stages(turns, {"a": "gpu001"})
+    assert (imaging["slowest"], imaging["count"], imaging["host"]) == (60.0, 1, "gpu001")
+    assert validating["stage"] == "validating" and validating["median"] == 1.0
+
+
+def test_nine_in_ten_came_through_within_the_time_that_is_told() -> None:
+    turns = []
+    for at in range(1, 11):
+        turns += [{"node_id": str(at), "run_id": "r", "at": 0, "name": "imaging"}]
+        turns += [{"node_id": str(at), "run_id": "r", "at": at, "name": "admitted"}]
+    (stage,) = timeline.stages(turns, {str(at): f"n{at}" for at in range(1, 11)})
+    assert (stage["median"], stage["most"], stage["slowest"], stage["host"]) == (5.5, 9.0, 10.0, "n10")
+
+
+@pytest.mark.parametrize("told", [True, None, "", "N/A", "nan", "inf", [1], {"a": 1}, "1e999"])
+def test_what_is_no_number_has_no_course_over_time(told: Any) -> None:
+    assert measured.number(told) is None
+
+
+def test_lines_and_times_are_drawn_and_said_as_people_read_them() -> None:
+    assert places([{"value": 1}]) == "0.0,22.0 120.0,22.0"
+    assert places([{"value": 1}, {"value": 3}]) == "0.0,22.0 120.0,2.0"
+    assert [lasted(at) for at in (0.4, 119, 720, 11_100)] == ["0 s", "119 s", "12 min", "3 h 05 min"]
