@@ -73,6 +73,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if os.geteuid() != 0 and item.get_closest_marker("needs_root"):
             item.add_marker(without_root)
+        if item.get_closest_marker("rack") and TESTS / "rack" not in item.path.parents:
+            raise pytest.UsageError(f"{item.nodeid}: what needs the rack stands in tests/rack, or no step runs it")
         if item.path.name in WHOLE_RUNS | OF_MAKE or services.started_by(item):
             item.add_marker("slow")
         if item.path.name in EACH_CORE:
@@ -91,7 +93,7 @@ def _together(file: Path) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """What lies there for good is looked through no more: pytest collects twice at its end, a second of each worker's."""
+    """What lies there for good is looked through no more: at its end pytest does so twice, a second for each worker."""
     gc.freeze()
 
 

@@ -62,7 +62,15 @@ class Controller:
         named = [self._task(number, task, forced) for number, task in enumerate(tasks)]
         book = [{"name": "test", "hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": named}]
         (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
-        env = {
+        argv = ["-vvv", "--diff", "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml")]
+        done = playbook.run([*argv, *(["--check"] if check else [])], env=self.environment())
+        self.output = done.stdout + done.stderr
+        assert (done.returncode == 0) == ok, self.output[-4000:]
+        return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+
+    def environment(self) -> dict[str, str]:
+        """One for all runs, so that the process that forks them is one."""
+        return {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
             "ANSIBLE_STDOUT_CALLBACK": "gpufleet_json",
@@ -72,11 +80,6 @@ class Controller:
             "ANSIBLE_LOCALHOST_WARNING": "False",
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"),
         }
-        argv = ["-vvv", "--diff", "-i", str(self.folder / "hosts.yml"), str(self.folder / "play.yml")]
-        done = playbook.run([*argv, *(["--check"] if check else [])], env=env)
-        self.output = done.stdout + done.stderr
-        assert (done.returncode == 0) == ok, self.output[-4000:]
-        return [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
 
     def _task(self, number: int, task: Mapping[str, Any], forced: bool) -> dict[str, Any]:
         made: dict[str, Any] = {"name": f"task {number}", **task}

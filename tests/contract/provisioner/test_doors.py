@@ -15,15 +15,13 @@ from typing import Any
 
 import pytest
 import yaml
-from controller import ACTIONS, COLLECTIONS, DEPLOYED, READY, VERIFIED, Controller, wait
+from controller import COLLECTIONS, DEPLOYED, READY, VERIFIED, Controller, wait
 from other_bytes import OTHERS
 from service_sites import ServiceSite
+from suite import playbook
 from suite.skips import not_applicable
 
 pytestmark = pytest.mark.slow
-
-PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
-
 
 #: What asks the door alone, by many runs of a playbook, and has two drivers to ask it with.
 OF_THE_DOOR = (
@@ -139,14 +137,8 @@ def test_proof_that_was_fresh_at_the_start_serves_the_whole_wait(site: Any, cont
     tasks = [{"name": "proof", **proof}, *(controller._task(1 + at, task, False) for at, task in enumerate(book[1:]))]
     play = [{"name": "test", "hosts": "all", "gather_facts": False, "strategy": "linear", "tasks": tasks}]
     (controller.folder / "proven.yml").write_text(yaml.safe_dump(play), encoding="utf-8")
-    env = {
-        **os.environ,
-        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-        "ANSIBLE_ACTION_PLUGINS": str(ACTIONS),
-        "ANSIBLE_HOME": str(controller.folder / "home"),
-    }
-    argv = [str(PLAYBOOK), "-i", str(controller.folder / "hosts.yml"), str(controller.folder / "proven.yml")]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    argv = ["-i", str(controller.folder / "hosts.yml"), str(controller.folder / "proven.yml")]
+    done = playbook.run(argv, env=controller.environment(), timeout=120)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
