@@ -1,12 +1,12 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ipmi_sim calls: ``chassis_control.py FOLDER get|set|check [name [value]]...``; sets are noted in ``calls``."""
+"""What ipmi_sim calls: ``control get|set|check [name [value]]...``; sets are noted in ``calls``."""
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -42,19 +42,17 @@ def change(folder: Path, name: str, value: str) -> None:
         power.write_text("0")
 
 
-def main() -> int:
-    folder, operation, rest = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+def answer(folder: Path, argv: list[str], _is_gone: Callable[[], bool]) -> tuple[int, str, str]:
+    """Exit status, and what is printed."""
+    operation, rest = argv[0], argv[1:]
     if operation in ("0x20", "20"):  # some builds put the address of the controller first
         operation, rest = rest[0], rest[1:]
+    told = ""
     if operation == "get":
         for name in rest:
             path = folder / name
-            print(f"{name}:{path.read_text().strip() if path.exists() else ('none' if name == 'boot' else '0')}")
+            told += f"{name}:{path.read_text().strip() if path.exists() else ('none' if name == 'boot' else '0')}\n"
     elif operation == "set":
         for name, value in zip(rest[::2], rest[1::2]):
             change(folder, name, value)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return 0, told, ""

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
 from typing import Optional
+
+from suite import commands
+
+from . import chassis_control
 
 USER, PASSWORD = "admin", "correct-horse"
 #: What Get System GUID sends, least significant byte first, and the UUID that it is.
@@ -94,7 +98,8 @@ class IpmiSim:
         self.lag = lag
         (folder / "state").mkdir(parents=True)
         self.set_power("0")
-        control = f"{sys.executable} -E -s -S {Path(__file__).with_name('chassis_control.py')} {folder}"
+        control = folder / "control"
+        commands.install(control, functools.partial(chassis_control.answer, folder))
         lan = _LAN.format(
             address=address, port=self.port, control=control, user=USER, password=PASSWORD, level=level, guid=guid,
             key=f'    bmc_key "{key}"\n' if key else "",
