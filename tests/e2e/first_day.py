@@ -11,12 +11,17 @@ from typing import Any
 
 import counts
 import lab
+from contract.docs.blocks import README
+from reader import COMMANDS, Reader, commands
 
 
 @dataclass(frozen=True)
 class FirstDay:
-    """A rehearsal in check mode and day 0 itself, each with what it moved, and the rack that they ran on."""
+    """What a reader of README types on the first day: preflight, a rehearsal in check mode, and day 0 itself, each with
+    what it moved, and the rack that they ran on."""
 
+    reader: Reader
+    preflight: lab.Run
     rehearsal: lab.Run
     rehearsed: tuple[dict[str, Any], dict[str, Any]]
     run: lab.Run
@@ -27,13 +32,16 @@ class FirstDay:
 def first_day(folder: Path) -> FirstDay:
     """Day 0 with certificate bundles in the environment that hold no certificate, which must change nothing."""
     lab.new_rack()
+    reader = Reader(folder)
+    preflight, rehearse, day0, *_later = commands(README, COMMANDS)
     before = counts.world()
-    rehearsal = lab.play("day0_bringup", "--check", "--diff")
+    looked = reader.types(preflight)
+    rehearsal = reader.types(rehearse)
     after = counts.world()
     empty = folder / "empty.pem"
     empty.touch()
-    run = lab.play("day0_bringup", env={"REQUESTS_CA_BUNDLE": str(empty), "CURL_CA_BUNDLE": "/nonexistent.pem"})
-    return FirstDay(rehearsal, (before, after), run, counts.done_since(counts.NOTHING), lab.RACKS.seen)
+    run = reader.types(day0, {"REQUESTS_CA_BUNDLE": str(empty), "CURL_CA_BUNDLE": "/nonexistent.pem"})
+    return FirstDay(reader, looked, rehearsal, (before, after), run, counts.done_since(counts.NOTHING), lab.RACKS.seen)
 
 
 def in_service() -> None:

@@ -57,6 +57,8 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("maintenance", *extra(maintenance="on", maintenance_why="ticket 4711")),
     ("maintenance", *extra(maintenance="off", maintenance_readmit=True)),
     ("maintenance", *extra(maintenance="off")),
+    # These only read, whatever they find.
+    *(("preflight",), ("status",), ("identity",), ("ledger",)),
 )
 LIMITS: tuple[tuple[str, ...], ...] = ((), (), (), OURS, OURS, *((node,) for node in lab.NODES), ("gpu002", "gpu003"))
 #: How often a service goes away in the middle of a run, the other controller runs, a colleague's inventory is taken.

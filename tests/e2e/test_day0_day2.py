@@ -18,7 +18,9 @@ import subprocess
 import counts
 import lab
 import pytest
+from contract.docs.blocks import ON_THE_RACK, RACK, README
 from first_day import FirstDay, first_day
+from reader import COMMANDS, commands
 
 #: Of all of them, however new they are.
 RENEW = json.dumps({"passports_renew": True, "passports_all": True, "passports_all_hours": 0})
@@ -40,6 +42,12 @@ def first_run(day: FirstDay) -> lab.Run:
 def counters() -> dict[str, object]:
     """Whatever a write would move, at BMC, provisioner, scheduler and ledger, and how the nodes stand."""
     return {**counts.counters(), "nodes": {node: lab.node_state(node) for node in lab.NODES}}
+
+
+def test_u2_readmes_preflight_finds_nothing_wrong_with_its_files(day: FirstDay) -> None:
+    """On a new rack, of which neither Ironic nor the ledger knows anything."""
+    assert day.preflight.rc == 0, day.preflight.tail()
+    assert "Preflight: 4 nodes" in day.preflight.output, day.preflight.tail()
 
 
 def test_check_mode_of_day0_on_a_new_rack_sends_no_write(day: FirstDay) -> None:
@@ -129,20 +137,29 @@ def test_check_mode_sends_no_write(first_run: lab.Run) -> None:
     assert counters() == before
 
 
-def test_day2_on_a_healthy_rack_touches_nobody(first_run: lab.Run) -> None:
+def test_u4_readmes_status_and_day2_find_a_healthy_rack_and_touch_nobody(day: FirstDay) -> None:
+    *_before, status, day2 = commands(README, COMMANDS)
     before = counters()
-    run = lab.play("day2_recycle")
+    shown, run = day.reader.types(status), day.reader.types(day2)
+    assert shown.rc == 0 and "4 admitted" in shown.output, shown.tail()
     assert run.rc == 0, run.tail()
     assert counters() == before
 
 
+@pytest.mark.parametrize("page", [page for page in ON_THE_RACK if page[0] != README])
+def test_what_a_how_to_prints_for_the_first_day_is_what_was_typed(page: tuple[str, int]) -> None:
+    """Or is typed below, when a node has broken."""
+    assert set(commands(*page)) <= {*commands(README, COMMANDS), *commands(RACK, 5)}
+
+
 @pytest.fixture(scope="module")
-def faulty(first_run: lab.Run) -> lab.Run:
-    """Day 2 with an Xid 79 on gpu003 while a job runs there."""
+def faulty(day: FirstDay) -> lab.Run:
+    """Day 2 as the how-to prints it, with an Xid 79 on gpu003 while a job runs there."""
     lab.slurm("sbatch", "--parsable", "-w", "gpu003", "--output=/dev/null", "--wrap", "sleep 12; touch /tmp/finished")
     lab.wait_for(lambda: lab.node_state("gpu003")["state"] in ("MIXED", "ALLOCATED"), 20, "the job runs")
     lab.fault("gpu003", "xid79")
-    return lab.play("day2_recycle")
+    [day2] = commands(RACK, 5)
+    return day.reader.types(day2)
 
 
 def test_the_faulty_node_alone_is_quarantined(faulty: lab.Run) -> None:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+README, RACK, FIRST = "README.md", "docs/how-to/own-rack.md", "docs/how-to/before-the-first-run.md"
+#: What writes to servers is typed on the built-in rack: tests/e2e/reader.py.
+ON_THE_RACK = [(README, 8), (RACK, 4), (RACK, 5), (FIRST, 0), (FIRST, 2)]
 _FENCE = re.compile(r"^```(\w*)$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _INLINE = re.compile(r"`([^`]+)`")

@@ -1,19 +1,22 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Python environment with ansible-core, pip and what the collection's metadata declares, and nothing else.
+"""The built artifact, and a Python environment with ansible-core, pip and what the metadata declares, and nothing else.
 
-It is made of links into the environment of the tests, whose lock files have it all: nothing is fetched.
+The environment is made of links into the environment of the tests, whose lock files have it all: nothing is fetched.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+
+from contract.docs.blocks import ROOT
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _SCRIPT = "#!{python}\nimport sys\nfrom {module} import {name}\nsys.exit({name}())\n"
@@ -32,6 +35,17 @@ def environment(folder: Path, requirements: Path) -> Path:
             (folder / "bin" / script.name).write_text(text, encoding="utf-8")
             (folder / "bin" / script.name).chmod(0o755)
     return folder / "bin"
+
+
+def artifact(folder: Path) -> Path:
+    """As a release has it."""
+    subprocess.run([sys.executable, str(ROOT / "make" / "tree.py"), str(folder)], check=True, capture_output=True)
+    tree = folder / "ansible_collections" / "gpufleet" / "baremetal"
+    galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
+    argv = [galaxy, "collection", "build", "--output-path", str(folder), str(tree)]
+    subprocess.run(argv, check=True, capture_output=True, env={**os.environ, "ANSIBLE_HOME": str(folder / "home")})
+    [built] = folder.glob("*.tar.gz")
+    return built
 
 
 def _closure(asked: list[str]) -> Iterator[metadata.Distribution]:

@@ -11,11 +11,8 @@ says why, in a comment before it.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -28,15 +25,15 @@ import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import digest_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from contract.docs.blocks import ROOT, Block, blocks, pages
-from contract.docs.declared import environment
+from contract.docs.blocks import ON_THE_RACK, RACK, README, ROOT, Block, blocks, pages
+from contract.docs.declared import artifact, environment
 from contract.node.in_service import proven
 from suite.container import Container
 from unit.scheduler import slurm_commands
 
-README, LEDGER, PASSPORT = "README.md", "docs/how-to/look-after-the-ledger.md", "docs/how-to/verify-a-passport.md"
+LEDGER, PASSPORT = "docs/how-to/look-after-the-ledger.md", "docs/how-to/verify-a-passport.md"
 RENEW, FLEET, KEPT = "docs/how-to/renew-passports.md", "docs/how-to/see-the-fleet.md", "docs/how-to/maintenance.md"
-RACK, REPLACED = "docs/how-to/own-rack.md", "docs/how-to/replaced-hardware.md"
+REPLACED = "docs/how-to/replaced-hardware.md"
 #: The first day: what is installed and written down. README's order, with the keys before they are named.
 FIRST_DAY = [(README, 2), (README, 3), (README, 4), (RACK, 0), (README, 6), (README, 7)]
 #: Any day after it, when gpu017 is in service. A text of the test's own is what has happened meanwhile.
@@ -143,17 +140,6 @@ def _typed(block: Block) -> str:
     return block.text if block.file else block.commands
 
 
-def artifact(folder: Path) -> Path:
-    """As a release has it."""
-    subprocess.run([sys.executable, str(ROOT / "make" / "tree.py"), str(folder)], check=True, capture_output=True)
-    tree = folder / "ansible_collections" / "gpufleet" / "baremetal"
-    galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
-    argv = [galaxy, "collection", "build", "--output-path", str(folder), str(tree)]
-    subprocess.run(argv, check=True, capture_output=True, env={**os.environ, "ANSIBLE_HOME": str(folder / "home")})
-    [built] = folder.glob("*.tar.gz")
-    return built
-
-
 @pytest.fixture(scope="module")
 def came_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Any, tuple[int, str]]]:
     """What came of each block that is run."""
@@ -190,7 +176,8 @@ def test_what_happens_between_the_blocks_happens(came_of: dict[Any, tuple[int, s
 def test_each_block_of_a_page_is_run_or_says_why_not(page: str) -> None:
     """And none that is run says that it is not."""
     for block in blocks(page):
-        assert ((page, block.number) in RUN) != bool(block.not_run), f"{block}: run it, or say <!-- not run: why -->"
+        run = (page, block.number) in [*RUN, *ON_THE_RACK]
+        assert run != bool(block.not_run), f"{block}: run it, or say <!-- not run: why -->"
         assert "not run" not in block.not_run, f"{block}: that is no reason"
         for named in re.findall(r"tests/[\w/]+\.py", block.not_run):
             assert (ROOT / named).is_file(), f"{block}: there is no {named}"
