@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from .conf import NODE_FIELDS, NodesConf, Record, merged, read, with_profiles
 
@@ -123,7 +123,7 @@ class WarewulfServer:
 
     # -- nodes -------------------------------------------------------------------------------------------------
 
-    def asks(self, stage: str, hwaddr: str, sent: str = "", *, packed: bool = True) -> Answer:
+    def asks(self, stage: str, hwaddr: str, sent: str = "", *, packed: bool = True, asset: str = "") -> Answer:
         """What a loader, or the client on a running node, asks for; ``sent``: a fault in its place.
 
         It comes in clear. What is answered before a stage has come to its end stands in no status.
@@ -132,7 +132,7 @@ class WarewulfServer:
             return Answer(403)
         content = self.conf.load()
         names = sorted(name for name in content["nodes"] if _has(with_profiles(content, name), hwaddr))
-        name = names[-1] if names else ""  # in their order, each over the one before it
+        name = names[-1] if names else self._discovered(content, hwaddr)  # in their order, each over the one before it
         known = with_profiles(content, name) if name else {}
         image_name = known.get("image name", "")
         if {*known.get(f"{stage} overlay", ())} - {*self.config.overlays}:
@@ -140,6 +140,11 @@ class WarewulfServer:
         served = {**_SENT, "kernel": "vmlinuz-6.8.0-1", "image": f"{image_name}.img", "initramfs": "initramfs.img"}
         end = ".gz" if packed and stage in ("image", "system", "runtime") else ""
         missing = "" if name and (image_name or stage == "ipxe") else "BAD_REQUEST"
+        code = 400
+        if name and known.get("asset key", "") not in ("", asset):
+            missing, code = "BAD_ASSET", 401
+        elif not missing and stage == "image" and not self.config.images.get(image_name, {}).get("buildtime"):
+            missing, code = "NOT_FOUND", 404  # imported, and not built: there is no file of it
         # The real one counts seconds, of which a boot takes many.
         self.clock = max(self.clock + 1, int(time.time() + self.config.ahead))
         self.status[name] = {
@@ -149,12 +154,26 @@ class WarewulfServer:
             "ipaddr": "127.0.0.1",
             "last seen": self.clock,
         }
-        return Answer(400 if missing else 200, kind="application/octet-stream")
+        return Answer(code if missing else 200, kind="application/octet-stream")
+
+    def _discovered(self, content: Any, hwaddr: str) -> str:
+        """A stranger's card becomes that of the first node that is to be discovered; without one it is nobody's."""
+        free = [one for one in sorted(content["nodes"]) if _is_true(with_profiles(content, one).get("discoverable"))]
+        if not free:
+            return ""
+        node = content["nodes"][free[0]]
+        device = with_profiles(content, free[0]).get("primary network", "default")
+        devices = node.setdefault("network devices", {})
+        devices[device] = {**devices.get(device, {}), "hwaddr": hwaddr.replace("-", ":").lower()}
+        node.pop("discoverable", None)
+        self.conf.save(content)
+        return str(free[0])
 
     def boots(self, name: str) -> None:
-        hwaddr = next(iter(with_profiles(self.conf.load(), name)["network devices"].values()))["hwaddr"]
+        found = with_profiles(self.conf.load(), name)
+        hwaddr = next(iter(found["network devices"].values()))["hwaddr"]
         for stage in BOOT:
-            self.asks(stage, hwaddr)
+            self.asks(stage, hwaddr, asset=found.get("asset key", ""))
 
     def of_all(self) -> Answer:
         idle = {"stage": "", "sent": "", "ipaddr": "", "last seen": 0}
@@ -170,7 +189,8 @@ class WarewulfServer:
         if parts[0] == "status":
             return self.of_all()
         if parts[0] in (*BOOT, "initramfs") and len(parts) == 2:
-            return self.asks(parts[0], parts[1], packed="compress=gz" in query)
+            asset = dict(parse_qsl(query)).get("assetkey", "")
+            return self.asks(parts[0], parts[1], packed="compress=gz" in query, asset=asset)
         if parts[0] != "api" or not self.config.api:
             return plain(404, "404 page not found")
         refused = self._refused(headers.get("Authorization") or "")
@@ -255,8 +275,13 @@ class WarewulfServer:
         return told({kind: {**({"overlays": found[kind]} if kind in found else {}), **made} for kind in kinds})
 
     def build(self, name: str, _body: Any, _headers: Any) -> Answer:
-        if name not in self.conf.load()["nodes"]:
+        content = self.conf.load()
+        if name not in content["nodes"]:
             return not_found("node/profile not found")
+        found = with_profiles(content, name)
+        lacking = {*found.get("system overlay", ()), *found.get("runtime overlay", ())} - {*self.config.overlays}
+        if lacking:
+            return told({"error": f"overlay does not exist: {min(lacking)}"}, 500)
         if self.builds:
             self.built[name] = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         return told(name)
@@ -287,6 +312,17 @@ class WarewulfServer:
         if uri in self.breaks:
             return told({"error": "could not import image: unexpected EOF"}, 500)
         return told(self.config.images[name])
+
+    def delete_image(self, name: str, _body: Any, _headers: Any) -> Answer:
+        """What a node or a profile names stays."""
+        if name not in self.config.images:
+            return not_found(f"image not found: {name}")
+        content = self.conf.load()
+        nodes = sum(with_profiles(content, one).get("image name") == name for one in content["nodes"])
+        profiles = sum(one.get("image name") == name for one in content["nodeprofiles"].values())
+        if nodes or profiles:
+            return invalid(f"image '{name}' is in use by {nodes} nodes and {profiles} profiles")
+        return told(self.config.images.pop(name))
 
     def build_image(self, name: str, _body: Any, _headers: Any) -> Answer:
         if name not in self.config.images:
@@ -320,7 +356,12 @@ _ROUTES: dict[tuple[str, str, str, bool], _Route] = {
     ("POST", "images", "import", True): WarewulfServer.import_image,
     ("POST", "images", "build", True): WarewulfServer.build_image,
     ("PATCH", "images", "", True): WarewulfServer.rename_image,
+    ("DELETE", "images", "", True): WarewulfServer.delete_image,
 }
+
+
+def _is_true(value: Any) -> bool:
+    return str(value or "").lower() in ("true", "yes", "1", "t")
 
 
 def _has(record: Record, hwaddr: str) -> bool:
