@@ -37,6 +37,7 @@ include make/mutants.mk
 include make/fuzz.mk
 include make/trees.mk
 include make/verdicts.mk
+include make/contract.mk
 include make/release.mk
 -include make/rack.mk
 include make/demo.mk

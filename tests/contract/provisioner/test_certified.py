@@ -1,0 +1,149 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`make contract`: the drivers certified at a site's own provisioner, on the selected machines and on no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import service_sites
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from calls import await_all, deployed, lead
+from contract import newcomers
+from sites import Site
+from xcat_commands import site as xcat_commands_site
+
+MAKE = Path(__file__).resolve().parents[3] / "make"
+SHIPPED = (
+    service_sites.MaasSite,
+    service_sites.IronicSite,
+    *(one for one in newcomers.adapters("provisioner", Site) if one.name == "warewulf"),
+    xcat_commands_site.XcatSite,
+)
+#: What a node of Warewulf asks its server for on its way up, with the card that its file tells.
+BOOT = """
+import sys, urllib.request
+card = open(sys.argv[2] + "/" + sys.argv[1]).read()
+for stage in ("ipxe", "kernel", "image", "system", "runtime"):
+    urllib.request.urlopen(f"{sys.argv[3]}/{stage}/{card}").close()
+"""
+
+
+@pytest.fixture(params=[pytest.param(one, id=one.name) for one in SHIPPED])
+def place(request: pytest.FixtureRequest, started: Any) -> Any:
+    with started(request.param).in_good_health() as chosen:
+        yield chosen
+
+
+def enrolled(site: Any, prefix: str) -> dict[str, Any]:
+    """Ready, under a name of this prefix."""
+    options = site.new()
+    options["name"] = f"{prefix}{options['name']}"
+    lead(options, "ready")
+    assert await_all(site, "ready", options)["verdicts"][options["name"]]["ok"]
+    return dict(options)
+
+
+def contract(site: Any, folder: Path, *words: str, **connection: Any) -> subprocess.CompletedProcess[str]:
+    """As `make contract` starts it, with the credential in the environment."""
+    given = {**site.connection(), **connection}
+    secrets = {f"GPUFLEET_{key.upper()}": str(value) for key, value in given.items() if key in names.OPTIONS}
+    image = folder / "image.yml"
+    image.write_text(yaml.safe_dump({"gpufleet_image": site.image()}), encoding="utf-8")
+    options = folder / "options.yml"
+    options.write_text(yaml.safe_dump(site.extras), encoding="utf-8")
+    argv = [sys.executable, str(MAKE / "contract.py"), site.name, given["provisioner_url"], "--report", str(folder)]
+    argv += ["--image", str(image), "--options", str(options), "--interval", "0.05", "--timeout", "60", *words]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GPUFLEET_")}
+    return subprocess.run(argv, env={**environment, **secrets}, capture_output=True, text=True, check=False)
+
+
+def told(site: Any, options: dict[str, Any]) -> list[str]:
+    """The writes that name this machine, by its name or its id there."""
+    marks = [options["name"], options["boot_mac"]]
+    if site.name == "maas":
+        marks.append(site.machine(options["name"]).system_id)
+    if site.name == "ironic":
+        marks.append(site.ask("GET", f"/nodes/{options['name']}")["uuid"])
+    return [one for one in map(_words, site.faults.writes) if any(mark in one for mark in marks)]
+
+
+def _words(call: Any) -> str:
+    return f"{call.what} {call.body.decode('utf-8', 'replace')}"
+
+
+def test_the_machines_of_a_prefix_are_certified_and_no_other_is_touched(place: Any, tmp_path: Path) -> None:
+    prefix = f"cert-{os.getpid()}-"
+    ours, theirs = enrolled(place, prefix), enrolled(place, "keep-")
+    words = ["--prefix", prefix]
+    if not place.driver.owns_power:
+        (tmp_path / "boot.py").write_text(BOOT, encoding="utf-8")
+        (tmp_path / ours["name"]).write_text(ours["boot_mac"], encoding="utf-8")
+        words += ["--boot", f"{sys.executable} {tmp_path}/boot.py {{name}} {tmp_path} {place.server.url}"]
+    before = place.native(theirs["name"])
+    place.faults.forget()
+    done = contract(place, tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    report = json.loads((tmp_path / f"{place.name}.json").read_text(encoding="utf-8"))
+    outcomes = {one["scenario"]: one["outcome"] for one in report["scenarios"]}
+    assert report["passed"] and report["machines"] == [ours["name"]] and "failed" not in outcomes.values()
+    tried = ("ready", "deployed", "deployed anew", "marked", "released", "held and given back")
+    assert {outcomes[one] for one in tried} == {"passed"}, outcomes
+    assert (tmp_path / f"{place.name}.txt").read_text(encoding="utf-8") == done.stdout
+    assert told(place, ours) and place.deployments() >= 2 and told(place, theirs) == []
+    assert place.native(theirs["name"]) == before
+    for secret in place.secrets:
+        assert secret not in done.stdout + done.stderr + json.dumps(report)
+
+
+def test_nothing_is_tried_without_a_selector_or_where_it_takes_none(maas_site: Any, tmp_path: Path) -> None:
+    enrolled(maas_site, "keep-")
+    maas_site.faults.forget()
+    for words, said in (
+        ((), "by TAG or by PREFIX"),
+        (("--tag", "certify", "--prefix", "keep-"), "by one of them"),
+        (("--prefix", "  "), "by TAG or by PREFIX"),
+        (("--prefix", "no-such-"), "no machine has the names that begin with no-such-"),
+    ):
+        done = contract(maas_site, tmp_path, *words)
+        assert done.returncode == 2 and said in done.stderr and done.stdout == "", (words, done.stderr)
+    assert maas_site.faults.writes == [] and not (tmp_path / "maas.json").exists()
+
+
+def _serves(site: Any, options: dict[str, Any]) -> None:
+    """Somebody has deployed it."""
+
+
+def _held(site: Any, options: dict[str, Any]) -> None:
+    site.machine(options["name"]).locked = True
+
+
+@pytest.mark.parametrize(
+    ("mark", "named", "code", "said"),
+    [(_serves, False, 2, "NAMED="), (_held, True, 2, "these are not free"), (_serves, True, 0, "")],
+    ids=["serves", "held", "named"],
+)
+def test_who_serves_is_tried_only_where_it_is_named_and_what_is_held_never(
+    maas_site: Any, tmp_path: Path, mark: Callable[[Any, dict[str, Any]], None], named: bool, code: int, said: str
+) -> None:
+    """All of the tag are refused together: one that is in service among them says that the tag is wrong."""
+    free, serves = deployed(maas_site), deployed(maas_site)
+    lead(free, "released")
+    assert await_all(maas_site, "released", free)["verdicts"][free["name"]]["ok"]
+    for options in (free, serves):
+        maas_site.machine(options["name"]).tags.append(f"t{tmp_path.name.replace('_', '-')}")
+    mark(maas_site, serves)
+    maas_site.faults.forget()
+    words = ["--tag", f"t{tmp_path.name.replace('_', '-')}", *(["--named", serves["name"]] if named else [])]
+    done = contract(maas_site, tmp_path, *words)
+    assert done.returncode == code and said in done.stderr, done.stdout + done.stderr[-2000:]
+    assert bool(maas_site.faults.writes) == (code == 0)
