@@ -17,41 +17,40 @@ run that was killed before ``rpower`` begins again, and one that was killed afte
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
-    ConfigError,
     FleetError,
     PermitDue,
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import OF_ALL, NodeState, Taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
-    meanwhile,
     notes,
     record,
     tables,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cli import (
-    blocks,
     errors,
     failures,
     lines,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.find import XcatReader, trouble_of
-
-Nodes = Sequence[tuple[NodeState, Wanted]]
-#: Fields of nodes' records, by the node's name.
-Entries = Mapping[str, Mapping[str, str]]
-#: Sends a write for these nodes, and tells for which hosts it did not do what it was to do.
-Send = Callable[[Nodes], Mapping[str, FleetError]]
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.find import trouble_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.writes import (
+    Nodes,
+    Send,
+    XcatWriter,
+    but,
+    in_blocks,
+    named_of,
+    names_of,
+)
 
 #: What ``rsetboot`` says of one that boots from the network next.
 _NETWORK = "Network"
@@ -92,7 +91,7 @@ class Order:
         return self.there.get(node.id, "").partition(" ")[0] == self.method
 
 
-class XcatOrders(XcatReader):
+class XcatOrders(XcatWriter):
     """What the driver writes in order to deploy and to release."""
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
@@ -103,81 +102,16 @@ class XcatOrders(XcatReader):
     def start_many(self, step: str, nodes: Nodes) -> Iterator[Taken]:
         """One command for all nodes that get the same image, up to as many as a command takes."""
         if step == tables.CLEAR:
-            for block in _blocks(nodes):
+            for block in in_blocks(nodes):
                 yield from self._cleared(block)
             return
         groups: dict[tuple[str, bool], list[tuple[NodeState, Wanted]]] = {}
         for node, wanted in nodes:
             require({"image": wanted.image}, "image", node=wanted.host)
-            groups.setdefault((_named(wanted), bool(wanted.extras.get("uefi", True))), []).append((node, wanted))
+            groups.setdefault((named_of(wanted), bool(wanted.extras.get("uefi", True))), []).append((node, wanted))
         for (named, uefi), group in groups.items():
-            for block in _blocks(group):
+            for block in in_blocks(group):
                 yield from self._deployed(named, uefi, block)
-
-    def _one_after(
-        self,
-        left: list[tuple[NodeState, Wanted]],
-        nodes: Nodes,
-        what: Callable[[Nodes], str],
-        step: str,
-        send: Send,
-        *,
-        last: bool = False,
-        method: str | None = None,
-    ) -> Iterator[Taken]:
-        """One write of several that make a step: tell who is out of it, and add who is not to ``left``. It is sent for
-        those alone whom nobody has taken since they were judged, as they stand by then.
-
-        :param last: nothing comes after it, so that who is not out of it has taken the order.
-        :param method: the ``provmethod`` that we have given them since they were judged.
-        """
-        if not nodes:
-            return
-        granted, refused = self.permitted(what, step, nodes)
-        yield from refused.items()
-        if not granted:
-            return
-        by_host = {wanted.host: (node, wanted) for node, wanted in granted}
-        for host, why in self.one_request(list(by_host), lambda: self._still_ours(granted, send, method)):
-            if why is None and not last:
-                left.append(by_host[host])
-            else:
-                yield host, why
-
-    def _still_ours(self, nodes: Nodes, send: Send, method: str | None) -> dict[str, FleetError]:
-        """Send it for whom nobody has taken since; leave to write may have been waited for."""
-        fresh, moved = meanwhile.as_judged(nodes, self.states(_names(nodes)), self.address, method)
-        return {**moved, **(send(fresh) if fresh else {})}
-
-    # -- the record --------------------------------------------------------------------------------------------
-
-    def _written(self, verb: str, entries: Entries) -> dict[str, FleetError]:
-        """Of which nodes it does not stand there afterwards, and why not."""
-        answer = self.cli.run(verb, "-z", stdin=record.stanza(entries), nodes=len(entries))
-        secret = any(record.PASSWORD in entry for entry in entries.values())
-        there, unread = self.cli.read(list(entries), *([record.PASSWORD] if secret else []))
-        wrong = {
-            name: str(unread[name]) if name in unread else _differing(entry, there.get(name))
-            for name, entry in entries.items()
-        }
-        return {name: self.cli.not_there(answer, f"{verb} -z {name}", why) for name, why in wrong.items() if why}
-
-    def _recorded(
-        self, make: Callable[[NodeState, Wanted], Mapping[str, str]], nodes: Nodes
-    ) -> Mapping[str, FleetError]:
-        """Fields that differ from node to node, in one command for all those of whom they can be written."""
-        entries: dict[str, Mapping[str, str]] = {}
-        wrong: dict[str, FleetError] = {}
-        for node, wanted in nodes:
-            entry = make(node, wanted)
-            try:
-                record.stanza({node.id: entry})
-            except ConfigError as exc:
-                wrong[node.id] = exc
-            else:
-                entries[node.id] = entry
-        wrong.update(self._written("chdef", entries) if entries else {})
-        return _by_host(nodes, wrong)
 
     # -- a deployment ------------------------------------------------------------------------------------------
 
@@ -188,7 +122,7 @@ class XcatOrders(XcatReader):
         fresh: list[tuple[NodeState, Wanted]] = []
         with self.ctx.ordering(""):
             record_it = functools.partial(self._recorded, notes.ordered)
-            yield from self._one_after(fresh, _but(nodes, noted), _recording, tables.DEPLOY, record_it)
+            yield from self._one_after(fresh, but(nodes, noted), _recording, tables.DEPLOY, record_it)
         left = [*noted, *((notes.cleared(node), wanted) for node, wanted in fresh)]
         there: dict[str, str] = {}
         method = self.needs.method(named) if left else ""
@@ -197,7 +131,7 @@ class XcatOrders(XcatReader):
         unseen = [(host, why) for host, why in look if why is not None]
         yield from unseen
         if left and not unseen:
-            yield from self._ordered(Order(named, uefi, method, there, set(_names(noted))), left)
+            yield from self._ordered(Order(named, uefi, method, there, set(names_of(noted))), left)
 
     def _set_up_there(self, method: str, nodes: Nodes) -> Mapping[str, str]:
         """What ``nodeset stat`` says, of those alone that may be set up by this method."""
@@ -209,7 +143,7 @@ class XcatOrders(XcatReader):
         before the reset is taken back, and not who waits for leave alone: that is the same order, a moment later."""
 
         def boot(nodes: Nodes) -> Mapping[str, FleetError]:
-            order.booted.update(_names(nodes))
+            order.booted.update(names_of(nodes))
             return self._booted(nodes)
 
         try:
@@ -226,17 +160,17 @@ class XcatOrders(XcatReader):
         if stale:  # by what ``nodeset stat`` says of it, it could not be told from one that is set up for this order
             off = functools.partial(self._switched, "nodeset", "offline")
             done = yield from self._stage(order, stale, "nodeset", "offline", off)
-            nodes = [*_but(nodes, stale), *done]
+            nodes = [*but(nodes, stale), *done]
         due, arm = [one for one in nodes if not order.stands(one[0])], functools.partial(self._armed, order)
         armed = yield from self._stage(order, due, "nodeset", f"osimage={order.named}", arm)
-        nodes = [*_but(nodes, due), *armed]
+        nodes = [*but(nodes, due), *armed]
         by_bmc = [one for one in nodes if one[0].raw.get("mgt") in _BY_RSETBOOT]
         again = [node.id for node, _wanted in by_bmc if order.stands(node)]
         bent = self.cli.told(again, "rsetboot", "stat") if again else {}
         due = [one for one in by_bmc if bent.get(one[0].id) != _NETWORK]
         bend, words = functools.partial(self._bent, order.uefi), f"net{' -u' if order.uefi else ''}"
         ready = yield from self._stage(order, due, "rsetboot", words, bend, method=order.named)
-        return [*_but(nodes, due), *ready]
+        return [*but(nodes, due), *ready]
 
     def _stage(
         self,
@@ -256,14 +190,14 @@ class XcatOrders(XcatReader):
         left: list[tuple[NodeState, Wanted]] = []
         wrong: dict[str, FleetError] = {}
         what = functools.partial(_words, name, words)
-        is_told = words == "offline" or set(_names(nodes)) <= order.told
+        is_told = words == "offline" or set(names_of(nodes)) <= order.told
         with self.ctx.ordering("") if is_told else nullcontext():
             for host, why in self._one_after(left, nodes, what, tables.DEPLOY, send, last=last, method=method):
                 if why is None:
                     yield host, None
                 else:
                     wrong[host] = why
-        order.told.update(() if words == "offline" else _names(left))
+        order.told.update(() if words == "offline" else names_of(left))
         ends = {host: why for host, why in wrong.items() if not isinstance(why, PermitDue)}
         out = [one for one in nodes if one[1].host in ends and order.is_armed(one[0])]
         self._take_back(out, {node.id: wrong[wanted.host] for node, wanted in out})
@@ -272,7 +206,7 @@ class XcatOrders(XcatReader):
 
     def _armed(self, order: Order, nodes: Nodes) -> Mapping[str, FleetError]:
         """Set to get this image at the next boot from the network."""
-        names = _names(nodes)
+        names = names_of(nodes)
         order.sent.update(names)
         answer = self.cli.run("nodeset", ",".join(names), f"osimage={order.named}", nodes=len(names))
         failed, told = failures(answer, names), dict(lines(answer.out, names))
@@ -288,7 +222,7 @@ class XcatOrders(XcatReader):
 
     def _bent(self, uefi: bool, nodes: Nodes) -> Mapping[str, FleetError]:
         """The next boot is from the network."""
-        names = _names(nodes)
+        names = names_of(nodes)
         answer = self.cli.run("rsetboot", ",".join(names), "net", *(["-u"] if uefi else []), nodes=len(names))
         failed, told = errors(answer, names), dict(lines(answer.out, names))
         wrong = {name: failed.get(name) or _is("rsetboot", told.get(name, ""), _NETWORK) for name in names}
@@ -297,7 +231,7 @@ class XcatOrders(XcatReader):
     def _booted(self, nodes: Nodes) -> Mapping[str, FleetError]:
         """The order itself. Who says nothing of it, and who was asked by a command that was lost, is asked for what is
         news of it: until there is some, nobody waits for this order."""
-        names = _names(nodes)
+        names = names_of(nodes)
         try:
             answer = self.cli.run("rpower", ",".join(names), "boot", nodes=len(names))
         except AuthFailed as exc:
@@ -323,7 +257,7 @@ class XcatOrders(XcatReader):
         """The word of it, where xCAT keeps no newer one of the node (``site.nodestatus``)."""
         with self.ctx.ordering(""), suppress(FleetError):
             if nodes and self._may(_giving(nodes), nodes):
-                now = self.states(_names(nodes))
+                now = self.states(names_of(nodes))
                 there = [(now[node.id], wanted) for node, wanted in nodes if node.id in now]
                 self._recorded(notes.given, [one for one in there if trouble_of(one[0]) is None])
 
@@ -350,27 +284,17 @@ class XcatOrders(XcatReader):
                 off = [node.id for node, wanted in ours if wanted.host not in wrong]
             left = [one for one in nodes if one[0].id in off]
             if left and self._may(f"chdef -z {','.join(off)} provmethod", left):
-                self._written("chdef", {name: {"provmethod": ""} for name in _names(self._set_by_us(left)[0])})
+                self._written("chdef", {name: {"provmethod": ""} for name in names_of(self._set_by_us(left)[0])})
         return {*off, *others}
 
     def _set_by_us(self, nodes: Nodes) -> tuple[Nodes, list[str]]:
         """Without those that somebody has set up for another image since: that order is not ours to take back; and who
         these are. Of one that cannot be read nobody knows."""
-        now = self.states(_names(nodes))
+        now = self.states(names_of(nodes))
         unread = {name for name, node in now.items() if trouble_of(node) is not None}
         known = {name: node.raw.get("provmethod", "") for name, node in now.items() if name not in unread}
-        ours = [one for one in nodes if known.get(one[0].id) in ("", _named(one[1]))]
-        return ours, [name for name in _names(_but(nodes, ours)) if name not in unread]
-
-    def _may(self, what: str, nodes: Nodes) -> bool:
-        """What hits nothing that runs there."""
-        return self.ctx.may_write(what, nodes=tuple(wanted.host for _node, wanted in nodes))
-
-    def _wrong(
-        self, answer: command.Answer, what: str, nodes: Nodes, wrong: Mapping[str, str]
-    ) -> Mapping[str, FleetError]:
-        told = {name: self.cli.not_there(answer, f"{what} {name}", why) for name, why in wrong.items() if why}
-        return _by_host(nodes, told)
+        ours = [one for one in nodes if known.get(one[0].id) in ("", named_of(one[1]))]
+        return ours, [name for name in names_of(but(nodes, ours)) if name not in unread]
 
     # -- a release ---------------------------------------------------------------------------------------------
 
@@ -389,67 +313,23 @@ class XcatOrders(XcatReader):
         make = functools.partial(self._recorded, notes.released)
         yield from self._one_after([], left, _recording, tables.CLEAR, make, last=True)
 
-    def _switched(self, command_name: str, to: str, nodes: Nodes) -> Mapping[str, FleetError]:
-        """Of which hosts the state is another one than was asked for. Which one ``nodeset`` prints is no proof: it does
-        so as it fails. A machine may go off a moment later, which the line of ``rpower`` tells; only one that says
-        nothing is looked at."""
-        names = _names(nodes)
-        answer = self.cli.run(command_name, ",".join(names), to, nodes=len(names))
-        failed = failures(answer, names) if command_name == "nodeset" else errors(answer, names)
-        look = [one for one in names if one not in failed and (command_name == "nodeset" or not _says(answer, one, to))]
-        seen = self.cli.told(look, command_name, "stat") if look else {}
-        wrong = {**failed, **{one: f"it is {seen.get(one) or 'unknown'}" for one in look if seen.get(one) != to}}
-        told = {one: self.cli.not_there(answer, f"{command_name} {one} {to}", why) for one, why in wrong.items()}
-        return _by_host(nodes, told)
-
-
-def _named(wanted: Wanted) -> str:
-    return wanted.image.named if wanted.image is not None else ""
-
-
-def _names(nodes: Nodes) -> list[str]:
-    return [node.id for node, _wanted in nodes]
-
-
-def _blocks(nodes: Nodes) -> Iterator[Nodes]:
-    by_name = {node.id: (node, wanted) for node, wanted in nodes}
-    for block in blocks(list(by_name)):
-        yield [by_name[name] for name in block]
-
-
-def _but(nodes: Nodes, others: Nodes) -> list[tuple[NodeState, Wanted]]:
-    names = set(_names(others))
-    return [one for one in nodes if one[0].id not in names]
-
-
-def _by_host(nodes: Nodes, wrong: Mapping[str, FleetError]) -> dict[str, FleetError]:
-    return {wanted.host: wrong[node.id] for node, wanted in nodes if node.id in wrong}
-
 
 # -- words ---------------------------------------------------------------------------------------------------------
 
 
 def _words(name: str, state: str, nodes: Nodes) -> str:
-    return f"{name} {','.join(_names(nodes))} {state}"
+    return f"{name} {','.join(names_of(nodes))} {state}"
 
 
 def _recording(nodes: Nodes) -> str:
-    return f"chdef -z {','.join(_names(nodes))} usercomment addkcmdline provmethod"
+    return f"chdef -z {','.join(names_of(nodes))} usercomment addkcmdline provmethod"
 
 
 def _giving(nodes: Nodes) -> str:
-    return f"chdef -z {','.join(_names(nodes))} usercomment: given"
+    return f"chdef -z {','.join(names_of(nodes))} usercomment: given"
 
 
 # -- what is read back ---------------------------------------------------------------------------------------------
-
-
-def _differing(entry: Mapping[str, str], there: Mapping[str, str] | None) -> str:
-    """Which fields do not stand there, without their values: one may be a secret."""
-    if there is None:
-        return "xCAT does not know the node"
-    differing = [key for key, value in entry.items() if there.get(key, "") != value]
-    return f"{', '.join(differing)} reads another way" if differing else ""
 
 
 def _is(name: str, told: str, wanted: str) -> str:
@@ -464,7 +344,3 @@ def _not_of(named: str, there: Mapping[str, str]) -> str:
 def _not_started(told: str) -> str:
     """``on reset`` is said of one that was on, ``off on`` of one that was off; some BMCs leave the first word out."""
     return "" if told.split(" ")[-1] in ("on", "reset") else f"rpower says {told or 'nothing of it'}"
-
-
-def _says(answer: command.Answer, name: str, state: str) -> bool:
-    return any(line.strip() == f"{name}: {state}" for line in answer.out.split("\n"))

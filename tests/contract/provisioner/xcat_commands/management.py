@@ -85,8 +85,7 @@ class Management:
         #: What each node's boot configuration has for its kernel.
         self.boot_lines: dict[str, str] = {}
         self.power: dict[str, str] = {}
-        #: Nodes whose BMC boots them from the network next.
-        self.overridden: set[str] = set()
+        self.overridden: set[str] = set()  # to boot from the network next
         self.has_master = True
         self.has_bootloader = True
         self.has_dhcp = True
