@@ -105,7 +105,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
 #: By playbook, what a person may give it with -e.
 PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),
-    "day2_recycle": ("day2_recycle_all",),
+    "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout"),
     "drain": ("drain_why",),
     "history": ("history_all", "history_last", "history_of"),
     "identity": (

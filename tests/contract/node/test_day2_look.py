@@ -110,6 +110,19 @@ def test_l2_what_a_look_has_proven_stands_though_the_next_look_breaks(tmp_path: 
         assert not found or "fallen off the bus (Xid 79)" in nodes.events("gpu001", "state")[0][1]["reason"]
 
 
+def test_c3_a_node_that_hangs_after_its_login_is_left_as_it_is_and_noted(tmp_path: Path) -> None:
+    """It takes the connection, and its shell waits; all others of the batch would wait with it."""
+    with in_service(tmp_path) as nodes:
+        client = tmp_path / "ssh"
+        client.write_text("#!/bin/sh\nexec sleep 15\n", encoding="utf-8")
+        client.chmod(0o755)
+        nodes.hosts["gpu001"].update(ansible_connection="ssh", ansible_ssh_executable=str(client))
+        told = nodes.book("day2_recycle", "-e", "day2_recycle_look_timeout=2", ok=False)
+        [(name, note)] = nodes.events("gpu001", "note")
+        assert name == "stopped" and "the node hangs" in note["reason"] and "within 2 s" in note["reason"], told
+        assert nodes.scheduler("gpu001") == "IDLE" and not nodes.states("gpu001"), told
+
+
 @pytest.mark.parametrize(("serial", "uuid"), [("SN0002", ""), ("SN0001", "5ac00000-0000-4000-8000-000000000002")])
 def test_r5_a_machine_that_says_it_is_another_one_is_not_recycled_and_nobody_is_quarantined(
     tmp_path: Path, serial: str, uuid: str
