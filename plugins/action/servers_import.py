@@ -11,11 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._servers import LIST, RULES, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _servers as lists
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sources import SECRETS, check_source
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import for_a_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._servers import Server
 
@@ -45,7 +47,9 @@ class ActionModule(VerbAction):
         if params["server"]:
             return self._taken(_named(servers, params["server"], params["path"]), params["group"])
         self._demand_no_strangers(servers, params["path"])
-        told = self._written(servers, params) if params["dest"] else {"changed": False}
+        told: dict[str, Any] = self._written(servers, params) if params["dest"] else {"changed": False}
+        if params["sources"]:
+            told["compared"] = lists.compare(servers, [self._found(*one) for one in enumerate(params["sources"], 1)])
         lines = _lines(servers, params, told)
         display.display("\n" + "\n".join(shown(line, self._secrets) for line in lines) + "\n")
         return {**told, "events": [], "servers": [_told(one) for one in servers], "lines": lines}
@@ -72,6 +76,16 @@ class ActionModule(VerbAction):
         variables = {name: for_a_run(value) for name, value in told if value not in ("", None)}
         self._made = {"host_name": server.name, "groups": [group], "host_vars": variables}
         return {"changed": False, "events": [], "servers": [_told(server)], "lines": []}
+
+    def _found(self, number: int, source: Mapping[str, Any]) -> tuple[list[Record], bool]:
+        """What a source of an inventory has, and whether it only adds to others."""
+        kind = check_source(source, number)
+        self._conceal({key: source.get(key) for key in SECRETS}, [key for key in SECRETS if source.get(key)])
+        where = str(source.get("name") or f"source {number} ({source['type']})")
+        try:
+            return kind.read(source, where), bool(source.get("join_only", False))
+        except FleetError as exc:
+            raise exc.located(node=where) from None
 
     def _written(self, servers: Sequence[Server], params: Mapping[str, Any]) -> dict[str, Any]:
         path = params["dest"]
@@ -117,6 +131,8 @@ def _told(server: Server) -> dict[str, Any]:
 
 def _lines(servers: Sequence[Server], params: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
     lines = [f"{params['path']}: {len(servers)} server(s), no mistake"]
+    for word, told in (result.get("compared") or {}).items():
+        lines.append(f"{_COMPARED[word]}: {', '.join(told) or 'none'}")
     merged = result.get("merged")
     if merged is None:
         return lines
@@ -126,6 +142,7 @@ def _lines(servers: Sequence[Server], params: Mapping[str, Any], result: Mapping
     return lines
 
 
+_COMPARED = {"missing": "listed, and found nowhere", "unexpected": "found, and in no list"}
 _WORDS = {
     "new": "new",
     "changed": "changed",

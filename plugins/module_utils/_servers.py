@@ -20,6 +20,7 @@ SPEC = spec(
     LIST,
     dest={"type": "path"},
     purge={"type": "bool", "default": False},
+    sources={"type": "list", "elements": "dict", "default": [], "no_log": False},
     server={"type": "str"},
     group={"type": "str", "default": "imported_servers"},
 )

@@ -30,6 +30,21 @@ options:
         and boot option, which on large machines is some dozens.
     type: bool
     default: true
+  hardware:
+    description:
+      - Whether to read what the machine consists of, its processors, memory, GPUs and drives. That takes a request for
+        each of them. With O(macs) the ports of its network cards are counted as well.
+    type: bool
+    default: false
+    version_added: "0.1.0"
+  firmware:
+    description:
+      - Components whose firmware is wanted with O(hardware), each by its C(Id) in the BMC's FirmwareInventory. V(bios)
+        and V(bmc) are told without it.
+    type: list
+    elements: str
+    default: []
+    version_added: "0.1.0"
   timeout:
     description: Seconds for the whole task.
     type: float
@@ -106,6 +121,28 @@ macs:
 macs_unread:
   description: What of these places could not be read, and why. Where this is not empty there may be more addresses.
   returned: when O(macs) is true
+  type: list
+  elements: str
+  sample: []
+hardware:
+  description:
+    - What the BMC tells of the machine's parts. What it does not tell is null, and so is a count of which a part could
+      not be read. A machine that is off may tell less. Null over IPMI.
+  returned: when O(hardware) is true
+  type: dict
+  sample:
+    cpu_sockets: 2
+    cpu_threads: 224
+    cpu_model: Intel(R) Xeon(R) Platinum 8480CL
+    memory_gib: 2048.0
+    gpu_count: 8
+    gpu_devices: ["2330", "2330", "2330", "2330", "2330", "2330", "2330", "2330"]
+    nic_count: 10
+    drive_count: 10
+    firmware: {bios: "1.1.3", bmc: "23.11.09"}
+hardware_unread:
+  description: What of it could not be read, and why.
+  returned: when O(hardware) is true
   type: list
   elements: str
   sample: []

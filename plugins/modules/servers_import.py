@@ -67,6 +67,14 @@ options:
     description: Remove the servers from O(dest) of which O(path) does not speak.
     type: bool
     default: false
+  sources:
+    description:
+      - Sources of the inventory plugin P(gpufleet.baremetal.fleet#inventory), with its options, that are compared with
+        the list by serial, system UUID and MAC. They tell which servers nobody has found, and what was found that is in
+        no list. Passwords and keys are templates with a lookup.
+    type: list
+    elements: dict
+    default: []
   server:
     description:
       - The name of one server of the list, which is made a host of this run, with the host variables that an inventory
@@ -84,6 +92,10 @@ EXAMPLES = r"""
   gpufleet.baremetal.servers_import:
     path: delivery.csv
     password_refs: ["env:BMC_*"]
+    sources:
+      - type: maas
+        url: https://maas.example.com/MAAS
+        api_key: "{{ lookup('ansible.builtin.env', 'MAAS_API_KEY') }}"
   delegate_to: localhost
   run_once: true
 
@@ -141,6 +153,21 @@ merged:
       description: The same with O(purge).
       type: list
       elements: str
+compared:
+  description: The list beside what O(sources) have.
+  returned: when O(sources) is given
+  type: dict
+  contains:
+    missing:
+      description: Servers of the list that no source has.
+      type: list
+      elements: str
+      sample: [gpu014]
+    unexpected:
+      description: What the sources have that no row is about, by serial, system UUID, MACs and the BMC's address.
+      type: list
+      elements: str
+      sample: ["serial S4X0099K, MAC 7c:c2:55:10:20:99"]
 dest:
   description: The clean list.
   returned: when O(dest) is given

@@ -175,4 +175,8 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "bmc_ca_path": _path,
     "primary_ip": net.host,
     "gpu_count": _number,
+    "cpu_count": _number,
+    "memory_gib": _number,
+    "nic_count": _number,
+    "drive_count": _number,
 }

@@ -54,6 +54,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "enroll_driver": {"type": "dict"},
         "enroll_timeout": {"type": "int"},
         "enroll_interval": {"type": "float"},
+        "enroll_verify_hardware": {"type": "bool"},
     },
     "gate": {
         "gate_dcgm_level": {"type": "int"},
@@ -127,6 +128,7 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "import_servers_password_refs",
         "import_servers_path",
         "import_servers_purge",
+        "import_servers_sources",
     ),
     "ledger": ("ledger", "ledger_force_reason", "ledger_older_than", "ledger_path", "ledger_to"),
     "maintenance": ("maintenance", "maintenance_readmit", "maintenance_until", "maintenance_why"),

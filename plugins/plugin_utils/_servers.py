@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv 
     read_rows,
     record_of,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import join
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_join import join, known_by
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
 #: A list that is written where none was may be read by whoever runs Ansible; it holds no secret.
@@ -155,6 +155,21 @@ def merge(before: Sequence[Server], imported: Sequence[Server], *, purge: bool) 
         else:
             same.append(one.name)
     return Merged(servers, new, changed, same, kept, removed)
+
+
+def compare(servers: Sequence[Server], found: Sequence[tuple[Sequence[Record], bool]]) -> dict[str, list[str]]:
+    """Who is listed and was not found, and who was found and is not listed.
+
+    :param found: the records of each source that was asked, and whether they only add to those of earlier ones.
+    :raises ConfigError: where two records may be one machine or two.
+    """
+    listed = {id(one.record): one for one in servers}
+    machines, _left_out = join([([one.record for one in servers], False), *found])
+    rows = [[listed.get(id(record)) for record in machine.records] for machine in machines]
+    return {
+        "missing": [row[0].name for row in rows if len(row) == 1 and row[0]],
+        "unexpected": [known_by(machine) for machine, row in zip(machines, rows) if not any(row)],
+    }
 
 
 def text_of(path: str) -> str:

@@ -175,6 +175,13 @@ class MaasServer:
                     return Answer.json({**shape.machine(machine), "constraints_by_type": {}})
         raise conflict(f"No machine with system ID {wanted} available." if wanted else "No machine available.")
 
+    def devices(self, _asked: Asked, _user: User, _params: Params, system_id: str) -> Answer:
+        with self.store.changing() as machines:
+            machine = machines.get(system_id)
+            if machine is None:
+                return Answer.text(404, "No Node matches the given query.")
+            return Answer.json([{"bus": 1, **device} for device in machine.devices])
+
     def machine(self, asked: Asked, user: User, params: Params, system_id: str) -> Answer:
         with self.store.changing() as machines:
             machine = machines.get(system_id)
@@ -267,6 +274,7 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[..., Answer]], ...] = (
     (re.compile(r"boot-resources/(\d+)/upload/(\d+)/"), MaasServer.boot_resource_file),
     (re.compile(r"regioncontrollers/"), MaasServer.region_controllers),
     (re.compile(r"domains/"), MaasServer.domains),
+    (re.compile(r"nodes/([a-z0-9]+)/devices/"), MaasServer.devices),
     (re.compile(r"version/"), MaasServer.version),
 )
 

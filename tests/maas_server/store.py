@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from .statuses import NAMES, NEW, TRANSITIONS
 
@@ -52,6 +52,8 @@ class Machine:
     annotations: dict[str, str] = field(default_factory=dict)
     agent_name: str = ""
     hardware: dict[str, str] = field(default_factory=dict)
+    #: What commissioning found on its buses.
+    devices: list[dict[str, Any]] = field(default_factory=list)
     commissioning_status: int = 0
     testing_status: int = 0
     #: sets of script results; MAAS makes the first two together with the machine

@@ -22,10 +22,12 @@ class in each driver that has it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, cast
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 
 # Power states. Anything else that a BMC may say is one of the last two.
 ON = "on"
@@ -180,6 +182,14 @@ class Macs:
     unread: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What the BMC tells of the machine's parts, and what of it could not be read."""
+
+    hardware: Hardware
+    unread: tuple[str, ...] = ()
+
+
 class Capability(ABC):
     """One kind of thing that a BMC can be asked for. A driver has those that its protocol knows, and no others."""
 
@@ -287,6 +297,19 @@ class Cards(Capability):
         """The union of the MAC addresses of all places where the BMC tells any; never raises for a single place."""
 
 
+class Inventory(Capability):
+    """What the machine consists of."""
+
+    title = "parts of the machine"
+
+    @abstractmethod
+    def hardware(self, firmware: Sequence[str] = ()) -> Parts:
+        """What it tells of processors, memory, GPUs, drives and firmware; never raises for a single place.
+
+        :param firmware: components whose version is wanted, beside the BIOS.
+        """
+
+
 class Bmc(ABC):
     """One machine behind one BMC, connected at the first call. Use it as a context manager: it must be closed."""
 
@@ -314,6 +337,10 @@ class Bmc(ABC):
     @property
     def cards(self) -> Cards:
         return cast(Cards, self.part(Cards))
+
+    @property
+    def inventory(self) -> Inventory:
+        return cast(Inventory, self.part(Inventory))
 
     def part(self, wanted: type[Capability]) -> Capability:
         """The part of this driver that can do it.

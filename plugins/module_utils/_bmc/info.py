@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
@@ -27,8 +27,19 @@ def info(params: Mapping[str, Any], ctx: Context) -> Result:
             "capabilities": _capabilities(bmc),
             "tls_fingerprint": bmc.certificate(),
             **(_macs(bmc) if params.get("macs", True) else {}),
+            **(_hardware(bmc, params.get("firmware") or []) if params.get("hardware") else {}),
         }
+    if found.get("hardware"):
+        found["hardware"].update(_told_elsewhere(found))
     return Result(changed=False, data=found)
+
+
+def _told_elsewhere(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for the machine's identity and its cards tells parts as well."""
+    own = [one for one in found.get("macs") or [] if not one["locally_administered"]]
+    bmc = found["identity"]["bmc_firmware"]
+    firmware = {**found["hardware"]["firmware"], **({"bmc": bmc} if bmc else {})}
+    return {"nic_count": len(own) if own and not found["macs_unread"] else None, "firmware": firmware}
 
 
 def _compared(bmc: c.Bmc, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,6 +63,14 @@ def _macs(bmc: c.Bmc) -> dict[str, Any]:
         return {"macs": None, "macs_unread": []}
     told = bmc.cards.macs()
     return {"macs": [mac.as_dict() for mac in told.found], "macs_unread": list(told.unread)}
+
+
+def _hardware(bmc: c.Bmc, firmware: Sequence[str]) -> dict[str, Any]:
+    """Where the protocol has no word for the parts, null."""
+    if not any(isinstance(part, c.Inventory) for part in bmc.has):
+        return {"hardware": None, "hardware_unread": []}
+    told = bmc.inventory.hardware(firmware)
+    return {"hardware": told.hardware.as_dict(), "hardware_unread": list(told.unread)}
 
 
 def _capabilities(bmc: c.Bmc) -> dict[str, Any]:

@@ -43,5 +43,7 @@ INFO_SPEC = spec(
     BMC,
     _WHO,
     macs={"type": "bool", "default": True},
+    hardware={"type": "bool", "default": False},
+    firmware={"type": "list", "elements": "str", "default": []},
     timeout={"type": "float", "default": 60.0},
 )

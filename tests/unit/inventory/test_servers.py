@@ -208,3 +208,17 @@ def test_no_server_takes_the_place_of_another_machine_of_its_name(imports: Impor
     others = {"gpu001": {"gpufleet_serial": "ZZZ9"}, "gpu002": {"gpufleet_serial": "abc0002"}}
     message, mistakes = imports.refused(DELIVERY, hostvars=others)
     assert len(mistakes) == 1 and "another gpu001, of serial ZZZ9, and not abc0001" in message
+
+
+@pytest.mark.slow
+def test_what_was_delivered_beside_what_was_found(imports: Imports, ironic: Any) -> None:
+    """Joined by what identifies a machine, whatever it is called there."""
+    node = ironic.add("other-name", mac="52:54:00:77:00:01")
+    stranger = ironic.add("stranger", mac="52:54:00:77:00:09")
+    source = {"type": "ironic", "url": ironic.url, "username": "admin", "password": "s3cret-of-ironic"}
+    done = imports.task(sources=[source])
+    assert done["compared"]["missing"] == ["gpu002"], (done, node)
+    (unexpected,) = done["compared"]["unexpected"]
+    assert "52:54:00:77:00:09" in unexpected and stranger
+    assert "listed, and found nowhere: gpu002" in done["lines"]
+    assert "no known type" in imports.refused(DELIVERY, sources=[{"type": "spreadsheet"}])[0]

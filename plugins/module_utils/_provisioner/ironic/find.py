@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OTHER,
@@ -103,11 +104,19 @@ class IronicReader(Driver):
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = {"of its record": str((node.raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")}
-        if ask and node.inspection == "passed":
-            found = self.api.get(f"/nodes/{node.id}/inventory") or {}
-            vendor = (found.get("inventory") or {}).get("system_vendor") or {}
+        if ask:
+            vendor = self._inspected(node).get("system_vendor") or {}
             told["found by its inspection"] = str(vendor.get("serial_number") or "")
         return {source: serial for source, serial in told.items() if serial_of(serial)}
+
+    def _inspected(self, node: NodeState) -> dict[str, Any]:
+        """What its inspection stored; empty where it did not pass, or stored nothing."""
+        found = self.api.get(f"/nodes/{node.id}/inventory") if node.inspection == "passed" else None
+        return (found or {}).get("inventory") or {}
+
+    def hardware(self, node: NodeState) -> Hardware | None:
+        found = self._inspected(node)
+        return record.hardware_in(found) if found else None
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """Its ports. Not all cards need have one, whoever made them."""

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
@@ -259,3 +260,16 @@ def _escaped(key: str) -> str:
 def told(operations: list[dict[str, Any]]) -> str:
     """A patch in words, without values: they may be secrets."""
     return " ".join(operation["path"] for operation in operations)
+
+
+def hardware_in(inventory: Mapping[str, Any]) -> parts.Hardware:
+    """What an inspection stored, in band by the agent or out of band over Redfish; of GPUs neither tells."""
+    cpu, memory = inventory.get("cpu") or {}, inventory.get("memory") or {}
+    return parts.Hardware(
+        cpu_sockets=parts.count(cpu.get("socket_count")),
+        cpu_threads=parts.count(cpu.get("count")),
+        cpu_model=parts.text(cpu.get("model_name")),
+        memory_gib=parts.gib_of_mib(memory.get("physical_mb")),
+        nic_count=parts.ports(one.get("mac_address") for one in parts.listed(inventory.get("interfaces"))),
+        drive_count=parts.several(parts.listed(inventory.get("disks"))),
+    )

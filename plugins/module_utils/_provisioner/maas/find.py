@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
@@ -146,6 +147,12 @@ class MaasReader(Driver):
             return "", ""
         known = told if isinstance(told, dict) else {}
         return str(known.get("power_address") or ""), str(known.get("node_id") or "")
+
+    def hardware(self, node: NodeState) -> Hardware | None:
+        """Of a machine that was commissioned; what nobody has looked at is there as MAAS fills it in."""
+        if node.inspection != "passed":
+            return None
+        return record.hardware_in(node.raw, self.api.get(f"nodes/{node.id}/devices/"))
 
     def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
         raw = self.api.get(f"machines/{node.id}/")

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
@@ -214,3 +215,28 @@ def with_token(description: str, token: str) -> str:
     if not token or not kept:
         return kept or token
     return f"{kept}{token}\n" if kept.endswith("\n") else f"{kept}\n{token}"
+
+
+#: As MAAS numbers what commissioning finds on a bus (HARDWARE_TYPE), and the makers of what computes: a BMC's picture
+#: stands there as well.
+_GPU = 5
+_MAKERS = frozenset({"10de", "1002"})
+
+
+def hardware_in(raw: Mapping[str, Any], devices: Any) -> parts.Hardware:
+    """What commissioning found."""
+    cards = [one for one in parts.listed(raw.get("interface_set")) if one.get("type") == "physical"]
+    gpus = [one for one in parts.listed(devices) if one.get("hardware_type") == _GPU]
+    gpus = [one for one in gpus if str(one.get("vendor_id") or "").lower() in _MAKERS]
+    about = raw.get("hardware_info") or {}
+    model, bios = (parts.text(about.get(key)) for key in ("cpu_model", "mainboard_firmware_version"))
+    return parts.Hardware(
+        cpu_threads=parts.count(raw.get("cpu_count")),
+        cpu_model=None if model == "Unknown" else model,
+        memory_gib=parts.gib_of_mib(raw.get("memory")),
+        gpu_count=parts.several(gpus),
+        gpu_devices=tuple(filter(None, (parts.device_id(one.get("product_id")) for one in gpus))),
+        nic_count=parts.ports(one.get("mac_address") for one in cards),
+        drive_count=parts.several(parts.listed(raw.get("physicalblockdevice_set"))),
+        firmware={"bios": bios} if bios and bios != "Unknown" else {},
+    )
