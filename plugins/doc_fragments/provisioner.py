@@ -13,12 +13,12 @@ options:
   provisioner:
     description: The provisioner that manages the node. Taken from the host variable C(gpufleet_provisioner).
     type: str
-    choices: [ironic, maas, warewulf, xcat]
+    choices: [bcm, ironic, maas, warewulf, xcat]
   provisioner_url:
     description:
       - Its API, for instance V(http://ironic.example.com:6385), V(http://maas.example.com:5240/MAAS) or
         V(https://warewulf.example.com:9874); for xCAT the folder of its commands on the machine that runs the task,
-        V(/opt/xcat).
+        V(/opt/xcat); for BCM the path of its cmsh there, V(/cm/local/apps/cmd/bin/cmsh).
       - Taken from the host variable C(gpufleet_provisioner_url).
     type: str
   provisioner_username:

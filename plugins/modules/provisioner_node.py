@@ -11,7 +11,7 @@ short_description: Lead one node towards a state of its provisioner
 version_added: "0.1.0"
 description:
   - Enrols a node, sends it towards ready or deployed, releases it, or takes it into maintenance, at Ironic, MAAS,
-    Warewulf or xCAT.
+    Warewulf, xCAT or NVIDIA Base Command Manager (BCM).
   - Begins the next transition and returns. Whole batches are then watched by M(gpufleet.baremetal.provisioner_wait),
     which also sends a node on that rests on its way.
   - A provisioner that does not answer is asked again for 30 seconds, which all hosts of a run wait together, until the
@@ -28,7 +28,7 @@ author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)
   - requests >= 2.31 (MAAS and Warewulf)
-  - netaddr >= 1.0 (Ironic, MAAS and Warewulf)
+  - netaddr >= 1.0
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.bmc
@@ -44,13 +44,14 @@ options:
     description:
       - V(enrolled) makes the provisioner's record what it should be, and starts nothing.
       - V(ready) does the same, then begins the next step towards a node that can be deployed. On Ironic that is
-        manage, inspect, provide; on MAAS commission; Warewulf has no such step.
+        manage, inspect, provide; on MAAS commission; Warewulf, xCAT and BCM have no such step.
       - V(deployed) begins the deployment of O(image), by way of a release where the node runs another image and the
         provisioner needs one. A node that is deployed with this image already is left unchanged.
       - V(released) begins the release of a deployed node.
       - V(maintenance) takes the node out of the provisioner's own care under our token, so that its power and boot
         may be driven through its BMC. On MAAS a deployed node is locked, and the token stands in its description;
-        on Warewulf the token is a tag of the node.
+        on Warewulf the token is a tag of the node; on xCAT and BCM it is a word in a field of the node, which keeps
+        our own runs and nobody else.
       - V(serviceable) lifts that, if the hold is ours.
     type: str
     required: true
@@ -85,6 +86,7 @@ options:
         is compared by its SHA-256, so that without C(sha256) nothing is begun but with O(force_reason).
       - On Warewulf the image is C(named), and must have been imported and built there. Nothing there tells whether it
         is the one that was verified; M(gpufleet.baremetal.image_verify) with mode V(node) does, by the manifest in it.
+        The same holds for BCM, whose software image C(named) is.
     type: dict
   properties:
     description:
@@ -95,8 +97,8 @@ options:
     default: {}
   driver:
     description:
-      - Settings that only one provisioner knows. Either flat, or with the names of provisioners as keys (C(ironic),
-        C(maas), C(warewulf), C(xcat)), of which each takes its own.
+      - Settings that only one provisioner knows. Either flat, or with the names of provisioners as keys (C(bcm),
+        C(ironic), C(maas), C(warewulf), C(xcat)), of which each takes its own.
       - For Ironic every C(*_interface), C(resource_class), C(conductor_group), C(automated_clean), C(driver),
         C(driver_info), C(instance_info), and C(owners), a list of owners and lessees that are ours. Keys of
         C(instance_info) that say which bytes are deployed (C(kernel), C(ramdisk), C(boot_iso), C(stage2),
@@ -114,13 +116,15 @@ options:
         C(primarynic), C(serialflow), C(serialport), C(serialspeed), C(servicenode), C(tftpserver), C(xcatmaster)),
         C(groups) that it is to be in as well, a list or separated by commas, and C(uefi), which is true where nothing
         is said, and with which it boots from the network by UEFI.
+      - For BCM, of a node that it does not know yet, C(category), C(ip) and C(interface) to enter it with. One that it
+        knows must be in that C(category).
     type: dict
     default: {}
   annotations:
     description:
       - Marks to write at the provisioner, with O(state=deployed); an empty value removes one. Ironic keeps them in
         C(extra); MAAS as workload annotations, which are there while the node is deployed, and gone when released;
-        Warewulf as tags of the node; xCAT in C(usercomment).
+        Warewulf as tags of the node; xCAT in C(usercomment); BCM in C(userdefined1).
     type: dict
     default: {}
   why:
@@ -181,7 +185,7 @@ options:
         none noted, it is deployed anew. So a run that goes on where another one was killed never deploys twice.
       - It goes to the node with the deployment, where M(gpufleet.baremetal.image_verify) reads it. Ironic puts it on
         the kernel's command line of a ramdisk (C(gpufleet.deploy=ID)), and into the config drive that comes with a disk
-        image; MAAS into the user data of C(cloud-init); Warewulf among the kernel arguments of the node.
+        image; MAAS into the user data of C(cloud-init); Warewulf, xCAT and BCM among the kernel arguments of the node.
       - 1 to 64 letters, digits, dots, underscores and minuses.
     type: str
   update_password:
@@ -242,6 +246,18 @@ EXAMPLES = r"""
       netboot: grub2
       ip: 10.1.0.17
   delegate_to: mn.example.com
+
+- name: Enter a node at BCM, from its head node
+  gpufleet.baremetal.provisioner_node:
+    state: ready
+    provisioner: bcm
+    provisioner_url: /cm/local/apps/cmd/bin/cmsh
+    name: dgx-17
+    boot_mac: 52:54:00:12:34:56
+    driver:
+      category: dgx-h100
+      ip: 10.141.0.17
+  delegate_to: head.example.com
 
 - name: Take the node out of the provisioner's care, to power cycle it through its BMC
   gpufleet.baremetal.provisioner_node:

@@ -24,6 +24,7 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 #: Driver: the options of the connection that it reads.
 DRIVERS: dict[str, tuple[str, ...]] = {
+    "bcm": ("provisioner_url",),
     "ironic": (
         "provisioner_url",
         "provisioner_username",
@@ -37,7 +38,7 @@ DRIVERS: dict[str, tuple[str, ...]] = {
 }
 
 #: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.
-POWERLESS: set[str] = {"warewulf"}
+POWERLESS: set[str] = {"bcm", "warewulf"}
 #: Those that keep no hold of ours: nobody is advised to set their maintenance first.
 NO_MAINTENANCE: set[str] = set()
 

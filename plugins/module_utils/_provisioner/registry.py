@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import PROVISIONER, require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.driver import BcmDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.driver import MaasDriver
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 #: Each is made with the task's options and its context: ``DRIVERS[name](params, ctx)``.
 DRIVERS: dict[str, Any] = {
+    "bcm": BcmDriver,
     "ironic": IronicDriver,
     "maas": MaasDriver,
     "warewulf": WarewulfDriver,

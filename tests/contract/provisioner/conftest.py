@@ -20,6 +20,7 @@ import sites
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
+from bcm_commands import site as bcm_commands_site
 from command_line import site as command_line_site
 from contract import newcomers
 from suite import services
@@ -29,7 +30,7 @@ from xcat_commands import site as xcat_commands_site
 #: Part of the collection: a module by itself, or a playbook's run, knows no others. A newcomer comes with its file.
 SHIPPED = (service_sites.MaasSite, service_sites.IronicSite, *newcomers.adapters("provisioner", sites.Site))
 #: Part of it as well, and asked by commands: no proxy stands before them.
-COMMANDS = (xcat_commands_site.XcatSite,)
+COMMANDS = (xcat_commands_site.XcatSite, bcm_commands_site.BcmSite)
 SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *COMMANDS, *SHIPPED)
 
 
@@ -84,6 +85,17 @@ def imagectl_site(started: Any) -> Any:
 def xcat_site(started: Any) -> Iterator[Any]:
     with started(xcat_commands_site.XcatSite).in_good_health() as chosen:
         yield chosen
+
+
+@pytest.fixture
+def bcm_site(started: Any) -> Iterator[Any]:
+    """Its head node is as it was at the start after each test."""
+    with started(bcm_commands_site.BcmSite).in_good_health() as chosen:
+        yield chosen
+    head = chosen.head
+    head.profile, head.says_whence, head.prints_blank = "admin", False, False
+    for odd in (head.failing, head.silent, head.stubborn, head.untaken, head.forgets):
+        odd.clear()
 
 
 @pytest.fixture

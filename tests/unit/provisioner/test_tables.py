@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import tables as bcm_tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import (
     BOOT,
     DONE,
@@ -26,12 +27,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 FACTS = {
+    "bcm": ("image_current",),
     "ironic": ("inspected", "image_current", "same_deploy_interface"),
     "maas": ("image_current",),
     "warewulf": ("image_current", "booted"),
     "xcat": ("image_current",),
 }
 TABLES: dict[str, Any] = {
+    "bcm": bcm_tables,
     "ironic": ironic_tables,
     "maas": maas_tables,
     "warewulf": warewulf_tables,
@@ -40,6 +43,11 @@ TABLES: dict[str, Any] = {
 
 #: What a state that is waited for comes to when all goes well.
 ENDS: dict[str, Mapping[str, str]] = {
+    # Those that are booted by others, too.
+    "bcm": {
+        "ordered": "booting",
+        **dict.fromkeys((*bcm_tables.UNDER_WAY, "consumed", "down"), "installed"),
+    },
     "ironic": {
         "verifying": "manageable",
         "inspecting": "manageable",
@@ -69,6 +77,7 @@ MAKES: dict[str, tuple[str, bool]] = {
     "inspect": ("inspected", True),
     "deploy": ("image_current", True),
     "rebuild": ("image_current", True),
+    "install": ("image_current", True),
     "assign": ("image_current", True),
     "boot": ("booted", True),
 }

@@ -14,6 +14,7 @@ import shutil
 import socketserver
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Optional
 
@@ -55,8 +56,9 @@ class XcatFaults(Faults):
     """What becomes of a command is said here, before it comes to the management node."""
 
     unusable = tuple(way for way in WAYS if way not in (REFUSAL, NO))
+    ways: Mapping[str, Said] = WAYS
 
-    def __init__(self, management: Management) -> None:
+    def __init__(self, management: Any) -> None:
         self._management = management
         self._lock = threading.Lock()
         self.forget()
@@ -71,11 +73,11 @@ class XcatFaults(Faults):
         self._slow: Optional[Path] = None
 
     def strike(self, way: str, times: Optional[int] = None) -> None:
-        self._way, self._of_writes = WAYS[way], False
+        self._way, self._of_writes = self.ways[way], False
         self._hit, self._seen = range(1, sys.maxsize if times is None else times + 1), itertools.count(1)
 
     def strike_writes(self, way: str, first: int, last: Optional[int] = None) -> None:
-        self._way, self._of_writes = WAYS[way], True
+        self._way, self._of_writes = self.ways[way], True
         self._hit, self._seen = range(first, sys.maxsize if last is None else last + 1), itertools.count(1)
 
     def lose_answer(self, nth: int = 1) -> None:
@@ -88,8 +90,11 @@ class XcatFaults(Faults):
     def calls(self) -> list[Call]:
         return list(self._calls)
 
+    def is_write(self, argv: list[str]) -> bool:
+        return argv[0] not in _READS and "stat" not in argv
+
     def answered(self, argv: list[str], stdin: str) -> Answer:
-        is_write = argv[0] not in _READS and "stat" not in argv
+        is_write = self.is_write(argv)
         with self._lock:
             self._calls.append(Call(" ".join(argv), is_write, stdin.encode()))
             counts = self._way is not None and (is_write or not self._of_writes)
@@ -101,7 +106,7 @@ class XcatFaults(Faults):
         if struck and self._way is not None:
             return Answer(self._way.code, self._way.out, self._way.err)
         with self._lock:
-            answer = self._management.run(argv, stdin)
+            answer: Answer = self._management.run(argv, stdin)
         return Answer(-9) if lost else answer
 
 
@@ -119,7 +124,7 @@ class XcatSite(Site):
             | {"lite": of_image("statelite")}
         )
         self.faults = XcatFaults(self.management)
-        self._server = _Server(self.faults)
+        self._server = Server(self.faults)
         self._folder = folder
         shim = SHIM.format(bash=shutil.which("bash"), port=self._server.server_address[1])
         for place, names in COMMANDS.items():
@@ -221,7 +226,7 @@ class XcatSite(Site):
         return sum(len(words[1].split(",")) for words in orders if words[2] == "boot")
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 64

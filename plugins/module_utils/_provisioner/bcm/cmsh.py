@@ -1,0 +1,249 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""BCM's cmsh in batch: how it is run, and what it says of whom. PRIVATE to the collection.
+
+What is known of it (administrator manual of BCM 11, chapters 2.5 and 5), and why the code is as it is:
+
+* ``cmsh -c "a; b"`` is a session of its own: what it does not commit is lost with it. Its exit status is documented
+  nowhere, so nothing here believes it: what was written is read back.
+* Tables cut their cells, also with a delimiter. ``get`` prints one value whole, so values are asked for one by one, in
+  one ``foreach`` for all nodes; the name of its node is printed between any two of them, by which each is known.
+* Events of the cluster are printed amid a session unless they are switched off, and a user's ``.cmshrc`` may rename
+  commands; both are left out.
+* ``;`` ``|`` ``>`` ``!`` and backticks mean something in a command, the last two to a shell. No word is sent that has
+  one.
+* The words of a command are read by every user of the head node. None of them is a secret: BCM keeps the BMCs' login
+  itself, and is not told ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    Refused,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.record import Record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, mac
+
+#: No start-up file, the first error ends it, no colours, no events.
+OPTIONS = ("-n", "-q", "--color", "no", "--disable-events")
+#: A session is one word of its command, of which a system takes 128 kB; and nodes a session.
+WORD = 100_000
+BLOCK = 1000
+#: Seconds for a session, and for each of its nodes.
+TIMEOUT = 120.0
+EACH = 0.5
+
+#: Prints one word. The first error ends a session, so that it is there where all before it was done.
+_END = "main showprofile"
+_PROFILE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
+
+_WAYS = re.IGNORECASE
+_REFUSED = re.compile(
+    r"permission denied|access denied|not authori[sz]ed|unauthori[sz]ed|insufficient (?:rights|privileges)"
+    r"|not allowed|certificate.{0,60}(?:expired|revoked|invalid|rejected|not found)",
+    _WAYS,
+)
+_AWAY = re.compile(
+    r"(?:unable|failed|could not|cannot|can't) (?:to )?(?:re)?connect"
+    r"|connection (?:refused|reset|lost|closed|timed out)|not connected|no connection",
+    _WAYS,
+)
+
+
+class Cmsh:
+    """The program of that path, asked in the name of a driver."""
+
+    def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
+        require(params, "provisioner_url", node=driver.ctx.node)
+        self._driver = driver
+        self.address = str(params["provisioner_url"])
+        if not self.address.startswith("/"):
+            raise ConfigError(
+                "BCM is asked by its cmsh, and this is not its path",
+                node=driver.ctx.node,
+                wanted="the path of cmsh on the machine that runs the task, for instance /cm/local/apps/cmd/bin/cmsh",
+                seen=self.address,
+                do="correct gpufleet_provisioner_url",
+            )
+
+    # -- one session -------------------------------------------------------------------------------------------
+
+    def run(self, *commands: str, nodes: int = 1) -> command.Answer:
+        """:raises AuthFailed: where it may not be used. Whatever else it says is for others to judge."""
+        if not os.access(self.address, os.X_OK):
+            raise ConfigError(
+                "BCM's cmsh is not on this machine",
+                node=self._driver.ctx.node,
+                address=self.address,
+                do="run the task on BCM's head node (delegate_to), and name its cmsh in gpufleet_provisioner_url",
+            )
+        argv = [self.address, *OPTIONS, "-c", "; ".join(commands)]
+        answer = command.run(self._driver, argv, timeout=TIMEOUT + EACH * nodes)
+        if _REFUSED.search(answer.err):
+            raise AuthFailed(
+                "BCM refused us",
+                address=self.address,
+                seen=short(answer.err),
+                do="check the certificate of the user that runs the task (~/.cm/cert.pem) and its profile at BCM",
+            )
+        return answer
+
+    def _usable(self, answer: command.Answer) -> None:
+        if answer.code < 0 or _AWAY.search(answer.err):
+            raise Unreachable(
+                "BCM's daemon does not answer",
+                address=self.address,
+                seen=said(answer),
+                do="check that cmd runs on the head node, and cmsh -c 'device status' by hand",
+            )
+
+    def _unread(self, answer: command.Answer, what: str) -> BadAnswer:
+        return BadAnswer(
+            f"cmsh gave no {what}",
+            address=self.address,
+            seen=said(answer),
+            do="run cmsh -c 'device status' by hand on the head node",
+        )
+
+    # -- nodes -------------------------------------------------------------------------------------------------
+
+    def nodes(self, names: Sequence[str]) -> dict[str, Record]:
+        """These nodes' records; those that it does not know are left out."""
+        found: dict[str, Record] = {}
+        for block in blocks(names):
+            found.update(self._nodes(block))
+        return found
+
+    def _nodes(self, names: Sequence[str]) -> dict[str, Record]:
+        """A list with an unknown node may be answered for none of them: which are known another list tells then."""
+        answer, found = self._asked(names)
+        missing = [name for name in names if name not in found]
+        if not missing:
+            return found
+        known = self.cards()
+        left = [name for name in missing if name in known]
+        if not left:
+            return found
+        if len(left) < len(names):
+            return {**found, **self._nodes(left)}
+        if len(names) == 1:
+            raise self._unread(answer, f"record of {names[0]} that can be read")
+        # What people wrote in one node's record may look like another answer. Asked alone, each tells of itself.
+        half = len(names) // 2
+        return {**self._nodes(names[:half]), **self._nodes(names[half:])}
+
+    def _asked(self, names: Sequence[str]) -> tuple[command.Answer, dict[str, Record]]:
+        asked = [f"get {key}" if key != "status" else key for key in record.PROPERTIES]
+        loop = "; ".join(["get hostname", *(f"{one}; get hostname" for one in asked)])
+        answer = self.run("device", f"foreach -n {','.join(names)} ({loop})", nodes=len(names))
+        self._usable(answer)
+        values = record.framed(answer.out, names, len(record.PROPERTIES)) or {}
+        read = {name: record.read(name, told) for name, told in values.items()}
+        return answer, {name: one for name, one in read.items() if one is not None}
+
+    def cards(self, category: str = "") -> dict[str, str]:
+        """Every node, and the card that it boots by; empty where BCM has not seen it yet."""
+        which = f"-c {category}" if category else "-t physicalnode"
+        answer = self.run("device", f"foreach {which} (get hostname; get mac; get hostname)", _END, nodes=BLOCK)
+        lines = [line.strip() for line in self._whole(answer, "list of its nodes").split("\n") if line.strip()]
+        found: dict[str, str] = {}
+        for name, card, again in zip(*[iter(lines)] * 3):
+            if name != again or not record.is_mac(card):
+                raise self._unread(answer, "list of its nodes")
+            found[name] = "" if card == record.NO_MAC else mac(card)
+        if len(lines) % 3:
+            raise self._unread(answer, "list of its nodes")
+        return found
+
+    def _whole(self, answer: command.Answer, what: str) -> str:
+        """A list without its end; one that was broken off would leave nodes out, and none at all may be right."""
+        self._usable(answer)
+        body, _newline, end = answer.out.rstrip().rpartition("\n")
+        if not _PROFILE.match(end.strip()):
+            raise self._unread(answer, what)
+        return body
+
+    def bmcs(self, nodes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """By which address BCM reaches these nodes' BMCs; of whom it does not switch the power by one, nothing."""
+        by_card: dict[str, list[str]] = {}
+        for name, one in nodes.items():
+            if record.BMC.match(one.get("powercontrol", "")):
+                by_card.setdefault(one["powercontrol"], []).append(name)
+        found: dict[str, str] = {}
+        for card, names in by_card.items():
+            for block in blocks(names):
+                found.update(self._bmcs(card, block))
+        return found
+
+    def _bmcs(self, card: str, names: Sequence[str]) -> dict[str, str]:
+        loop = f"get hostname; interfaces; get {card} ip; exit; get hostname"
+        answer = self.run("device", f"foreach -n {','.join(names)} ({loop})", nodes=len(names))
+        self._usable(answer)
+        values = record.framed(answer.out, names, 1)
+        if values is None or set(values) != set(names):
+            raise self._unread(answer, f"address of {card} of {cut(', '.join(names), 200)}")
+        return {name: told[0] for name, told in values.items() if told[0] not in ("", "0.0.0.0")}
+
+    # -- images and categories ---------------------------------------------------------------------------------
+
+    def objects(self, mode: str, *properties: str) -> dict[str, Record]:
+        """All software images, or all categories, with these properties."""
+        loop = "; ".join(["get name", *(f"get {key}; get name" for key in properties)])
+        answer = self.run(mode, f"foreach * ({loop})", _END)
+        what = f"list of what it has in {mode}"
+        found = record.framed(self._whole(answer, what), None, len(properties))
+        if found is None:
+            raise self._unread(answer, what)
+        return {name: record.bare(dict(zip(properties, values))) for name, values in found.items()}
+
+    def profile(self) -> str:
+        """What its user may do there, by the name of the profile."""
+        answer = self.run(_END)
+        self._whole(answer, "name of a profile")
+        return answer.out.strip()
+
+    # -- what became of a write --------------------------------------------------------------------------------
+
+    def not_there(self, answer: command.Answer, what: str, wrong: str) -> FleetError:
+        """What was read back says that it was not taken, whatever the session says of it."""
+        away = answer.code < 0 or bool(_AWAY.search(answer.err))
+        return (Unreachable if away else Refused)(
+            "what was written is not there",
+            address=self.address,
+            wanted=cut(what, 200),
+            seen=f"{wrong}; {said(answer)}",
+            do="write it by hand in cmsh and see what commit says; a profile that may only read cannot commit",
+        )
+
+
+def blocks(names: Iterable[str], size: int = BLOCK) -> Iterator[list[str]]:
+    """As many of them as one session takes."""
+    block: list[str] = []
+    length = 0
+    for name in names:
+        if block and (len(block) == size or length + len(name) > WORD):
+            yield block
+            block, length = [], 0
+        block.append(name)
+        length += len(name) + 1
+    if block:
+        yield block
+
+
+def said(answer: command.Answer) -> str:
+    return f"exit {answer.code}: {short(answer.err or answer.out)}"

@@ -1,0 +1,241 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What cmsh prints and takes, and what a node of BCM is doing by it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import recorded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import install_log, record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image
+from hypothesis import given
+from hypothesis import strategies as st
+
+MAC = "44:38:39:22:AA:04"
+IMAGE = Image(name="gold", version="1", url="http://x/gold.img", sha256="1" * 64, named="gold-1", deploy_id="d-1")
+ORDERED = {"order": "install", "named": "gold-1", "seen": "down"}
+#: Whatever a person may have typed into a field of one line.
+LINE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=40).map(str.strip)
+
+
+def values(name: str = "node001", **told: str) -> list[str]:
+    known = {"mac": MAC, "status": f"{name} .................. [   UP   ]", **told}
+    return [known.get(key, "") for key in record.PROPERTIES]
+
+
+def printed(name: str, told: list[str], blank: bool) -> str:
+    lines = [name]
+    for value in told:
+        lines += [value] if value or blank else []
+        lines.append(name)
+    return "".join(f"{line}\n" for line in lines)
+
+
+# -- what it prints ----------------------------------------------------------------------------------------------------
+
+
+@given(st.dictionaries(st.from_regex(r"n[0-9]{1,3}", fullmatch=True), st.tuples(LINE, LINE, st.booleans()), max_size=4))
+def test_each_value_is_read_back_whatever_stands_in_it(nodes: dict[str, tuple[str, str, bool]]) -> None:
+    """But where it is a node's own name, which no one can tell: then nothing is read."""
+    text = "".join(printed(name, [one, other], blank) for name, (one, other, blank) in nodes.items())
+    found = record.framed(text, nodes, 2)
+    if any(name in told for name, told in nodes.items()):
+        assert found is None or found == {name: [one, other] for name, (one, other, _b) in nodes.items()}
+    else:
+        assert found == {name: [one, other] for name, (one, other, _blank) in nodes.items()}
+
+
+@given(st.text(max_size=200), st.integers(1, 3))
+def test_no_answer_whatever_it_is_makes_a_value_of_two_lines(text: str, count: int) -> None:
+    found = record.framed(text, ["a", "b"], count)
+    for told in (found or {}).values():
+        assert len(told) == count and not any("\n" in value for value in told)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("n1\nx\nn1\n", "it ends before its second value"),
+        ("n1\nx\ny\nn1\nz\nn1\n", "a value of two lines"),
+        ("n1\nx\nn1\ny\nn1\nn1\nx\nn1\ny\nn1\n", "a node twice"),
+    ],
+)
+def test_what_is_no_whole_answer_is_none(text: str, why: str) -> None:
+    assert record.framed(text, ["n1"], 2) is None, why
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "closed", "told"),
+    [
+        ("node001 .................. [   UP   ]", "up", "", ""),
+        (
+            "node001 ............. [ UP ] restart-required, health check failed",
+            "up",
+            "",
+            "restart-required, health check",
+        ),
+        ("node001 ...[ DOWN/CLOSED ] (fan dead)", "down", "yes", "(fan dead)"),
+        ("node001 ... [ DOWN/CLOSED ] (fan dead)", "down", "yes", "(fan dead)"),
+        ("node001 ... [ CLOSED ] (UP)", "up", "yes", "(UP)"),
+        (
+            "node001 ..... [ INSTALLER_CALLINGINIT ] (switching to local root)",
+            "installer_callinginit",
+            "",
+            "(switching",
+        ),
+        ("node001 ..... [  NO DATA  ]", "no_data", "", ""),
+    ],
+)
+def test_a_status_as_the_manual_shows_it(line: str, status: str, closed: str, told: str) -> None:
+    found = record.read("node001", values(status=line))
+    assert found is not None and (found["status"], found["closed"]) == (status, closed)
+    assert found["told"].startswith(told)
+
+
+def test_another_ones_status_and_no_card_are_no_record() -> None:
+    assert record.read("node001", values(status="node002 .... [   UP   ]")) is None
+    assert record.read("node001", values(mac="no such property")) is None
+    found = record.read("node001", values(mac="00:00:00:00:00:00"))
+    assert found is not None and found["mac"] == ""
+
+
+def test_of_what_a_value_was_inherited_is_no_part_of_it() -> None:
+    found = record.read("node001", values(softwareimage="gold-1 (category:default)", kernelparameters="a=b (c) d"))
+    assert found is not None and found["softwareimage"] == "gold-1" and found["kernelparameters"] == "a=b (c) d"
+
+
+def test_recorded_statuses_and_lines_of_the_log_are_read() -> None:
+    text = (recorded.demanded("provisioners/bcm", "cmsh_*.txt") / "cmsh_outputs_quoted.txt").read_text(encoding="utf-8")
+    lines = re.findall(r"^(\S+) \.{3,} \[   UP   \]$", text, re.MULTILINE)
+    assert {"bcm-head", "node001", "node002"} <= set(lines)
+    for name in ("bcm-head", "node001", "node002"):
+        told = next(line for line in text.split("\n") if line.startswith(f"{name} ."))
+        found = record.read(name, values(name, status=told))
+        assert found is not None and found["status"] == "up"
+    log = install_log._by_node(text.encode(), 0, {"node001": 0})["node001"]
+    assert install_log.mode(log) == "AUTO" and "Creating new disk layout." in install_log.last(log)
+
+
+# -- our words ---------------------------------------------------------------------------------------------------------
+
+
+@given(LINE, LINE, st.dictionaries(st.sampled_from(["name", "of", "seen", "log"]), LINE), LINE)
+def test_our_words_are_read_back_and_those_of_people_stay(
+    hold: str, serial: str, note: dict[str, str], mark: str
+) -> None:
+    words = record.Words(hold=hold, note=note, serial=serial, marks={"m": mark} if mark else {}, theirs="ask Anna, x=1")
+    again = record.words({"userdefined1": words.text()})
+    assert again.hold == hold and again.theirs == "ask Anna, x=1" and again.marks == words.marks
+    assert dict(again.note) == {key: value for key, value in note.items() if value}
+    record.quoted(words.text(), "userdefined1", "node001")
+    assert again.serial in (serial, "")
+
+
+def test_the_image_of_an_order_is_known_by_all_that_was_declared_of_it() -> None:
+    note = record.note(IMAGE, {"status": "down"}, "1.2", "")
+    assert record.is_noted(IMAGE, note) and record.is_noted(
+        Image("gold", "1", IMAGE.url, IMAGE.sha256, named="gold-1"), note
+    )
+    for changed in (
+        {"sha256": "2" * 64},
+        {"url": "http://y"},
+        {"version": "2"},
+        {"deploy_id": "d-2"},
+        {"named": "gold-2"},
+    ):
+        assert not record.is_noted(Image(**{**vars(IMAGE), **changed}), note), changed
+
+
+# -- what it takes -----------------------------------------------------------------------------------------------------
+
+
+@given(st.text(max_size=60))
+def test_no_text_ends_a_command_or_begins_one_of_a_shell(text: str) -> None:
+    """Either it is refused, or nothing in it is read but as itself."""
+    try:
+        [command] = record.writes({"node001": {"userdefined1": text or "x"}})
+    except ConfigError as exc:
+        assert not text or text not in str(exc) or len(text) < 3, "it may be a secret"
+        return
+    assert not set(command[len("set node001 userdefined1 ") + 1 : -1]) & set("\"'`!;|<>$&(){}[]#^\\\n\r\t*?~")
+    assert command.count('"') == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["node001..node004", "node00[1-4]", "a,b", "-n", "^/x", "*", "a b", "a;b", "", "node001.", "a\n"]
+)
+def test_a_list_of_nodes_is_no_name(name: str) -> None:
+    assert not record.NAME.match(name)
+
+
+def test_parameters_of_its_own_are_told_from_those_of_its_image() -> None:
+    passed_on = ("quiet a=1", "", "quiet a=1")
+    known = {"userdefined1": record.Words(note={"base": record.digest("quiet")}).text()}
+    for text, own in (
+        ("", None),
+        ("quiet  a=1", None),
+        ("quiet gpufleet.deploy=d-1", None),
+        ("quiet b=2 gpufleet.deploy=d-1", "quiet b=2"),
+    ):
+        assert record.own_parameters({**known, "kernelparameters": text}, passed_on) == own, text
+
+
+# -- what it is doing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "note", "log", "native"),
+    [
+        # An order of ours.
+        ({"nextinstallmode": "FULL", "status": "down"}, ORDERED, "", "ordered"),
+        ({"nextinstallmode": "FULL", "status": "up"}, ORDERED, "", "ordered"),
+        ({"nextinstallmode": "full", "status": "installing"}, ORDERED, "FULL", "installing"),
+        ({"nextinstallmode": "FULL", "status": "installer_failed"}, ORDERED, "FULL", "failed"),
+        (
+            {"nextinstallmode": "FULL", "status": "installer_failed"},
+            {**ORDERED, "seen": "installer_failed"},
+            "",
+            "ordered",
+        ),
+        (
+            {"nextinstallmode": "FULL", "status": "installer_failed"},
+            {**ORDERED, "seen": "installer_failed"},
+            "FULL",
+            "failed",
+        ),
+        ({"status": "installer_callinginit"}, ORDERED, "FULL", "installer_callinginit"),
+        ({"status": "down"}, ORDERED, "FULL", "consumed"),
+        ({"status": "up"}, ORDERED, "FULL", "installed"),
+        ({"status": "up"}, ORDERED, None, "installed"),
+        ({"status": "up"}, ORDERED, "?", "installed"),
+        ({"status": "up"}, ORDERED, "AUTO", "not installed"),
+        ({"status": "up"}, ORDERED, "", "not installed"),
+        # One whose end was noted: its later boots pass the installer as well.
+        ({"status": "up"}, {**ORDERED, "done": "yes"}, "", "up"),
+        ({"status": "installing"}, {**ORDERED, "done": "yes"}, None, "installing"),
+        ({"status": "down"}, {**ORDERED, "done": "yes"}, None, "down"),
+        ({"status": "up", "nextinstallmode": "FULL"}, {**ORDERED, "done": "yes"}, None, "up"),
+        # Of others, or of nobody.
+        ({"status": "up", "softwareimage": "theirs"}, ORDERED, None, "up"),
+        ({"status": "up"}, {}, None, "up"),
+        ({"status": "down"}, {}, None, "down"),
+        ({"status": "down", "mac": ""}, {}, None, "defined"),
+        ({"status": "up", "mac": ""}, {}, None, "up"),
+        ({"status": "installing"}, {}, None, "installing"),
+        ({"status": "down"}, {"order": "entered", "seen": "down"}, None, "defined"),
+        ({"status": "up"}, {"order": "entered", "seen": "down"}, None, "up"),
+        ({"status": "up"}, {"order": "clear", "seen": "up"}, None, "defined"),
+        ({"status": "down"}, {"order": "clear", "seen": "up"}, None, "defined"),
+        ({"status": "up"}, {"order": "clear", "seen": "down"}, None, "up"),
+        # A person's.
+        ({"status": "installing", "told": "(entered maintenance mode)"}, ORDERED, "FULL", "in a person's hands"),
+        ({"status": "burning"}, {}, None, "in a person's hands"),
+    ],
+)
+def test_what_a_node_is_doing(told: dict[str, str], note: dict[str, str], log: Any, native: str) -> None:
+    assert tables.native({"mac": MAC, "softwareimage": "gold-1", **told}, note, log) == native
