@@ -51,6 +51,15 @@ GATE_WAIT = spec(
     look_timeout={"type": "float", "default": 20.0},
 )
 
+GPU_STATE_GATE = spec(
+    FLEET,
+    GATE,
+    nvidia_smi={"type": "str", "default": "nvidia-smi"},
+    timeout={"type": "int", "default": 120},
+    again_timeout={"type": "int", "default": 10},
+    before={"type": "list", "elements": "dict"},
+)
+
 KERNEL_LOG_GATE = spec(
     FLEET,
     GATE,

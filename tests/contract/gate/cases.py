@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.gate import gpu_state_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import smi
 from contract import newcomers
 from contract.gate.case import Case, Params
 
@@ -149,4 +151,59 @@ KERNEL_LOG = Case(
     asked=journal,
 )
 
-GATES = [DCGM, KERNEL_LOG, *newcomers.adapters("gate")]
+
+# -- the GPUs' state ---------------------------------------------------------------------------------------------------
+
+
+def state(document: str = smi.xml(), **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: smi.params(folder, document, **how)
+
+
+GPU_STATE = Case(
+    "gpu_state_gate",
+    gpu_state_gate,
+    state(),
+    {
+        "tool missing": (changed(state(), nvidia_smi="/nonexistent/nvidia-smi"), "inconclusive", "not installed"),
+        "tool hangs": (changed(state(body="sleep 60"), timeout=1), "inconclusive", "still running after"),
+        "tool hangs after a perfect document": (
+            changed(state(body='[ "$1" = nvlink ] && sleep 60'), timeout=1),
+            "inconclusive",
+            "still running after",
+        ),
+        "tool killed": (state(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (state("lorem ipsum dolor\n"), "inconclusive", "says nothing of any GPU"),
+        "nothing": (state(" "), "inconclusive", "printed nothing"),
+        "a flood": (state(body="exec yes '<gpu>'"), "inconclusive", "nvidia-smi"),
+        "cut": (state(smi.xml()[:5000]), "inconclusive", "was cut"),
+        "no driver": (state("NVIDIA-SMI has failed\n", rc=9), "inconclusive", "the driver is not loaded"),
+        "a lost GPU hides all": (
+            state("Unable to determine the device handle for GPU0000:43:00.0: Unknown Error\n", rc=255),
+            "fail",
+            "Unable to determine the device handle",
+        ),
+        "a corrupted InfoROM": (
+            state(smi.xml() + "WARNING: infoROM is corrupted at gpu 0000:43:00.0\n", rc=14),
+            "fail",
+            "infoROM is corrupted",
+        ),
+        "seven of eight": (state(smi.xml(gpus=7)), "fail", "7 of 8 GPUs"),
+        "a failed row remap": (
+            state(smi.xml({"remapped_rows__remapped_row_failure": "Yes"})),
+            "fail",
+            "GPU 3 (0000:13:00): a row remap failed",
+        ),
+        "a link that is down": (state(links=smi.state(down=2)), "fail", "17 of 18 NVLinks are up: link 5 is down"),
+        "ECC that nobody tells": (
+            state(smi.xml({"ecc_errors__volatile__dram_uncorrectable": "[N/A]"})),
+            "inconclusive",
+            "does not tell the number of uncorrected errors in DRAM",
+        ),
+        "unknown SKU": (changed(state(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(state(), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="nvidia_smi",
+    counted=lambda folder, gpus: smi.params(folder, smi.xml(gpus=gpus)),
+)
+
+GATES = [DCGM, KERNEL_LOG, GPU_STATE, *newcomers.adapters("gate")]

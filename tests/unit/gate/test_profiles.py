@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import pr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import wanted_tests
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import demanded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -37,18 +38,24 @@ def write(folder: Path, content: Any, name: str = "test-sku.yaml") -> Path:
 
 
 def test_the_profiles_that_we_ship() -> None:
-    assert OURS == ["a100-sxm-80-8", "b200-8", "h100-sxm-8", "h200-sxm-8"]
+    assert [
+        *("a100-sxm-80-8", "b200-8", "b300-8", "gb200-4", "gb300-4"),
+        *("h100-sxm-8", "h200-sxm-8", "l40s-8"),
+    ] == OURS
 
 
 @pytest.mark.parametrize("sku", OURS)
-def test_each_is_valid_and_holds_eight_gpus(sku: str) -> None:
+def test_each_is_valid_and_holds_the_gpus_of_its_name(sku: str) -> None:
     profile = load(sku)
     wanted = wanted_of(profile.data)
-    assert wanted.gpu_count == 8
+    assert wanted.gpu_count == int(sku.rsplit("-", 1)[1])
     assert wanted.digest == profile.digest
     assert [test.name for test in wanted_tests(wanted, 1, [], (4, 6, 0))] == ["software"]
     assert {"memory", "pcie"} <= {test.name for test in wanted_tests(wanted, 2, [], (4, 6, 0))}
     assert "firmware" not in profile.data
+    newest = {cell.name for cell in demanded(wanted, None)}
+    assert {"ecc_volatile", "row_remap", "row_remap_banks", "recovery", "clocks", "memory"} <= newest
+    assert newest - {cell.name for cell in demanded(wanted, (535, 54, 3))} == {"sram_threshold", "recovery"}
 
 
 @pytest.mark.parametrize("sku", OURS)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import exits as smi_exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import RULES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ATTEMPTS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import BUDGETS
@@ -40,6 +43,18 @@ def test_dcgm_errors() -> None:
 def test_exits() -> None:
     expected = {str(number): [row.kind, row.words, row.remedy] for number, row in dcgm_exits.EXITS.items()}
     assert rows("Exit status of dcgmi") == expected
+
+
+def test_exits_of_nvidia_smi() -> None:
+    expected = {str(number): [row.verdict, row.words, row.remedy] for number, row in smi_exits.EXITS.items()}
+    assert rows("Exit status of nvidia-smi") == expected
+
+
+def test_the_cells_of_the_gpus_state() -> None:
+    text = (DOCS / "gates.md").read_text(encoding="utf-8").split("## gpu_state_gate", 1)[1].split("\n## ", 1)[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.M)) == set(RULES)
+    schema = json.loads(made.PROFILE_SCHEMA.read_text(encoding="utf-8"))
+    assert set(schema["$defs"]["cell"]["properties"]["name"]["enum"]) == set(RULES)
 
 
 def test_xids() -> None:

@@ -1,0 +1,394 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each value of a GPU must be, and what it means where it is not: one rule a cell. PRIVATE to the collection.
+
+A value that is not there, that the driver could not read, or that is a word nobody knows, is not measured. Where a
+rule reads several values, the worst of them is the cell's.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import (
+    Gpu,
+    absent,
+    bare,
+    number,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS, worst
+
+#: How far a size that drivers round may lie below that of the profile.
+_NEAR = 0.98
+#: NVIDIA/DCGM v4.6.0 limits a GPU to so many retired pages.
+_RETIRED_PAGES = 63
+#: Words of the driver for a value that it could not read just now; the next look may be able to.
+TRANSIENT = frozenset({"err!", "unknown error"})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a rule makes of a GPU. text: what is wrong, for a person; empty where nothing is. note: it is told, and asks
+    for nothing. passing: it may be otherwise at the next look."""
+
+    verdict: str
+    measured: Any = None
+    text: str = ""
+    remedy: str = "none"
+    note: bool = False
+    passing: bool = False
+
+
+def _unread(name: str, words: Sequence[str]) -> Reading:
+    """A value that says nothing."""
+    said = short(", ".join(words), 60)
+    word = bare(words[0]).lower() if words else ""
+    if word in ("gpu is lost", "gpu requires reset"):
+        remedy = "power_cycle" if word == "gpu is lost" else "reset_gpu"
+        return Reading(FAIL, said, f"{said} ({name})", remedy)
+    if not words or all(absent(one) for one in words):
+        return Reading(INCONCLUSIVE, said or None, f"nvidia-smi does not tell {name}", "remediate_config")
+    return Reading(INCONCLUSIVE, said, f"{name} reads {said}", "retest", passing=word in TRANSIENT)
+
+
+def _word(
+    gpu: Gpu,
+    field: str,
+    name: str,
+    good: Sequence[str],
+    bad: Mapping[str, tuple[str, str, str]],
+) -> Reading:
+    """A value that is one of few words. bad: by the word the verdict, the text and the remedy."""
+    words = gpu.said(field)
+    word = bare(words[0]).lower() if len(words) == 1 else ""
+    if word in good:
+        return Reading(PASS, bare(words[0]))
+    if word in bad:
+        verdict, text, remedy = bad[word]
+        return Reading(verdict, bare(words[0]), text, remedy)
+    return _unread(name, words)
+
+
+def _flag(gpu: Gpu, field: str, name: str, text: str, remedy: str) -> Reading:
+    """A value that must be no. --query-remapped-rows of some drivers says 0 and 1."""
+    wrong = (FAIL, text, remedy)
+    return _word(gpu, field, name, ("no", "0"), {"yes": wrong, "1": wrong})
+
+
+def _all(readings: Sequence[Reading]) -> Reading:
+    """One cell of several values: the first that is as bad as the worst, with everything that was measured."""
+    verdict = worst(one.verdict for one in readings)
+    first = next(one for one in readings if one.verdict == verdict)
+    if verdict != PASS:
+        return first
+    noted = next((one for one in readings if one.note), first)
+    measured = ", ".join(str(one.measured) for one in readings)
+    return replace(noted, measured=measured if len(readings) > 1 else first.measured)
+
+
+def _told(gpu: Gpu, *fields: str) -> bool:
+    """Does the document tell any of these, in whatever words?"""
+    return any(not all(absent(word) for word in gpu.said(field)) for field in fields if gpu.said(field))
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def _ecc_mode(gpu: Gpu, _wanted: Wants) -> Reading:
+    off = {"disabled": (FAIL, "ECC is off", "remediate_config")}
+    later = {"disabled": (INCONCLUSIVE, "ECC will be off after the next reset", "remediate_config")}
+    return _all(
+        [
+            _word(gpu, "ecc", "the ECC mode", ("enabled",), off),
+            _word(gpu, "ecc_pending", "the ECC mode after a reset", ("enabled",), later),
+        ]
+    )
+
+
+def _errors(gpu: Gpu, field: str, name: str, limit: float, remedy: str, unit: str = "") -> Reading:
+    """A count. name: of what."""
+    words = gpu.said(field)
+    count = number(words, unit)
+    if count is None:
+        return _unread(f"the number of {name}", words)
+    if count > limit:
+        return Reading(FAIL, int(count), f"{count:.0f} {name}", remedy)
+    return Reading(PASS, int(count))
+
+
+def _ecc_volatile(gpu: Gpu, _wanted: Wants) -> Reading:
+    since = "since the driver was loaded"
+    return _all(
+        [
+            _errors(gpu, "ecc_volatile_dram", f"uncorrected errors in DRAM {since}", 0, "reset_gpu"),
+            _errors(gpu, "ecc_volatile_sram", f"uncorrected errors in SRAM {since}", 0, "reset_gpu"),
+        ]
+    )
+
+
+def _ecc_aggregate(gpu: Gpu, wanted: Wants) -> Reading:
+    """DRAM has rows to replace what failed, and the rules on rows judge it. SRAM has none."""
+    sram = _errors(gpu, "ecc_aggregate_sram", "uncorrected errors in SRAM in its life", wanted.limit or 0.0, "rma")
+    dram = _errors(gpu, "ecc_aggregate_dram", "uncorrected errors in DRAM in its life", float("inf"), "none")
+    return _all([sram, dram])
+
+
+def _sram_threshold(gpu: Gpu, _wanted: Wants) -> Reading:
+    name = "whether the limit of errors in SRAM is exceeded"
+    return _flag(gpu, "sram_threshold", name, "the limit of errors in SRAM is exceeded", "rma")
+
+
+def _row_remap(gpu: Gpu, _wanted: Wants) -> Reading:
+    failed = _flag(gpu, "remap_failure", "whether a row remap failed", "a row remap failed", "rma")
+    waits = _flag(gpu, "remap_pending", "whether a row remap waits", "a row remap waits for a reset", "reset_gpu")
+    return _all([failed, waits, _errors(gpu, "remap_uncorrectable", "remapped rows", float("inf"), "none")])
+
+
+def _row_remap_banks(gpu: Gpu, _wanted: Wants) -> Reading:
+    empty = _errors(gpu, "banks_none", "banks of memory without a row left to remap", 0, "field_diag", "bank(s)")
+    low = _errors(gpu, "banks_low", "banks of memory with few rows left", float("inf"), "none", "bank(s)")
+    if low.verdict == PASS and low.measured:
+        low = replace(low, text=f"{low.measured} banks of memory have few rows left to remap", note=True)
+    return _all([empty, low])
+
+
+def _retired_pages(gpu: Gpu, _wanted: Wants) -> Reading:
+    """GPUs before Ampere retire pages, and remap no rows."""
+    both = [*gpu.said("retired_single"), *gpu.said("retired_double")]
+    count = number(both)
+    if count is None:
+        pages = _unread("the number of retired pages", both)
+    elif count > _RETIRED_PAGES:
+        pages = Reading(FAIL, int(count), f"{count:.0f} retired pages, allowed are {_RETIRED_PAGES}", "rma")
+    else:
+        pages = Reading(PASS, int(count))
+    name = "whether a page waits to be retired"
+    return _all([pages, _flag(gpu, "retired_pending", name, "a page waits for a reset to be retired", "reset_gpu")])
+
+
+def _repairs(gpu: Gpu, _wanted: Wants) -> Reading:
+    """What drivers since 575 tell besides."""
+    rows = [
+        ("unrepairable", "memory cannot be repaired", "rma"),
+        ("channel_repair", "the repair of a memory channel waits for a reset", "reset_gpu"),
+        ("tpc_repair", "the repair of a TPC waits for a reset", "reset_gpu"),
+    ]
+    readings = [_flag(gpu, field, f"whether {text}", text, remedy) for field, text, remedy in rows if _told(gpu, field)]
+    return _all(readings) if readings else _unread("which repairs are due", [])
+
+
+def _recovery(gpu: Gpu, _wanted: Wants) -> Reading:
+    """What the driver itself asks for; before 570 only whether a reset is due."""
+    asks = "the driver asks to"
+    bad = {
+        "reset": (FAIL, f"{asks} reset it", "reset_gpu"),
+        "gpu reset": (FAIL, f"{asks} reset it", "reset_gpu"),
+        "drain and reset": (FAIL, f"{asks} drain and reset it", "reset_gpu"),
+        "drain p2p": (FAIL, f"{asks} drain its peers", "reset_gpu"),
+        "reboot": (FAIL, f"{asks} reboot the node", "reboot"),
+        "node reboot": (FAIL, f"{asks} reboot the node", "reboot"),
+    }
+    if _told(gpu, "recovery") or not _told(gpu, "reset_required"):
+        return _word(gpu, "recovery", "which recovery the driver asks for", ("none",), bad)
+    return _flag(gpu, "reset_required", "whether a reset is required", f"{asks} reset it", "reset_gpu")
+
+
+def _memory(gpu: Gpu, wanted: Wants) -> Reading:
+    words = gpu.said("memory")
+    size = number(words, "MiB")
+    if size is None:
+        return _unread("the size of its memory", words)
+    if size < wanted.figure("memory") * _NEAR:
+        text = f"{size:.0f} MiB of memory, wanted {wanted.figure('memory'):.0f}"
+        return Reading(FAIL, size, text, "field_diag")
+    return Reading(PASS, size)
+
+
+# -- settings, clocks, power, links ------------------------------------------------------------------------------------
+
+
+def _mig(gpu: Gpu, _wanted: Wants) -> Reading:
+    on = {"enabled": (FAIL, "MIG is on", "remediate_config")}
+    later = {"enabled": (FAIL, "MIG will be on after the next reset", "remediate_config")}
+    return _all(
+        [
+            _word(gpu, "mig", "the MIG mode", ("disabled",), on),
+            _word(gpu, "mig_pending", "the MIG mode after a reset", ("disabled",), later),
+        ]
+    )
+
+
+def _persistence(gpu: Gpu, _wanted: Wants) -> Reading:
+    text = "persistence mode is off: a driver that was unloaded has forgotten the errors that it counted"
+    return _word(
+        gpu, "persistence", "the persistence mode", ("enabled",), {"disabled": (INCONCLUSIVE, text, "remediate_config")}
+    )
+
+
+_SLOW = {
+    "hw_thermal": "too hot: the hardware slows it down",
+    "power_brake": "the power supply slows it down (power brake)",
+    "hw_slowdown": "the hardware slows it down",
+    "sw_thermal": "too hot: the driver slows it down",
+}
+
+
+def _clocks(gpu: Gpu, _wanted: Wants) -> Reading:
+    """Reasons that no healthy GPU has, idle or loaded. The power cap is none: under load it is the rule."""
+    readings = [
+        _word(gpu, field, "why its clocks are low", ("not active",), {"active": (FAIL, text, "field_diag")})
+        for field, text in _SLOW.items()
+    ]
+    found = _all(readings)
+    return replace(found, passing=found.passing or found.verdict == FAIL)
+
+
+def _power(gpu: Gpu, wanted: Wants) -> Reading:
+    """The limit must be that of the SKU; a draw that cannot be read is watched by nobody."""
+    words = gpu.said("power_limit")
+    limit = number(words, "W")
+    if limit is None:
+        capped = _unread("its power limit", words)
+    elif limit < wanted.figure("power") - 1:
+        text = f"its power limit is {limit:.0f} W, wanted {wanted.figure('power'):.0f}"
+        capped = Reading(FAIL, limit, text, "remediate_config")
+    else:
+        capped = Reading(PASS, limit)
+    draw = number(gpu.said("power_draw"), "W")
+    drawn = _unread("its power draw", gpu.said("power_draw")) if draw is None else Reading(PASS, draw)
+    return _all([capped, drawn])
+
+
+def _busy(gpu: Gpu) -> bool:
+    return bool(number(gpu.said("utilization"), "%"))
+
+
+def _pcie(gpu: Gpu, wanted: Wants) -> Reading:
+    """An idle link steps down to save power; what it trained for is its maximum, and under load it must be there."""
+    return _all([_link_of(gpu, wanted, *row) for row in _PCIE])
+
+
+_PCIE = (("pcie_generation", "", "PCIe generation", False), ("pcie_width", "x", "PCIe lanes", True))
+
+
+def _link_of(gpu: Gpu, wanted: Wants, field: str, unit: str, name: str, steady: bool) -> Reading:
+    """steady: an idle link keeps it, as far as is known of these GPUs."""
+    need = wanted.figure(field)
+    most, now = number(gpu.said(f"{field}_max"), unit), number(gpu.said(field), unit)
+    if most is None:
+        return _unread(f"the greatest {name}", gpu.said(f"{field}_max"))
+    if now is None:
+        return _unread(name, gpu.said(field))
+    if most < need:
+        return Reading(FAIL, most, f"at most {most:.0f} {name}, wanted {need:.0f}", "reseat")
+    shown = f"{now:.0f} of {most:.0f} {name}"
+    if now >= need or (not steady and not _busy(gpu)):
+        return Reading(PASS, shown)
+    if _busy(gpu):
+        return Reading(FAIL, shown, f"{now:.0f} {name} under load, wanted {need:.0f}", "reseat")
+    return Reading(INCONCLUSIVE, shown, f"{now:.0f} {name} while idle, wanted {need:.0f}", "retest")
+
+
+def _fabric(gpu: Gpu, _wanted: Wants) -> Reading:
+    """Whether the GPU has joined the fabric of its NVSwitches."""
+    runs = {"in progress": (INCONCLUSIVE, "it is still joining the fabric", "retest")}
+    runs["not started"] = (FAIL, "it has not begun to join the fabric: is the Fabric Manager running?", "fabric")
+    runs["not supported"] = (INCONCLUSIVE, "it knows of no fabric", "remediate_config")
+    state = _word(gpu, "fabric_state", "the state of the fabric", ("completed",), runs)
+    words = gpu.said("fabric_status")
+    joined = Reading(PASS, "Success")
+    if bare(words[0] if words else "").lower() != "success":
+        joined = _unread("whether it joined the fabric", words)
+        if joined.remedy == "retest" and not joined.passing and state.verdict == PASS:
+            joined = Reading(FAIL, joined.measured, f"it did not join the fabric: {joined.measured}", "fabric")
+    return _all([state, joined, *_fabric_health(gpu)])
+
+
+def _fabric_health(gpu: Gpu) -> list[Reading]:
+    """Drivers since 570 tell it, and not on every machine."""
+    if not _told(gpu, "fabric_health"):
+        return []
+    bad = {word: (FAIL, f"the fabric is {word}", "fabric") for word in ("unhealthy", "limited capacity")}
+    return [_word(gpu, "fabric_health", "the health of the fabric", ("healthy",), bad)]
+
+
+_NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
+
+
+def _fabric_cluster(gpu: Gpu, _wanted: Wants) -> Reading:
+    words = gpu.said("fabric_cluster")
+    if not words or absent(words[0]):
+        return _unread("the cluster of the fabric", words)
+    if bare(words[0]) == _NO_CLUSTER:
+        return Reading(FAIL, words[0], "it belongs to no cluster of the fabric", "fabric")
+    return Reading(PASS, bare(words[0]))
+
+
+# -- the rules ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What the profile wants of one cell. figures: those of the SKU that the rule reads."""
+
+    name: str
+    source: str
+    figures: Mapping[str, float]
+    limit: Optional[float] = None
+
+    def figure(self, name: str) -> float:
+        return self.figures[name]
+
+    @property
+    def wanted(self) -> Any:
+        """As it is shown beside what was measured."""
+        if self.limit is not None:
+            return self.limit
+        shown = [self.figures[name] for name in RULES[self.name].figures]
+        return RULES[self.name].wanted if not shown else shown[0] if len(shown) == 1 else list(shown)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """judge: None where the value is read by a call of its own. wanted: in words, where no figure says it.
+
+    health: it counts where it fails although the profile does not demand it. limited: the profile gives a limit.
+    """
+
+    judge: Optional[Callable[[Gpu, Wants], Reading]]
+    wanted: str = ""
+    figures: tuple[str, ...] = ()
+    health: bool = False
+    limited: bool = False
+
+
+#: The cells of a GPU that a profile may demand.
+RULES: Mapping[str, Rule] = {
+    "mig": Rule(_mig, "Disabled"),  # first: where it is on, other values are not told
+    "ecc_mode": Rule(_ecc_mode, "Enabled"),
+    "ecc_volatile": Rule(_ecc_volatile, "0", health=True),
+    "ecc_aggregate": Rule(_ecc_aggregate, limited=True),
+    "sram_threshold": Rule(_sram_threshold, "No", health=True),
+    "row_remap": Rule(_row_remap, "No", health=True),
+    "row_remap_banks": Rule(_row_remap_banks, "0", health=True),
+    "retired_pages": Rule(_retired_pages, "No", health=True),
+    "repairs": Rule(_repairs, "No", health=True),
+    "recovery": Rule(_recovery, "None", health=True),
+    "clocks": Rule(_clocks, "Not Active", health=True),
+    "memory": Rule(_memory, figures=("memory",)),
+    "persistence": Rule(_persistence, "Enabled"),
+    "power": Rule(_power, figures=("power",)),
+    "pcie": Rule(_pcie, figures=("pcie_generation", "pcie_width")),
+    "fabric": Rule(_fabric, "Completed"),
+    "fabric_cluster": Rule(_fabric_cluster, "a cluster"),
+    "nvlink": Rule(None, figures=("nvlink_links", "nvlink_speed")),
+    "nvlink_errors": Rule(None, "0"),
+}
+#: The cells for which a call of their own is made.
+OF_LINKS = ("nvlink", "nvlink_errors")

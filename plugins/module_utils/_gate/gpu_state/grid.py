@@ -1,0 +1,52 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cells that a look at the GPUs must fill before it can pass. PRIVATE to the collection.
+
+One place for both ends: the node judges by this grid, and the controller holds against it what a node's answer says.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import Wants
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE
+
+#: The cell of a second look: what was counted since the first.
+SINCE = "counted_since"
+#: The cells of each GPU that no profile leaves out.
+OF_EACH = ("uuid", "device_id")
+
+
+class Required(NamedTuple):
+    """One cell that must be there."""
+
+    id: str
+    entity: str
+    wanted: Any
+    source: str
+
+
+def entity(number: int) -> str:
+    return f"GPU {number}"
+
+
+def required(wanted: Wanted, cells: Iterable[Wants], gpus: Iterable[int], *, second: bool) -> Iterator[Required]:
+    """second: it was told what an earlier look counted."""
+    numbers, demanded = sorted(gpus), list(cells)
+    yield Required(ENDED, NODE, "exit [0]", "own rule: an unknown end is none")
+    yield Required("gpu_count", NODE, wanted.gpu_count, wanted.gpu_count_source)
+    yield Required("driver", NODE, "a version", "nvidia-smi")
+    for number in numbers:
+        yield Required("uuid", entity(number), "its own", "nvidia-smi")
+        yield Required("device_id", entity(number), list(wanted.device_ids), "profile")
+        for cell in demanded:
+            yield Required(cell.name, entity(number), cell.wanted, cell.source)
+        if second:
+            yield Required(SINCE, entity(number), 0, "own rule: what a first look counted")
