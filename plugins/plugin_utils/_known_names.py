@@ -59,6 +59,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
     "gate": {
         "gate_dcgm_level": {"type": "int"},
         "gate_dcgm_timeout": {"type": "int"},
+        "gate_gpu_state": {"type": "bool"},
         "gate_more": {"type": "dict"},
         "gate_resume": {"type": "bool"},
     },

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import smi
 from contract.toolchain.begun import Copy, written_gate
 
 pytestmark = pytest.mark.slow
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 HOSTS = ("gpu001", "gpu002")
-OURS = ["kernel_log_gate", "dcgm_gate", "acme_gate", "kernel_log_gate"]
+OURS = ["kernel_log_gate", "gpu_state_gate", "dcgm_gate", "acme_gate", "gpu_state_gate", "kernel_log_gate"]
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,7 @@ class Batch:
             "kernel_log": looks,
             "dcgm": {**diagnosis, "boot_id_path": looks["boot_id_path"]},
             "dmi": made.dmi(home, name),
+            "smi": smi.tool(home, smi.xml()),
             "acme": made.program(home / "acme", f"cat {home}/said"),
         }
 
@@ -61,7 +63,7 @@ class Batch:
     def validate(self, **settings: Any) -> subprocess.CompletedProcess[str]:
         """The role alone, in a run that has imaged nothing: the log counts from the boot."""
         (self.folder / "profiles").mkdir(exist_ok=True)
-        (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(made.profile()), encoding="utf-8")
+        (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(smi.profile()), encoding="utf-8")
         profile = {"profile_path": [str(self.folder / "profiles")], "dmi_path": "{{ dmi }}"}
         module = "gpufleet.baremetal."
         play = {
@@ -72,6 +74,7 @@ class Batch:
             "module_defaults": {
                 f"{module}kernel_log_gate": {**profile, **{key: f"{{{{ kernel_log.{key} }}}}" for key in KERNEL_LOG}},
                 f"{module}dcgm_gate": {**profile, **{key: f"{{{{ dcgm.{key} }}}}" for key in DCGM}},
+                f"{module}gpu_state_gate": {**profile, "nvidia_smi": "{{ smi }}"},
                 f"{module}acme_gate": profile,
                 f"{module}gate_wait": {"interval": 0.5},
             },
@@ -129,10 +132,17 @@ def test_a6_a_node_that_fails_it_goes_no_further_and_the_others_do(batch: Batch)
     done = batch.validate(gate_more=MORE)
     assert done.returncode == 2 and "GPU 0 is bad" in done.stdout, done.stdout[-6000:]
     assert batch.verdicts("gpu001") == [(name, "pass") for name in OURS]
-    assert batch.verdicts("gpu002") == [("kernel_log_gate", "pass"), ("dcgm_gate", "pass"), ("acme_gate", "fail")]
+    assert batch.verdicts("gpu002") == [
+        *(("kernel_log_gate", "pass"), ("gpu_state_gate", "pass"), ("dcgm_gate", "pass"), ("acme_gate", "fail")),
+    ]
 
 
-def test_a6_without_the_variable_the_role_runs_its_own(batch: Batch) -> None:
+def test_a6_without_the_variable_the_role_runs_its_own_and_a_failed_row_remap_stops_a_node_before_dcgm(
+    batch: Batch,
+) -> None:
+    """DCGM need not notice it: the driver tells it, and the part is replaced."""
+    smi.tool(batch.folder / "gpu002", smi.xml({"remapped_rows__remapped_row_failure": "Yes"}))
     done = batch.validate()
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert [name for name, _word in batch.verdicts("gpu001")] == [name for name in OURS if name != "acme_gate"]
+    assert done.returncode == 2 and "a row remap failed" in done.stdout, done.stdout[-6000:] + done.stderr[-2000:]
+    assert batch.verdicts("gpu001") == [(name, "pass") for name in OURS if name != "acme_gate"]
+    assert batch.verdicts("gpu002") == [("kernel_log_gate", "pass"), ("gpu_state_gate", "fail")]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import gpu_state
+import smi_xml
 
 # Source: nvidia-smi's manual, "RETURN VALUE".
 OK = 0
@@ -213,6 +214,22 @@ def _nvlink() -> int:
     return OK
 
 
+def _nvlink_errors() -> int:
+    for index, number in enumerate(gpu_state.present()):
+        print(f"GPU {index}: {gpu_state.NAME} (UUID: {gpu_state.gpu_uuid(number)})")
+        for link in range(18):
+            print("".join(f"\t Link {link}: {name} Errors: 0\n" for name in ("Replay", "Recovery", "CRC")))
+    return OK
+
+
+def _xml() -> int:
+    told, found = gpu_state.manifest(), gpu_state.present()
+    now = datetime.datetime.now().strftime("%a %b %e %H:%M:%S %Y")
+    values = {number: {**FIELDS, **_own(number, found)} for number in found}
+    print(smi_xml.document(values.__getitem__, found, told["driver"], told.get("cuda", "N/A"), now))
+    return OK
+
+
 def _plain() -> int:
     told = gpu_state.manifest()
     rule = f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+"
@@ -239,6 +256,9 @@ ACTIONS: dict[tuple[str, ...], Callable[[], int]] = {
     (): _plain,
     ("-L",): _list,
     ("--list-gpus",): _list,
+    ("-q", "-x"): _xml,
+    ("-x", "-q"): _xml,
+    ("nvlink", "-e"): _nvlink_errors,
     ("nvlink", "-s"): _nvlink,
     ("nvlink", "--status"): _nvlink,
 }
