@@ -28,7 +28,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import inconclusive
-from verdicts_gates import GATES, Recorded
+from verdicts_gates import GATES
+from verdicts_recorded import NotAsked, Recorded
 
 #: How people write a verdict that is a pass; every other word must not be one.
 _PASS = "pass"
@@ -91,6 +92,8 @@ def judged(folder: Path, row: Mapping[str, str], sku: str) -> dict[str, Any]:
         return {**report, "status": GONE}
     try:
         verdict, asked = gate(Recorded(path, row, sku))
+    except NotAsked as exc:
+        return {**report, "status": UNJUDGED, "text": str(exc)}
     except ConfigError as exc:
         return {**report, "status": UNASKED, "text": str(exc)}
     except FleetError as exc:
@@ -110,12 +113,21 @@ def judged(folder: Path, row: Mapping[str, str], sku: str) -> dict[str, Any]:
     }
 
 
+#: How words that say more than the three verdicts are met: what has to be mended before the node is good is a failure,
+#: and what was not measured, does not apply, or did not run is inconclusive.
+RICHER: Mapping[str, str] = {
+    "config": "fail",
+    **dict.fromkeys(("skip", "indeterminate", "incomplete", "error", "retest", "n/a"), "inconclusive"),
+}
+
+
 def _status(wanted: str, got: str) -> str:
     if got == _PASS:
         return "ok" if wanted in (_PASS, "") else WRONG
     if wanted == _PASS:
         return "not admitted"
-    return "told milder" if (wanted, got) == ("fail", "inconclusive") else "ok"
+    meant = RICHER.get(wanted, wanted)
+    return {("fail", "inconclusive"): "told milder", ("inconclusive", "fail"): "told harder"}.get((meant, got), "ok")
 
 
 # -- for people --------------------------------------------------------------------------------------------------------
@@ -124,7 +136,7 @@ def _status(wanted: str, got: str) -> str:
 def text(report: Mapping[str, Any]) -> str:
     wanted = report["wanted"] or "-"
     lines = [f"{report['file']}: wanted {wanted}, got {report.get('got', '-')}: {report['status']}"]
-    if report["status"] == UNASKED:
+    if report["status"] in (UNASKED, UNJUDGED) and report.get("text"):
         lines.append(short(report["text"], 160))
     if report.get("finding"):
         lines.append(f"{report['finding']}: {short(report['text'], 160)}. Remedy: {report.get('remedy', '-')}")
@@ -136,6 +148,7 @@ def text(report: Mapping[str, Any]) -> str:
 
 def _counts(reports: Sequence[Mapping[str, Any]]) -> str:
     words = {"ok": "as wanted", "not admitted": "not admitted though they might be", "told milder": "told milder"}
+    words["told harder"] = "told harder"
     words[UNJUDGED] = "that no gate reads"
     told = [f"{sum(one['status'] == status for one in reports)} {said}" for status, said in words.items()]
     return f"{len(reports)} outputs: {', '.join(told)}"

@@ -13,11 +13,9 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import Found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
@@ -29,50 +27,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
+from verdicts_recorded import Recorded, counted
+from verdicts_smi import gpu_state
 
 _LEVEL = re.compile(r"_r([1-4])_")
-#: What the levels of DCGM ask of every machine, for outputs of a machine that nobody named.
-_OF_EACH = (("software", 1), ("pcie", 2), ("memory", 2))
-_ABOUT = {"source": "the recording", "date": "2026-01-01", "conditions": "no SKU was named"}
 _BOOT_ID = "00000000-0000-0000-0000-000000000000"
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One output. row: what its list says of it. sku: where the list names none."""
-
-    path: Path
-    row: Mapping[str, str]
-    sku: str
-
-    @property
-    def profile(self) -> dict[str, Any]:
-        """The SKU's profile; empty where nobody named a SKU."""
-        sku = self.row.get("sku") or self.sku
-        return profile_of({"sku": sku}).data if sku else {}
-
-    def number(self, column: str, default: int) -> int:
-        """:raises ConfigError: where the list says something else than a number."""
-        said = self.row.get(column) or ""
-        if said and not re.fullmatch(r"-?\d+", said):
-            raise ConfigError(f"{column} is no number", seen=said, address=str(self.path))
-        return int(said) if said else default
-
-
-def _counted(seen: Diagnosis) -> dict[str, Any]:
-    """A profile of the machine that the output itself tells of."""
-    ids, devices = seen.gpu_ids(), sorted({device for device in seen.devices().values() if device})
-    return {
-        "schema": 1,
-        "sku": "as-recorded",
-        "title": "The machine that the recording tells of",
-        "gpu": {
-            "count": {"value": max(1, len(ids)), **_ABOUT},
-            "device_ids": {"value": devices or ["ffff"], **_ABOUT},
-        },
-        "dcgm": {"tests": [{"name": name, "level": level, **_ABOUT} for name, level in _OF_EACH]},
-    }
 
 
 def dcgm(recorded: Recorded) -> tuple[dict[str, Any], str]:
@@ -81,7 +40,7 @@ def dcgm(recorded: Recorded) -> tuple[dict[str, Any], str]:
     level = recorded.number("level", int(named.group(1)) if named else 1)
     rc = recorded.number("exit_status", 0)
     seen = read(text)
-    profile = recorded.profile or _counted(seen)
+    profile = recorded.profile or counted(seen)
     wanted = wanted_of(profile)
     version = options.parse_version(recorded.row.get("version", "")) or options.parse_version(seen.version)
     run = Run(("dcgmi", "diag", "-r", str(level), "-j"), rc, text.encode(), b"", "exit", 0.0)
@@ -119,7 +78,7 @@ def kernel_log(recorded: Recorded) -> tuple[dict[str, Any], str]:
             "pstore_path": "",
             "pstore_archive": str(folder),
             "since": since,
-            "profile": recorded.profile or _counted(Diagnosis()),
+            "profile": recorded.profile or counted(Diagnosis()),
         }
         result = kernel_log_gate(params, Context())
     return dict(result.data), f"as {params['source']}, window {since}"
@@ -131,4 +90,8 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "dcgm-diag": dcgm,
     "kernel_log_gate": kernel_log,
     "kmsg": kernel_log,
+    "gpu_state_gate": gpu_state,
+    "nvidia-smi": gpu_state,
+    "nvidia-smi-xml": gpu_state,
+    "nvlink": gpu_state,
 }

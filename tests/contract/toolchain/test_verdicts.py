@@ -117,8 +117,8 @@ def test_v1_a_list_is_read_as_it_was_meant_or_not_at_all(tmp_path: Path) -> None
 
 def test_v1_a_gate_that_breaks_is_an_error(tmp_path: Path) -> None:
     """In a copy whose reader of logs raises."""
-    for name in ("verdicts.py", "verdicts_gates.py"):
-        shutil.copy(CHECKOUT / "make" / name, tmp_path)
+    for path in (CHECKOUT / "make").glob("verdicts*.py"):
+        shutil.copy(path, tmp_path)
     broken = (
         (tmp_path / "verdicts_gates.py")
         .read_text()
@@ -136,3 +136,20 @@ def test_v1_all_recorded_outputs_pass_it() -> None:
     assert sum("got" in one for one in report["outputs"]) > 15
     lost = [one["file"] for one in report["outputs"] if one["wanted"] == "PASS" and one.get("got") == "fail"]
     assert lost == []
+    of_gpus = [one for one in report["outputs"] if one["tool"] in ("nvidia-smi", "nvidia-smi-xml", "nvlink")]
+    assert {one["status"] for one in of_gpus if "got" in one} == {"ok"}
+    assert all(one["text"] for one in of_gpus if "got" not in one), "it says why nobody judges it"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "status"),
+    [
+        *(("CONFIG", "fail", "ok"), ("CONFIG", "inconclusive", "told milder"), ("SKIP", "inconclusive", "ok")),
+        *(("ERROR", "fail", "told harder"), ("RETEST", "pass", "WRONG ADMISSION"), ("WARN", "fail", "ok")),
+    ],
+)
+def test_v1_richer_words_than_three_verdicts(monkeypatch: Any, wanted: str, got: str, status: str) -> None:
+    monkeypatch.syspath_prepend(str(CHECKOUT / "make"))
+    import verdicts
+
+    assert verdicts._status(wanted.lower(), got) == status
