@@ -24,7 +24,7 @@ class ActionModule(SlicedAction):
     NAME = "scheduler_wait"
     NEEDS_IDENTITY = True
     SPEC = WAIT
-    TELLS = {"evidence": EVIDENCE}
+    TELLS = {"evidence": EVIDENCE, "hold": ("taken",)}
     PORT: ClassVar[ModuleType | None] = names
     CARRIES = Looks
     UNTOLD = {

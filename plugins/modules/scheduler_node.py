@@ -63,7 +63,7 @@ options:
     default: present
   scheduler_node:
     description:
-      - The node's name in the scheduler, for Slurm its C(NodeName).
+      - The node's name in the scheduler, for Slurm its C(NodeName), for Kubernetes that of its object.
       - Taken from the host variable C(gpufleet_scheduler_node), else the host's name in the inventory.
     type: str
   name:
@@ -173,17 +173,33 @@ options:
   known_renamed:
     description: What shows that the machine is another node of the scheduler now. Filled by the action.
     type: str
+  known_uuids:
+    description:
+      - The system UUIDs by which the ledger knows the machine. Filled by the action.
+      - Where the scheduler tells that of the machine its node runs on, as Kubernetes does, and it is another one,
+        nothing is held or resumed, and the task fails with error kind V(wrong_machine).
+    type: list
+    elements: str
+  known_incarnation:
+    description:
+      - In which record of the node the scheduler had the hold that the ledger knows. Filled by the action.
+      - Where that was deleted and made anew, as an object of Kubernetes may be by a reimage, nobody has lifted the hold.
+        It is put on again before O(state=resumed) goes on.
+    type: str
   leave:
     description: Until when the module on another machine may write, and what an earlier part of this call has ordered.
       Filled in by the action on the controller, for a task that is delegated.
     type: dict
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
+  - Python library requests on the machine that runs this, for O(scheduler=kubernetes); PyYAML where it is a kubeconfig
 notes:
   - Delegated to another machine, it writes there only within 20 seconds of a look at the lease and at what the node
     needs to be given work, up to 45 where the way there takes long. Past that it comes back for leave and goes on.
   - A node is held with DRAIN and not with DOWN, because C(ReturnToService) readmits a node that is down, and never one
     that is drained.
+  - A node of Kubernetes is held with a taint that carries the run and an annotation that carries the token. The cordon
+    beside them is a courtesy, since anybody may lift it.
 seealso:
   - module: gpufleet.baremetal.scheduler_wait
 """
@@ -204,6 +220,15 @@ EXAMPLES = r"""
   gpufleet.baremetal.scheduler_node:
     state: resumed
     timeout: 600
+
+- name: Hold a node of Kubernetes
+  gpufleet.baremetal.scheduler_node:
+    state: held
+    why: reimage
+    scheduler: kubernetes
+    scheduler_url: https://k8s.example.com:6443
+    scheduler_ca_path: /etc/gpufleet/k8s-ca.crt
+    scheduler_token_path: /run/gpufleet/k8s-token
 
 - name: Ask a cluster that only the login node can reach
   gpufleet.baremetal.scheduler_node:

@@ -20,8 +20,11 @@ description:
   - Where several hosts call it all the same, one of them polls and the others take its answer.
   - Delegated to another machine, each poll is sent there by itself. What it has seen is as old as the poll, and what a
     dead controller leaves behind there ends with the poll.
-  - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), C(scheduler_conf), C(known_token),
-    C(known_author) and C(known_runs).
+  - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), the options by which that is reached
+    but C(scheduler_token), C(known_token), C(known_author), C(known_runs), C(known_uuids) and C(known_incarnation).
+  - Where work has to be made to leave, as in Kubernetes, each poll asks what has not been asked yet. What is refused is
+    told with its reason under C(waits), and asked again at the next poll. At the deadline nothing is ended by force; the
+    node stays held, and the next run goes on. A hold of ours that went with the node's record is put on again.
 author: gpufleet.baremetal contributors (@gpufleet)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
@@ -67,6 +70,7 @@ options:
     type: dict
 requirements:
   - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
+  - Python library requests on the machine that runs this, for O(scheduler=kubernetes); PyYAML where it is a kubeconfig
 seealso:
   - module: gpufleet.baremetal.scheduler_node
 """

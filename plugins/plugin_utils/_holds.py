@@ -21,8 +21,8 @@ _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The options known_token, known_author, known_runs, known_admitted, known_here and known_scheduler_node by host,
-    in a few queries for all; ids: node id by host.
+    """The options known_token, known_author, known_runs, known_admitted, known_here, known_scheduler_node,
+    known_incarnation and known_uuids by host, in a few queries for all; ids: node id by host.
 
     A run is ours when it announced a write on this very node, and was not refused: the intent stands in the ledger
     before the write, so a run that was killed right after it is known as well.
@@ -37,6 +37,7 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     # One that was admitted and never held is what it was seen in service as right before that. Any other look may have
     # been the inventory's slip. All looks of a node are read for it.
     served = first_served(ledger, [node_id for node_id in admitted if not bound.get(node_id)])
+    uuids = ledger.values("system_uuid", list(ids.values()))
     found = {}
     for host, node_id in ids.items():
         event = newest.get(node_id)
@@ -48,6 +49,8 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "known_admitted": node_id in admitted,
             "known_here": node_id in known,
             "known_scheduler_node": bound.get(node_id) or _name(served.get(node_id)),
+            "known_incarnation": str(taken.get("incarnation", "")),
+            "known_uuids": uuids.get(node_id, []),
         }
     return found
 

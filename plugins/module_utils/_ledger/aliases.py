@@ -343,6 +343,14 @@ class Aliases(Connection):
         rows = self._rows("SELECT name FROM nodes WHERE node_id = :id", {"id": node_id})
         return str(rows[0]["name"]) if rows else ""
 
+    def values(self, kind: str, node_ids: Sequence[str]) -> dict[str, list[str]]:
+        """What each of these nodes is known by of one kind, in one query."""
+        sql = "SELECT node_id, value FROM aliases WHERE kind = :kind AND node_id IN :ids ORDER BY value"
+        found: dict[str, list[str]] = {}
+        for row in self._many(sql, "ids", [one for one in node_ids if one] or [""], {"kind": kind}):
+            found.setdefault(str(row["node_id"]), []).append(str(row["value"]))
+        return found
+
     def aliases(self, node_id: str) -> list[dict[str, Any]]:
         """All names of a node: rows of kind, value, node_id, source, seen, host, confirmed_by, confirmed."""
         return self._rows(f"SELECT {_SHOWN} FROM aliases WHERE node_id = :id ORDER BY kind, value", {"id": node_id})

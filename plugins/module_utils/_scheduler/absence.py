@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_uuid, uuid_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import run_of
 
@@ -38,6 +39,8 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     if driver.KEEPS_NODES:
         strange = [name for name, claim in claims.items() if _strange(name, views[name], claim)]
         found.update({name: _other(driver, name, claims[name]) for name in strange})
+        apart = [name for name, claim in claims.items() if _another_machine(views[name], claim)]
+        found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
     for name in absent:
         near = _near(known, [name, *claims[name].names, *claims[name].heard])
         if near or claims[name].admitted:
@@ -47,6 +50,26 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
 
 def _strange(name: str, view: NodeView, claim: Claim) -> bool:
     return claim.bound not in ("", name) and (view.absent or not claim.renamed)
+
+
+def _another_machine(view: NodeView, claim: Claim) -> bool:
+    """By what the agent there tells of its machine; one that is known by no UUID, or has a placeholder, says
+    nothing."""
+    there = uuid_of(view.machine)
+    ours = [one for one in map(uuid_of, claim.uuids) if one]
+    return bool(there and ours) and not any(same_uuid(there, one) for one in ours)
+
+
+def _not_it(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
+    return WrongMachine(
+        "the scheduler's node of this name runs on another machine",
+        node=view.name,
+        address=driver.address,
+        wanted=f"system UUID {' or '.join(claim.uuids)}",
+        seen=f"{view.machine}, as its agent tells the scheduler",
+        do="correct gpufleet_scheduler_node or gpufleet_system_uuid; where the node's board was swapped, tell the"
+        " ledger: node_identity with state=replaced",
+    )
 
 
 def _other(driver: Scheduler, name: str, claim: Claim) -> WrongMachine:

@@ -51,6 +51,8 @@ class LastLook:
         if self._at is None:
             return False
         began, earlier = seconds_of(now.booted), seconds_of(before.booted)
+        if began is None and now.answers and self._boot_id and now.booted == self._boot_id:
+            return False  # told by the node's agent in the node's own words: the boot that was looked at
         if began is None:
             return True if before.booted and now.booted and now.booted != before.booted else None
         other = earlier is not None and abs(began - earlier) > _APART

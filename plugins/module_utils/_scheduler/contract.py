@@ -99,13 +99,16 @@ class Hold:
 
 @dataclass(frozen=True)
 class Work:
-    """A job or a pod. waits_for: why it does not leave yet, where the scheduler tells (a budget, a finalizer)."""
+    """A job or a pod. waits_for: why it does not leave yet, where the scheduler tells (a budget, a finalizer). stays:
+    why nobody asks it to leave until a person has acted."""
 
     id: str
     waits_for: str = ""
+    stays: str = ""
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.waits_for})" if self.waits_for else self.id
+        why = self.stays or self.waits_for
+        return f"{self.id} ({why})" if why else self.id
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,8 @@ class NodeView:
     agent is known to be alive, since a boot that the scheduler knows. finding: what the scheduler found wrong with
     the node. waits_for: what is still under way although no work is left. work: jobs or pods on it. unread: why
     nothing that is told of this node can be believed, where others of its batch can; the state is ``unknown`` then.
+    machine: the system UUID of the machine that runs its agent, where the scheduler tells. incarnation: changes where
+    the scheduler's record of the node was taken away and made anew, and every hold with it; empty where that cannot be.
     """
 
     name: str
@@ -167,6 +172,8 @@ class NodeView:
     waits_for: str = ""
     work: tuple[Work, ...] = ()
     unread: str = ""
+    machine: str = ""
+    incarnation: str = ""
 
     @property
     def absent(self) -> bool:
@@ -201,6 +208,8 @@ class Scheduler(ABC):
     COMPARES: ClassVar[bool] = False
     #: Work has to be made to leave a held node; else it ends by itself.
     EVICTS: ClassVar[bool] = False
+    #: What is on a node can be asked for of one node alone, so a batch is a question more for each.
+    WORK_BY_NODE: ClassVar[bool] = False
     REMEDIES: ClassVar[Remedies] = Remedies()
 
     def __init__(self, params: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
     ABSENT,
@@ -42,6 +42,13 @@ def name_of(view: NodeView, claim: Claim) -> str:
     if owner == OURS and view.state == "drained" and not view.work and not claim.quarantine(view):
         return DRAINED
     return IN_SERVICE if view.in_service else NOT_DRAINED
+
+
+def taken(hold: Hold, view: NodeView, host: str = "") -> Event:
+    """A hold of ours, who set it, and in which record of the node; ``host`` as in :func:`evidence`."""
+    more = {"hold_author": hold.author, "incarnation": view.incarnation}
+    told = {"hold_token": hold.token, **{key: value for key, value in more.items() if value}}
+    return Event("hold", "taken", {**told, "scheduler_node": view.name}, host)
 
 
 def evidence(

@@ -60,7 +60,8 @@ class Claim:
     stranger: the ledger knows it from no work of ours; false where no ledger was there to tell. bound: the scheduler's
     node that this machine is by the ledger. renamed: what shows that it is another one now; empty where nothing does.
     unnamed: is it ours, and has never been any of the scheduler's nodes? rather: another node of the scheduler that
-    bears the machine's own name as a whole.
+    bears the machine's own name as a whole. uuids: system UUIDs of the machine. incarnation: of the scheduler's record
+    when the hold was taken.
     """
 
     token: str = ""
@@ -75,6 +76,8 @@ class Claim:
     unnamed: bool = False
     heard: tuple[str, ...] = ()
     rather: str = ""
+    uuids: tuple[str, ...] = ()
+    incarnation: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -86,7 +89,10 @@ class Claim:
         author, admitted = str(params.get("known_author") or ""), bool(params.get("known_admitted"))
         stranger, unnamed = params.get("known_here") is False, is_unnamed(params)
         rather = str(params.get("known_rather") or "")
-        return cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
+        uuids = tuple(map(str, params.get("known_uuids") or ()))
+        made = str(params.get("known_incarnation") or "")
+        found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
+        return replace(found, uuids=uuids, incarnation=made)
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
@@ -122,6 +128,12 @@ class Claim:
             return FREE
         owners = {self.owner_of(hold) for hold in view.holds}
         return next(owner for owner in _WEIGHT if owner in owners)
+
+    def lost(self, view: NodeView) -> bool:
+        """Has the hold that the ledger knows gone with the scheduler's record of the node, which was made anew since?
+        So nobody has lifted it: a person who gives a node back leaves the record."""
+        other = bool(self.incarnation and view.incarnation) and self.incarnation != view.incarnation
+        return bool(self.token) and other and not view.held
 
     def serves(self, view: NodeView) -> bool:
         """Is it at work, or out of sight for now, and not held by us?

@@ -15,7 +15,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Refusal
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    AT_WORK,
+    NodeView,
+    Refusal,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import name_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, FREE, OURS, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import ABSENT, DRAINED
@@ -89,6 +93,13 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
         return Judgement(False, True, f"not held by us ({free}); {do}", kind=NotOurs.kind)
     if check_mode:
         return Judgement(True, True, f"{view.native} now; would be waited for")
+    if view.state in AT_WORK:
+        words = f"our hold keeps nothing away any more ({view.native}); hold it anew: scheduler_node with state held"
+        return Judgement(False, True, words, kind=NotOurs.kind)
+    staying = [work for work in view.work if work.stays]
+    if staying:  # nobody else is disturbed for a drain that cannot come to its end
+        shown = ", ".join(map(str, staying[:5]))
+        return Judgement(False, True, f"{len(staying)} job(s) are not asked to leave: {shown}", kind=NotOurs.kind)
     jobs = f"{len(view.work)} job(s) run: {', '.join(map(str, view.work[:5]))}" if view.work else ""
     kind = NotOurs.kind if jobs else ""  # what runs there is its owner's
     return Judgement(False, False, jobs or f"{view.native}, no job runs", evict=bool(view.work), kind=kind)

@@ -15,6 +15,14 @@ OPTION = "scheduler"
 #: The connection's options, each also the host variable ``gpufleet_<option>``.
 OPTIONS: dict[str, dict[str, object]] = {
     "scheduler_conf": {"type": "path"},
+    "scheduler_context": {"type": "str"},
+    "scheduler_url": {"type": "str"},
+    "scheduler_token": {"type": "str", "no_log": True},
+    "scheduler_token_path": {"type": "path"},
+    "scheduler_ca_path": {"type": "path"},
+    "scheduler_taints": {"type": "list", "elements": "str"},
+    "scheduler_evict": {"type": "list", "elements": "str"},
+    "scheduler_ready": {"type": "list", "elements": "str"},
 }
 
 #: The driver of nodes that no scheduler knows.
@@ -22,8 +30,23 @@ NONE = "none"
 #: Driver: the options of the connection that it reads.
 DRIVERS: dict[str, tuple[str, ...]] = {
     "slurm": ("scheduler_conf",),
+    "kubernetes": (
+        "scheduler_conf",
+        "scheduler_context",
+        "scheduler_url",
+        "scheduler_token",
+        "scheduler_token_path",
+        "scheduler_ca_path",
+        "scheduler_taints",
+        "scheduler_evict",
+        "scheduler_ready",
+    ),
     "none": (),
 }
+
+#: What of a node may be lost where its work has to be made to leave: pods that nothing starts again, data on the node's
+#: own disk, and all other pods of a gang of which one leaves.
+EVICT = ("bare", "local_data", "gang")
 
 #: What ``scheduler_node`` brings about.
 STATES = ("held", "resumed", "present")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Callable
 
@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, called
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import READ_BACK_SECONDS, with_its_hold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.boots import LastLook
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     KEEP,
@@ -30,14 +31,17 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     NodeView,
     Scheduler,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says, says_just
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
+    make_token,
+    run_of,
+    says,
+    says_just,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
-#: A scheduler shows a change of its own books at once; this only covers a slow answer.
-_READ_BACK_SECONDS = 15.0
 #: A node that changes between look and write as often as this is being worked on by somebody else.
 _LOOKS = 5
 #: What a part of a call on another machine tells the next one: it has resumed the node, which had this boot then.
@@ -128,7 +132,9 @@ def _judged_anew(attempt: Callable[[_Node], Result]) -> Callable[[_Node], Result
 
 def _present(node: _Node) -> Result:
     view = node.read()
-    lifted = not view.absent and not view.held  # by whoever told nobody, such as a person in the scheduler itself
+    lifted = not (
+        view.absent or view.held or node.claim.lost(view)
+    )  # by whoever told nobody, such as a person in the scheduler itself
     result = node.result(view, view, _released(node, node.claim.token) if lifted else [], wrote=False)
     own = str(node.params.get("called") or "").strip()
     result.data["rather"] = node._heard(lambda: absence.rather(node.driver, node.name, own))
@@ -153,7 +159,7 @@ def _held(node: _Node) -> Result:
     called.demand(node, before)
     kind = _kind(node, before)
     if _is_drain(before) and _stands(node, before, kind, why):
-        return node.result(before, before, _taken(node, node.claim.holds_of(before, OURS), node.claim), wrote=False)
+        return node.result(before, before, _taken(node, before, node.claim), wrote=False)
     token = make_token(str(node.params["run_id"]), why, kind)
     known = node.claim
     if not node.ctx.may_write(node.driver.hold_request(before, token, kind)):
@@ -166,14 +172,14 @@ def _held(node: _Node) -> Result:
     after = node.ctx.wait(
         node.read,
         lambda view: _is_drain(view) and any(hold.text.startswith(token) for hold in view.holds),
-        timeout=_READ_BACK_SECONDS,
+        timeout=READ_BACK_SECONDS,
         interval=1.0,
         wanted=f"the node held with the reason {token}",
         seen=lambda view: f"{view.native} {view.reason}",
         do="look at the node in the scheduler: did somebody else change it at the same moment?",
     )
     # A hold of somebody else that came meanwhile is in the result, and no evidence that the node may be touched.
-    return node.result(before, after, _taken(node, node.claim.holds_of(after, OURS), known), wrote=True)
+    return node.result(before, after, _taken(node, after, known), wrote=True)
 
 
 def _kind(node: _Node, view: NodeView) -> str:
@@ -204,15 +210,12 @@ def _expected(view: NodeView) -> str:
     return "draining" if view.work or view.waits_for or view.state in ("allocated", "mixed", "unknown") else "drained"
 
 
-def _taken(node: _Node, holds: Sequence[Hold], known: Claim) -> list[Event]:
-    """The ledger learns of a hold once, with who set it; a token that it knows already is no news."""
-    news = [hold for hold in holds if run_of(hold.text) and not known.has(hold)]
-    return [Event("hold", "taken", _told_of(hold, node.name)) for hold in news]
-
-
-def _told_of(hold: Hold, name: str) -> dict[str, str]:
-    author = {"hold_author": hold.author} if hold.author else {}
-    return {"hold_token": hold.token, **author, "scheduler_node": name}
+def _taken(node: _Node, view: NodeView, known: Claim) -> list[Event]:
+    """The ledger learns of a hold once, with who set it; a token that it knows already is no news, unless it stands in
+    another record of the node now."""
+    anew = bool(known.incarnation) and view.incarnation != known.incarnation
+    holds = [hold for hold in node.claim.holds_of(view, OURS) if run_of(hold.text)]
+    return [taken(hold, view) for hold in holds if anew or not known.has(hold)]
 
 
 # -- resume ----------------------------------------------------------------------------------------------------
@@ -231,6 +234,7 @@ def _resumed(node: _Node) -> Result:
         return node.result(before, before, [], wrote=False)
     absence.demand_called(node.driver, before, node.claim, node.known)
     called.demand(node, before)
+    before = with_its_hold(node, before)
     if not before.held:
         after = _answering(node, before)
         if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason

@@ -11,11 +11,13 @@ from typing import Any, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.driver import Kubernetes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.none.driver import NoScheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 
 DRIVERS: dict[str, type[Scheduler]] = {
     "slurm": Slurm,
+    "kubernetes": Kubernetes,
     "none": NoScheduler,
 }
 

@@ -22,6 +22,8 @@ OWNERSHIP = {
     "known_here": {"type": "bool"},
     "known_scheduler_node": {"type": "str"},
     "known_renamed": {"type": "str"},
+    "known_uuids": {"type": "list", "elements": "str"},
+    "known_incarnation": {"type": "str"},
 }
 
 NODE = spec(

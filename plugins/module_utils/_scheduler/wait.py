@@ -32,12 +32,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import put_on
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    Hold,
     NodeView,
     Refusal,
     Scheduler,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import (
     JUDGES,
@@ -81,6 +83,8 @@ class _Watched:
         self.stuck_since: float | None = None
         self.stuck_told = False
         self.stuck_remedy = ""
+        #: That our hold was put on anew.
+        self.held_again: Event | None = None
 
     def refuse(self, reason: str, kind: str) -> None:
         """No verdict but that, and no evidence."""
@@ -233,6 +237,9 @@ class _Watch:
             return
         before = host.judgement
         driver = cluster.driver
+        if self.judge is JUDGES["drained"] and host.claim.lost(view) and not self.ctx.check_mode:
+            self._hold_again(cluster, host, view)
+            return
         host.judgement = self.judge(view, host.claim, kept=driver.KEEPS_NODES, check_mode=self.ctx.check_mode)
         host.refusals = ()
         request = driver.evict_request(view) if host.judgement.evict else ""
@@ -243,6 +250,19 @@ class _Watch:
             host.settled_after = time.monotonic() - self.begun
         host.settled_before = host.judgement.settled and host.settled_before
         self._stuck(host, view, driver)
+
+    def _hold_again(self, cluster: _Cluster, host: _Watched, view: NodeView) -> None:
+        """Its record was made anew, as by a reimage, and our hold went with the old one; the next poll sees."""
+        host.judgement = Judgement(False, False, "its record was made anew without our hold, which is put on again")
+        try:
+            if put_on(cluster.driver, self.ctx, view, host.claim.token, hosts=(host.host,)):
+                host.held_again = taken(Hold(host.claim.token), view, host.host)
+        except Unreachable as exc:
+            cluster.trouble = exc
+        except Refused as exc:
+            host.judgement = Judgement(False, True, f"its record was made anew without our hold: {exc}")
+        except (LeaseLost, PermitDue, Changed):
+            return  # given up, sent with leave, or judged anew at the next poll
 
     def _stuck(self, host: _Watched, view: NodeView, driver: Scheduler) -> None:
         """Work that ended and does not go away."""
@@ -306,7 +326,8 @@ class _Watch:
         return after_outage(judgement, view) if host.was_away and not host.refused else judgement
 
     def events(self) -> list[Event]:
-        return [
+        again = [host.held_again for host in self.hosts if host.held_again is not None]
+        return again + [
             evidence(host.view, host.claim, scheduler=cluster.driver.NAME, host=host.host, moment=cluster.moment)
             for cluster in self.clusters
             for host in cluster.hosts

@@ -1,0 +1,286 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kubernetes through its API server. PRIVATE to the collection.
+
+Nodes of a batch are one list by their host names' label; what that label does not show is asked for by name, and only
+the API server's own word makes a node absent. Pods can be asked for of one node alone, so a batch asks for each of its
+own, eight at once, and for those of all nodes where it is a large one. Written node by node, for there is no other
+way, by a merge patch that compares uid and version: what somebody changed since is never overwritten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    Changed,
+    ConfigError,
+    FleetError,
+    Refused,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as words
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    NodeView,
+    Refusal,
+    Scheduler,
+    Work,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access, api, rights
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.evict import evict_one
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import rows
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.holds import (
+    Standing,
+    spelled,
+    taint_of,
+    without_ours,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.pods import (
+    Claim,
+    Pod,
+    Policy,
+    claim,
+    left_over,
+    pod,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.record import (
+    Record,
+    wanted_of,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import (
+    HOLD,
+    REMEDIES,
+    STANDING,
+)
+
+_NODES, _PODS = "/api/v1/nodes", "/api/v1/pods"
+_CLAIMS_GROUP = "resource.k8s.io"
+_CLAIMS = {version: f"/apis/{_CLAIMS_GROUP}/{version}/resourceclaims" for version in ("v1", "v1beta2", "v1beta1")}
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+#: Names of one question (its address is 6 kB long then), nodes above which all pods are asked for, and requests at
+#: once.
+_NAMES, _MANY, _AT_ONCE = 400, 400, 8
+_NOT_OVER = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Kubernetes(Scheduler):
+    NAME = "kubernetes"
+    COMPARES = True
+    EVICTS = True
+    WORK_BY_NODE = True
+    REMEDIES = REMEDIES
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        super().__init__(params)
+        self.standing = Standing(tuple(self._list("scheduler_taints")) or STANDING)
+        self.policy = self._policy()
+        wanted = wanted_of(self._list("scheduler_ready"))
+        if wanted is None:
+            raise ConfigError("scheduler_ready is a list of NAME=VALUE", do="correct gpufleet_scheduler_ready")
+        self.wanted = wanted
+        self.api = api.Api(access.of_options(self.options))
+        self.address = self.api.address
+        self._claims: Optional[str] = None
+
+    def _list(self, option: str) -> list[str]:
+        told = self.options[option] or []
+        return told.replace(",", " ").split() if isinstance(told, str) else [str(one) for one in told]
+
+    def _policy(self) -> Policy:
+        said = self._list("scheduler_evict")
+        unknown = [one for one in said if one not in words.EVICT]
+        if unknown:
+            raise ConfigError(
+                f"scheduler_evict knows no {unknown[0]}",
+                wanted=f"a list of {', '.join(words.EVICT)}",
+                do="correct gpufleet_scheduler_evict",
+            )
+        return Policy(**dict.fromkeys(said, True))
+
+    def check(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                "this is not the name of one node of Kubernetes",
+                node=name,
+                wanted="small letters, digits, dashes and dots, as kubectl get nodes shows it",
+                do="correct gpufleet_scheduler_node",
+            )
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def states(self, names: Sequence[str]) -> dict[str, NodeView]:
+        asked = list(dict.fromkeys(names))
+        for name in asked:
+            self.check(name)
+        records = self._records(asked)
+        # The pods are asked for after the nodes: one that was seen held is given no new pod in between.
+        pods = self._pods(list(records))
+        claims = self._claimed() if records else []
+        views: dict[str, NodeView] = {}
+        spoilt: dict[str, BadAnswer] = {}
+        for name, record in records.items():
+            try:
+                its = [one for one in pods if one.node == name]
+                views[name] = record.view([*(one.work for one in its), *left_over(name, claims, its)])
+            except BadAnswer as exc:
+                spoilt[name] = exc
+        if spoilt and not views:
+            raise next(iter(spoilt.values())).located(address=self.address)
+        views.update({name: NodeView(name, state="unknown", unread=str(exc)) for name, exc in spoilt.items()})
+        return {name: views.get(name) or NodeView(name) for name in asked}
+
+    def known(self) -> dict[str, tuple[str, ...]]:
+        return dict(self.api.listed(_NODES, lambda raw: (self._record(raw).name, self._record(raw).also())))
+
+    def _record(self, raw: Mapping[str, Any]) -> Record:
+        return Record(raw, self.standing, self.wanted)
+
+    def _records(self, names: Sequence[str]) -> dict[str, Record]:
+        found: dict[str, Record] = {}
+        if len(names) > 1:
+            for first in range(0, len(names), _NAMES):
+                found.update(self._of_hosts(names[first : first + _NAMES]))
+        # One alone, and those whose label is another one's name, or no name at all.
+        rest = [name for name in names if name not in found]
+        found.update({record.name: record for record in self._at_once(self._one, rest) if record is not None})
+        return {name: found[name] for name in names if name in found}
+
+    def _of_hosts(self, names: Sequence[str]) -> dict[str, Record]:
+        wanted, selector = set(names), f"kubernetes.io/hostname in ({','.join(names)})"
+
+        def read(raw: dict[str, Any]) -> Optional[Record]:
+            record = self._record(raw)
+            return record if record.name in wanted else None
+
+        return {one.name: one for one in self.api.listed(_NODES, read, labelSelector=selector)}
+
+    def _one(self, name: str) -> Optional[Record]:
+        raw = self.api.get(f"{_NODES}/{name}")
+        if raw is None:
+            return None
+        record = self._record(raw)
+        if raw.get("kind") != "Node" or record.name != name:
+            raise BadAnswer("another object than the node", node=name, address=self.address, seen=record.name)
+        return record
+
+    def _pods(self, names: Sequence[str]) -> list[Pod]:
+        if len(names) > _MANY:
+            wanted = set(names)
+            return self.api.listed(_PODS, lambda raw: self._pod(raw, wanted), fieldSelector=_NOT_OVER)
+        return [one for many in self._at_once(self._pods_of, names) for one in many]
+
+    def _pods_of(self, name: str) -> list[Pod]:
+        selector = f"spec.nodeName={name},{_NOT_OVER}"
+        return self.api.listed(_PODS, lambda raw: self._pod(raw, {name}), fieldSelector=selector)
+
+    def _pod(self, raw: Mapping[str, Any], names: set[str]) -> Optional[Pod]:
+        found = pod(raw, self.policy)
+        return found if found is not None and found.node in names else None
+
+    def _claimed(self) -> list[Claim]:
+        """Which version is served lasts as long as this object, which serves one task."""
+        if self._claims is None:
+            try:
+                return self.api.listed(_CLAIMS["v1"], claim)
+            except api.NotServed:
+                self._claims = self._where_claims_are()
+        return self.api.listed(self._claims, claim) if self._claims else []
+
+    def _where_claims_are(self) -> str:
+        """Empty where the API server has none, which its own list of groups says.
+
+        :raises BadAnswer: where it has them in a version that nobody here can read.
+        """
+        groups = rows(self.api.get("/apis"), "groups")
+        told = next((one for one in groups if one.get("name") == _CLAIMS_GROUP), None)
+        if told is None and groups:
+            return ""
+        served = [str(one.get("version")) for one in rows(told, "versions")]
+        version = next((one for one in ("v1beta2", "v1beta1") if one in served), "")
+        if not version:
+            raise BadAnswer(
+                "claims for devices of a version that cannot be read",
+                address=self.address,
+                wanted=f"{_CLAIMS_GROUP} {', '.join(_CLAIMS)}",
+                seen=", ".join(served) or "none",
+            )
+        return _CLAIMS[version]
+
+    def _at_once(self, ask: Callable[[str], Any], names: Sequence[str]) -> list[Any]:
+        if len(names) < 2:
+            return [ask(name) for name in names]
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            return list(pool.map(ask, names))
+
+    def prerequisites(self) -> Sequence[FleetError]:
+        return rights.lacking(self.api)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def hold_request(self, view: NodeView, token: str, kind: str) -> str:
+        mark = f"taint {spelled(taint_of(token))}, annotation {HOLD}: {token}, and a cordon"
+        return f"PATCH {self.address}{_NODES}/{view.name}: {mark}"
+
+    def hold(self, view: NodeView, token: str, kind: str) -> None:
+        record = self._unchanged(view)
+        taints = [*without_ours(record.taints), taint_of(token)]
+        self._patch(view, {HOLD: token}, {"taints": taints, "unschedulable": True})
+
+    def resume_request(self, view: NodeView) -> str:
+        return f"PATCH {self.address}{_NODES}/{view.name}: without our taint and annotation, and without our cordon"
+
+    def resume(self, view: NodeView) -> None:
+        record = self._unchanged(view)
+        spec: dict[str, Any] = {"taints": without_ours(record.taints) or None}
+        if record.marks.cordon_is_its:
+            spec["unschedulable"] = None
+        self._patch(view, {HOLD: None}, spec)
+
+    def _unchanged(self, view: NodeView) -> Record:
+        """The list of taints is written as a whole: so it is read for that, and only what was judged is written to."""
+        record = self._one(view.name)
+        if record is None or record.version != view.version:
+            raise self._changed(view, record.version if record else "no such node")
+        return record
+
+    def _patch(self, view: NodeView, annotations: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+        uid, _blank, version = view.version.partition(" ")
+        path = f"{_NODES}/{view.name}"
+        about = {"uid": uid, "resourceVersion": version, "annotations": annotations}
+        answer = self.api.patch(path, {"metadata": about, "spec": spec})
+        other = any(one.get("field") == "metadata.uid" for one in answer.causes)
+        if answer.code in (404, 409) or other:
+            raise self._changed(view, answer.words)
+        api.demand_taken(answer, self.address, f"PATCH {path}")
+
+    def _changed(self, view: NodeView, seen: str) -> Changed:
+        return Changed(
+            "the node has changed between the look at it and the write, or was made anew",
+            node=view.name,
+            address=self.address,
+            wanted=view.version,
+            seen=seen,
+            do="run again: the node is judged anew",
+        )
+
+    def evict_request(self, view: NodeView) -> str:
+        due = _due(view.work)
+        pods = ",".join(work.id for work in due)
+        return f"POST {self.address}/api/v1/namespaces/{{{pods}}}/eviction" if due else ""
+
+    def evict(self, view: NodeView) -> Sequence[Refusal]:
+        """Where the taint of our hold is gone, others would take the places of those that leave."""
+        if view.state != "draining":
+            raise Refused("pods are made to leave a held node alone", node=view.name, seen=view.native)
+        works = {work.id: work for work in _due(view.work)}
+        told = self._at_once(lambda ident: evict_one(self.api, works[ident]), list(works))
+        return [one for one in told if one is not None]
+
+
+def _due(work: Iterable[Work]) -> list[Work]:
+    """Those that may be asked, and were not yet."""
+    return [one for one in work if not one.waits_for and not one.stays]

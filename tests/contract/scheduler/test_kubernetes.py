@@ -1,0 +1,341 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What only Kubernetes does: holds that others wipe or lift, objects that are made anew, and whose marks stand
+there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    Changed,
+    NotOurs,
+    Refused,
+    Unreachable,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK, NodeView
+from contract.proxy import Asked
+from contract.scheduler.site_kubernetes import KubernetesSite
+from contract.scheduler.verbs import RUN, TOKEN, Line, events, evidence, node, verdict, wait
+from kube_server.people import HOLD
+
+NAME, OTHER = "gpu001", "gpu002"
+
+
+@pytest.fixture
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> KubernetesSite:
+    return KubernetesSite(request, tmp_path)
+
+
+def view(site: KubernetesSite, name: str = NAME) -> NodeView:
+    found: NodeView = site.open().states([name])[name]
+    return found
+
+
+def taints(site: KubernetesSite, name: str = NAME) -> list[str]:
+    return [one["key"] for one in site.raw(name)["spec"].get("taints") or []]
+
+
+def known(site: KubernetesSite, name: str = NAME) -> dict[str, Any]:
+    """As the ledger has a hold of ours on the object that is there now."""
+    return {"known_runs": [RUN], "known_token": TOKEN, "known_incarnation": site.raw(name)["metadata"]["uid"]}
+
+
+def batch(site: KubernetesSite, about: dict[str, Any], line: Optional[Line] = None, **options: Any) -> Any:
+    return wait(site, nodes=[{"host": NAME, **about}], line=line, **options)
+
+
+# -- the hold ------------------------------------------------------------------------------------------------------
+
+
+def test_h4_a_hold_is_one_patch_that_compares_and_leaves_the_taints_of_others(site: KubernetesSite) -> None:
+    site.people.taint(NAME, "nvidia.com/gpu", "present")
+    site.people.taint(NAME, "site.example.com/rack", "r1", effect="PreferNoSchedule")
+    was = site.raw(NAME)["metadata"]
+    assert node(site, NAME, "held").changed
+    (write,) = site.faults.writes
+    body = json.loads(write.body)
+    assert body["metadata"]["uid"] == was["uid"] and body["metadata"]["resourceVersion"] == was["resourceVersion"]
+    assert "fieldManager=gpufleet" in write.what and "fieldValidation=Strict" in write.what
+    found = site.raw(NAME)
+    assert found["spec"]["unschedulable"] is True and found["metadata"]["annotations"] == {HOLD: TOKEN}
+    assert {"nvidia.com/gpu", "site.example.com/rack", HOLD} < set(taints(site))
+    assert {"key": HOLD, "value": RUN, "effect": "NoSchedule"} in found["spec"]["taints"]
+    assert node(site, NAME, "resumed", known_token=TOKEN).changed
+    assert taints(site) == ["nvidia.com/gpu", "site.example.com/rack"]
+    assert "unschedulable" not in site.raw(NAME)["spec"] and "annotations" not in site.raw(NAME)["metadata"]
+
+
+@pytest.mark.parametrize("what", ["heartbeat", "again"])
+def test_h4_what_changes_between_the_last_look_and_the_patch_is_not_written_over(
+    site: KubernetesSite, what: str
+) -> None:
+    driver, free = site.open(), view(site)
+
+    def first(asked: Asked) -> None:
+        if asked.method == "PATCH":
+            getattr(site.people, what)(NAME)
+
+    site.proxy.fault = first
+    with pytest.raises(Changed):
+        driver.hold(free, TOKEN, WORK)
+    assert site.texts(NAME) == [] and len(site.faults.writes) == 1
+
+
+def test_h1_somebody_who_lifts_the_cordon_lifts_no_hold(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    site.people.uncordon(NAME, by="k8s-driver-manager")
+    seen = node(site, NAME, "present", known_token=TOKEN)
+    assert seen.data["state"] == "drained" and "taint alone" in seen.data["native"] and evidence(seen) == "drained"
+    site.people.cordon(NAME, by="kubectl-cordon")
+    with pytest.raises(NotOurs, match="kubectl-cordon"):
+        node(site, NAME, "resumed", known_token=TOKEN)
+    assert site.raw(NAME)["spec"]["unschedulable"] is True
+
+
+def test_h1_our_hold_is_lifted_where_somebody_has_lifted_its_cordon(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    site.people.uncordon(NAME)
+    assert node(site, NAME, "resumed", known_token=TOKEN).changed and site.texts(NAME) == []
+
+
+def test_h1_a_hold_whose_taint_somebody_wiped_holds_nothing_and_is_put_on_anew(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    site.people.uncordon(NAME)
+    site.people.wipe_taints(NAME)
+    job = site.start(NAME)
+    line = Line()
+    found = verdict(wait(site, NAME, line=line), NAME)
+    assert not found["ok"] and "keeps nothing away" in found["reason"] and line.polls == 1 and not site.leaving(job)
+    assert evidence(node(site, NAME, "present", known_token=TOKEN)) == "not_drained"
+    held = node(site, NAME, "held", known_token=TOKEN)
+    assert held.changed and held.data["state"] == "draining" and HOLD in taints(site)
+
+
+def test_h1_our_taint_without_a_word_or_with_another_runs_is_somebodys(site: KubernetesSite) -> None:
+    site.people.taint(NAME, HOLD, RUN)
+    site.people.hold(OTHER, TOKEN, "run9", by="kubectl")
+    for name in (NAME, OTHER):
+        with pytest.raises(NotOurs, match="without its"):
+            node(site, name, "held", known_runs=[RUN])
+    assert site.faults.writes == []
+
+
+def test_h1_a_run_whose_id_is_no_label_holds_all_the_same(site: KubernetesSite) -> None:
+    run = f"-{'r' * 80}_."
+    held = node(site, NAME, "held", run_id=run, known_runs=[run])
+    assert held.data["owner"] == "ours" and held.data["state"] == "drained"
+
+
+def test_h1_whose_marks_stand_on_a_node_is_told_by_their_writers(site: KubernetesSite) -> None:
+    labels = {"dgxc.nvidia.com/nvsentinel-state": "quarantined"}
+    site.people.patch(NAME, {"metadata": {"labels": labels}}, "fault-quarantine")
+    site.people.patch(
+        OTHER, {"metadata": {"labels": {"nvidia.com/gpu-driver-upgrade-state": "pod-restart-required"}}}, "upgrade"
+    )
+    site.people.taint("gpu003", "example.com/broken", "fan")
+    for name, by in ((NAME, "fault-quarantine"), (OTHER, "upgrade"), ("gpu003", "kubectl-taint")):
+        with pytest.raises(NotOurs, match=by):
+            node(site, name, "held")
+    done = {"nvidia.com/gpu-driver-upgrade-state": "upgrade-done"}
+    site.people.patch(OTHER, {"metadata": {"labels": done}}, "upgrade")
+    assert node(site, OTHER, "held").changed and len(site.faults.writes) == 1
+
+
+def test_h1_taints_that_a_site_calls_standing_are_no_hold(site: KubernetesSite) -> None:
+    site.people.taint(NAME, "example.com/dedicated", "ml")
+    site.people.taint(OTHER, "example.com/dedicated", "db")
+    site.reached = {**site.reached, "scheduler_taints": ["example.com/dedicated=ml"]}
+    assert view(site).in_service and not view(site, OTHER).in_service
+
+
+# -- an object that is made anew -----------------------------------------------------------------------------------
+
+
+def test_a_node_whose_object_was_made_anew_is_held_again_while_it_is_waited_for(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    about = known(site)
+    site.people.again(NAME)
+    assert view(site).in_service
+    result = batch(site, about)
+    assert verdict(result, NAME)["ok"] and site.texts(NAME) == [TOKEN]
+    assert events(result) == [("hold", "taken"), ("evidence", "drained")]
+    assert result.events[0].data["incarnation"] == site.raw(NAME)["metadata"]["uid"] != about["known_incarnation"]
+
+
+def test_a_node_whose_object_was_made_anew_is_held_before_it_is_given_back(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    about = known(site)
+    site.people.again(NAME)
+    assert events(node(site, NAME, "present", **about)) == [("evidence", "in_service")], "nobody has lifted it"
+    with pytest.raises(NotOurs, match="nothing shows"):
+        node(site, NAME, "resumed", lacks="a valid passport", **about)
+    assert site.texts(NAME) == [TOKEN]
+
+
+def test_a_node_that_a_person_gave_back_is_not_held_again(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    about = known(site)
+    site.people.free(NAME)
+    assert not verdict(batch(site, about), NAME)["ok"] and site.texts(NAME) == []
+    assert ("hold", "released") in events(node(site, NAME, "present", **about))
+
+
+def test_a_new_object_of_another_machine_is_not_touched(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    about = {**known(site), "known_uuids": ["aaaaaaaa-0000-4000-8000-000000000001"]}
+    site.people.again(NAME, machine="bbbbbbbb-0000-4000-8000-000000000002")
+    site.faults.forget()
+    for state in ("held", "resumed", "present"):
+        with pytest.raises(WrongMachine, match="runs on another machine"):
+            node(site, NAME, state, **about)
+    assert verdict(batch(site, about), NAME)["kind"] == "wrong_machine"
+    assert site.faults.writes == []
+    # SMBIOS 2.6 turned the first fields round.
+    turned = {**about, "known_uuids": ["bbbbbbbb-0000-0040-8000-000000000002"]}
+    assert node(site, NAME, "held", **turned).changed
+
+
+def test_an_object_that_is_being_deleted_is_not_drained(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    ends = {"metadata": {"deletionTimestamp": "2026-11-21T20:39:51Z", "finalizers": ["example.com/keep"]}}
+    site.people.patch(NAME, ends, "kubectl-delete")
+    found = verdict(wait(site, NAME, timeout=0), NAME)
+    assert not found["ok"] and view(site).waits_for == "its object is being deleted"
+
+
+# -- its kubelet, and its GPUs -------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_gpus_are_still_to_be_registered_is_waited_for_and_stays_held(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    site.people.gpus(NAME, 0, 0)
+    seen = node(site, NAME, "present", known_token=TOKEN)
+    assert not seen.data["answers"] and "no GPU registered yet" in seen.data["native"]
+    assert seen.data["blocks_resume"] == []
+    line = Line(at_poll={2: lambda: site.people.gpus(NAME, 8)})
+    assert node(site, NAME, "resumed", known_token=TOKEN, timeout=30, line=line).changed
+
+
+def test_what_a_site_wants_to_see_of_a_node_is_asked_before_a_resume(site: KubernetesSite) -> None:
+    site.reached = {**site.reached, "scheduler_ready": ["nvidia.com/gpu=8", "nvidia.com/gpu.deploy.dcgm=true"]}
+    assert "waits for: no nvidia.com/gpu.deploy.dcgm=true" in view(site).native and not view(site).answers
+    site.people.patch(NAME, {"metadata": {"labels": {"nvidia.com/gpu.deploy.dcgm": "true"}}}, "gpu-operator")
+    assert view(site).in_service
+    site.people.gpus(NAME, 7, 7)
+    seen = view(site)
+    assert seen.finding == "7 of 8 nvidia.com/gpu" and [one.seen for one in seen.blocks_resume] == [seen.finding]
+
+
+def test_what_detectors_of_others_find_is_told(site: KubernetesSite) -> None:
+    site.people.condition(NAME, "GpuNvlinkWatch", "True")
+    assert view(site).finding.startswith("GpuNvlinkWatch") and view(site).in_service
+
+
+def test_a_node_that_keeps_silent_is_nobody_elses(site: KubernetesSite) -> None:
+    site.silence(NAME)
+    seen = node(site, NAME, "present")
+    assert seen.data["owner"] == "free" and seen.data["state"] == "unknown" and evidence(seen) == "not_drained"
+    assert node(site, NAME, "held").data["owner"] == "ours"
+
+
+# -- lists ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_host_name_is_another_one_is_found(site: KubernetesSite) -> None:
+    site.people.node("gpu004", **{"kubernetes.io/hostname": "ip-10-0-0-4"})
+    site.people.node("ip-10-0-0-9", **{"kubernetes.io/hostname": OTHER})
+    views = site.open().states([NAME, OTHER, "gpu004", "gpu999"])
+    assert [one.state for one in views.values()] == ["idle", "idle", "idle", "absent"]
+    known_as = site.open().known()
+    assert "ip-10-0-0-4" in known_as["gpu004"] and any(one.startswith("10.0.0.") for one in known_as["gpu004"])
+
+
+def test_a_list_whose_pages_expire_is_begun_anew_and_given_up(site: KubernetesSite) -> None:
+    site.server.page = 2
+    assert set(site.open().known()) == set(site.names)
+    left = iter([True])
+
+    def once(asked: Asked) -> None:
+        if "continue=" in asked.query and next(left, False):
+            site.server.cluster.compact()
+
+    site.proxy.fault = once
+    assert set(site.open().known()) == set(site.names) and next(left, None) is None
+    site.proxy.fault = lambda asked: site.server.cluster.compact() if "continue=" in asked.query else None
+    with pytest.raises(Unreachable, match="pages of the list expire"):
+        site.open().known()
+
+
+def test_an_object_that_cannot_be_read_spoils_no_batch(site: KubernetesSite) -> None:
+    site.raw(OTHER)["spec"]["taints"] = "none"
+    views = site.open().states(site.names)
+    assert views[NAME].in_service and "taints is no list" in views[OTHER].unread
+    found = wait(site, NAME, OTHER, until="idle", timeout=0.3).data["verdicts"]
+    assert found[NAME]["ok"] and found[OTHER]["kind"] == "bad_answer"
+    with pytest.raises(BadAnswer):
+        site.open().states([OTHER])
+
+
+# -- who we are ----------------------------------------------------------------------------------------------------
+
+
+def test_a_token_that_was_renewed_in_its_file_is_tried_once(site: KubernetesSite, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("ours-secret\n")
+    site.reached = {"scheduler_url": site.proxy.url, "scheduler_token_path": str(file)}
+    driver = site.open()
+    assert driver.states([NAME])[NAME].in_service
+    site.server.tokens = {"the-next-secret": "gpufleet"}
+    with pytest.raises(AuthFailed):
+        driver.states([NAME])
+    site.faults.forget()
+    file.write_text("the-next-secret")
+    assert driver.states([NAME])[NAME].in_service
+    refused = [one for one in site.faults.calls if one.what == f"GET /api/v1/nodes/{NAME}"]
+    assert len(refused) == 2
+
+
+def test_what_the_rules_of_access_forbid_is_told_with_the_right_that_lacks(site: KubernetesSite) -> None:
+    assert site.open().prerequisites() == []
+    site.server.rules["gpufleet"] = [
+        one for one in site.server.rules["gpufleet"] if one["resources"] != ["pods/eviction"]
+    ]
+    (lacking,) = site.open().prerequisites()
+    assert "create pods/eviction" in lacking.wanted and "rbac.yaml" in lacking.do
+    site.server.rules["gpufleet"][0]["verbs"] = ["get", "list"]
+    with pytest.raises(AuthFailed, match='cannot patch resource "nodes"'):
+        node(site, NAME, "held")
+
+
+def test_the_shipped_role_grants_what_is_asked_for_and_no_more(site: KubernetesSite) -> None:
+    """Everything that the driver ever sends, over a node with each kind of trouble, against the rules."""
+    job, twice = site.start(NAME), site.start(NAME)
+    for name in ("one", "two"):
+        site.people.budget(twice, name, 0)
+    site.open().prerequisites()
+    site.open().known()
+    node(site, NAME, "held")
+    wait(site, NAME, OTHER, timeout=0)
+    site.end(job)
+    site.end(twice)
+    node(site, NAME, "resumed", known_token=TOKEN)
+    asked = {(verb, kind) for user, verb, kind in site.server.used if user == "gpufleet"}
+    rules = site.server.rules["gpufleet"]
+    granted = {(verb, kind) for rule in rules for verb in rule["verbs"] for kind in rule["resources"]}
+    assert asked - granted == {("create", "selfsubjectaccessreviews")}, "which everybody may"
+    assert granted - asked == set()
+
+
+def test_a_webhook_that_forbids_a_hold_is_a_refusal(site: KubernetesSite) -> None:
+    said = b'{"kind": "Status", "code": 422, "reason": "Invalid", "message": "denied the request: no holds on Fridays"}'
+    site.proxy.fault = lambda asked: (422, {}, said) if asked.method == "PATCH" else None
+    with pytest.raises(Refused, match="Fridays"):
+        node(site, NAME, "held")
