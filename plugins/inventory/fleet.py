@@ -1,13 +1,13 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Servers from CSV lists, Ironic, MAAS and Warewulf, joined by what identifies a machine."""
+"""Servers from CSV lists, Ironic, MAAS, Warewulf and BCM, joined by what identifies a machine."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet
-short_description: GPU nodes from server lists, Ironic, MAAS and Warewulf, joined into one inventory
+short_description: GPU nodes from server lists, Ironic, MAAS, Warewulf and BCM, joined into one inventory
 version_added: "0.1.0"
 author: gpufleet.baremetal contributors (@gpufleet)
 description:
@@ -37,7 +37,7 @@ options:
         description: What the source is.
         type: str
         required: true
-        choices: [csv, ironic, maas, warewulf]
+        choices: [bcm, csv, ironic, maas, warewulf]
       name:
         description: A name for messages; by default its number and type.
         type: str
@@ -49,7 +49,9 @@ options:
         description:
           - Host variables that are picked out of the source's own record, each with a JMESPath expression. The record
             is a machine of the MAAS API, a node of the Ironic API with its C(ports), a node of the Warewulf API with
-            its C(name) and without what is secret there, or a row of V(csv) by the names of its columns.
+            its C(name) and without what is secret there, what cmsh tells of a node of BCM (C(name), C(mac), C(ip),
+            C(category), C(softwareimage), C(status), C(powercontrol), C(bmc), C(kernelparameters), C(userdefined1)), or
+            a row of V(csv) by the names of its columns.
           - What an expression finds replaces what the source itself would say; where it finds nothing, that stays.
             One that finds nothing in any record is told by a warning, and one that fails names the record.
           - A variable C(gpufleet_*) must be one that a column of V(csv) fills, and is checked like its cells; so is
@@ -101,6 +103,7 @@ options:
       url:
         description:
           - Of V(ironic), V(maas) and V(warewulf), the address of the API; for MAAS with its path, such as C(/MAAS).
+          - Of V(bcm), the path of its cmsh on the machine that reads the inventory, which is BCM's head node.
         type: str
       username:
         description: Of V(warewulf), and of V(ironic) with HTTP Basic, the user.
@@ -125,6 +128,8 @@ options:
             take one name or a list of which one must be the node's, and C(tags) a mapping of tags to what each of them
             must say. A profile is one that stands in the node's own record; one that Warewulf does not know is an
             error.
+          - Of V(bcm), C(category) and C(image), each one name or a list of which one must be the node's. One that BCM
+            does not know is an error.
         type: dict
       bmc:
         description:
@@ -197,6 +202,11 @@ options:
     type: path
     env:
       - name: GPUFLEET_MAAS_CA_PATH
+  bcm_url:
+    description: The C(url) of each V(bcm) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_BCM_URL
   warewulf_url:
     description: The C(url) of each V(warewulf) source that has none.
     type: str
@@ -231,6 +241,8 @@ notes:
   - A source of type V(warewulf) needs Warewulf 4.6.3 or newer. It tells the address of a node's primary network as
     C(ansible_host), and the address and the user of its BMC. That every node there has a template for ipmitool says
     nothing of what else its BMC speaks, so C(gpufleet_bmc_protocol) is left to group variables.
+  - A source of type V(bcm) tells of physical nodes alone. C(gpufleet_bmc_address) is the address of the interface that
+    C(powercontrol) of the node names. BCM is asked for no password.
 """
 
 EXAMPLES = r"""
@@ -302,6 +314,21 @@ sources:
 keyed_groups:
   - key: warewulf_image
     prefix: image
+
+# bcm.fleet.yml: one category of a Base Command Manager, read on its head node; a list adds serials and BMC credentials.
+---
+plugin: gpufleet.baremetal.fleet
+sources:
+  - type: bcm
+    url: /cm/local/apps/cmd/bin/cmsh
+    query:
+      category: [dgx-h100, dgx-h200]
+  - type: csv
+    path: servers.csv
+    join_only: true
+keyed_groups:
+  - key: bcm_category
+    prefix: category
 """
 
 import difflib

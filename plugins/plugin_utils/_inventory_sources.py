@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_bcm import read_bcm
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_control import IRONIC_NAMES, NAMES, Control
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
@@ -31,6 +32,11 @@ def _told(fields: Fields, records: list[Record]) -> list[Record]:
     for line in fields.in_vain():
         display.warning(line)
     return records
+
+
+def _bcm(options: Mapping[str, Any], where: str) -> list[Record]:
+    fields = Fields(options.get("fields"), where)
+    return _told(fields, read_bcm(options, where=where, fields=fields))
 
 
 def _csv(options: Mapping[str, Any], where: str) -> list[Record]:
@@ -80,6 +86,7 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
+    "bcm": Kind(_bcm, frozenset({"url", "query"}), {"url": "bcm_url"}),
     "csv": Kind(
         _csv,
         frozenset({"path", "delimiter", "check_serials", "password_lookup", "password_refs"}),

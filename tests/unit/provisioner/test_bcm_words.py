@@ -23,50 +23,48 @@ ORDERED = {"order": "install", "named": "gold-1", "seen": "down"}
 LINE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=40).map(str.strip)
 
 
-def values(name: str = "node001", **told: str) -> list[str]:
+def values(name: str = "node001", **told: str) -> dict[str, str]:
     known = {"mac": MAC, "status": f"{name} .................. [   UP   ]", **told}
-    return [known.get(key, "") for key in record.PROPERTIES]
-
-
-def printed(name: str, told: list[str], blank: bool) -> str:
-    lines = [name]
-    for value in told:
-        lines += [value] if value or blank else []
-        lines.append(name)
-    return "".join(f"{line}\n" for line in lines)
+    return {key: known.get(key, "") for key in record.PROPERTIES}
 
 
 # -- what it prints ----------------------------------------------------------------------------------------------------
 
 
-@given(st.dictionaries(st.from_regex(r"n[0-9]{1,3}", fullmatch=True), st.tuples(LINE, LINE, st.booleans()), max_size=4))
-def test_each_value_is_read_back_whatever_stands_in_it(nodes: dict[str, tuple[str, str, bool]]) -> None:
-    """But where it is a node's own name, which no one can tell: then nothing is read."""
-    text = "".join(printed(name, [one, other], blank) for name, (one, other, blank) in nodes.items())
-    found = record.framed(text, nodes, 2)
-    if any(name in told for name, told in nodes.items()):
-        assert found is None or found == {name: [one, other] for name, (one, other, _b) in nodes.items()}
-    else:
-        assert found == {name: [one, other] for name, (one, other, _blank) in nodes.items()}
+@given(st.dictionaries(st.from_regex(r"n[0-9]{1,2}", fullmatch=True), st.tuples(LINE, st.booleans()), max_size=5))
+def test_each_value_is_read_back_whatever_stands_in_it(nodes: dict[str, tuple[str, bool]]) -> None:
+    """Empty, with a line of its own or without one; and like a node's name, its own or another one's."""
+    lines: list[str] = []
+    for name, (value, blank) in nodes.items():
+        lines += [name, *([value] if value or blank else []), name]
+    assert record.pairs(lines) == {name: value for name, (value, _blank) in nodes.items()}
 
 
-@given(st.text(max_size=200), st.integers(1, 3))
-def test_no_answer_whatever_it_is_makes_a_value_of_two_lines(text: str, count: int) -> None:
-    found = record.framed(text, ["a", "b"], count)
-    for told in (found or {}).values():
-        assert len(told) == count and not any("\n" in value for value in told)
+@given(st.lists(st.sampled_from(["n1", "n2", "n3"]), min_size=3, max_size=3), st.booleans())
+def test_a_value_that_reads_like_a_name_is_a_value(values: list[str], blank: bool) -> None:
+    lines = [line for name, value in zip(("n1", "n2", "n3"), values) for line in (name, value, name)]
+    assert record.pairs([*lines, "n4", *([""] if blank else []), "n4"]) == {
+        **dict(zip(("n1", "n2", "n3"), values)),
+        "n4": "",
+    }
+
+
+@given(st.lists(st.text(max_size=5), max_size=12))
+def test_no_answer_whatever_it_is_makes_a_value_of_two_lines(lines: list[str]) -> None:
+    for name, value in (record.pairs(lines) or {}).items():
+        assert name and [line.strip() for line in lines].count(name) >= 2 and "\n" not in value
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("n1\nx\nn1\n", "it ends before its second value"),
-        ("n1\nx\ny\nn1\nz\nn1\n", "a value of two lines"),
-        ("n1\nx\nn1\ny\nn1\nn1\nx\nn1\ny\nn1\n", "a node twice"),
+        ("n1\nx", "it ends before its value does"),
+        ("n1\nx\ny\nn1", "a value of two lines"),
+        ("n1\nx\nn1\nn2\ny\nn2\nn1\nz\nn1", "a node twice"),
     ],
 )
 def test_what_is_no_whole_answer_is_none(text: str, why: str) -> None:
-    assert record.framed(text, ["n1"], 2) is None, why
+    assert record.pairs(text.split("\n")) is None, why
 
 
 @pytest.mark.parametrize(

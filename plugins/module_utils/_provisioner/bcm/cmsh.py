@@ -7,8 +7,8 @@ What is known of it (administrator manual of BCM 11, chapters 2.5 and 5), and wh
 
 * ``cmsh -c "a; b"`` is a session of its own: what it does not commit is lost with it. Its exit status is documented
   nowhere, so nothing here believes it: what was written is read back.
-* Tables cut their cells, also with a delimiter. ``get`` prints one value whole, so values are asked for one by one, in
-  one ``foreach`` for all nodes; the name of its node is printed between any two of them, by which each is known.
+* Tables cut their cells, also with a delimiter. ``get`` prints one value whole, so values are asked for one by one,
+  each in one ``foreach`` for all nodes, with its node's name before and behind it, by which it is known.
 * Events of the cluster are printed amid a session unless they are switched off, and a user's ``.cmshrc`` may rename
   commands; both are left out.
 * ``;`` ``|`` ``>`` ``!`` and backticks mean something in a command, the last two to a shell. No word is sent that has
@@ -44,6 +44,8 @@ OPTIONS = ("-n", "-q", "--color", "no", "--disable-events")
 #: A session is one word of its command, of which a system takes 128 kB; and nodes a session.
 WORD = 100_000
 BLOCK = 1000
+#: Signs of names in a list of nodes, which stands in a session once for each property.
+NAMES = WORD // (len(record.PROPERTIES) + 2)
 #: Seconds for a session, and for each of its nodes.
 TIMEOUT = 120.0
 EACH = 0.5
@@ -148,35 +150,37 @@ class Cmsh:
         return {**self._nodes(names[:half]), **self._nodes(names[half:])}
 
     def _asked(self, names: Sequence[str]) -> tuple[command.Answer, dict[str, Record]]:
-        asked = [f"get {key}" if key != "status" else key for key in record.PROPERTIES]
-        loop = "; ".join(["get hostname", *(f"{one}; get hostname" for one in asked)])
-        answer = self.run("device", f"foreach -n {','.join(names)} ({loop})", nodes=len(names))
-        self._usable(answer)
-        values = record.framed(answer.out, names, len(record.PROPERTIES)) or {}
-        read = {name: record.read(name, told) for name, told in values.items()}
+        answer, told = self._values(f"device foreach -n {','.join(names)}", "hostname", record.PROPERTIES, len(names))
+        of = {name: {key: one[name] for key, one in told.items() if name in one} for name in names}
+        read = {name: record.read(name, one) for name, one in of.items() if len(one) == len(record.PROPERTIES)}
         return answer, {name: one for name, one in read.items() if one is not None}
 
-    def cards(self, category: str = "") -> dict[str, str]:
-        """Every node, and the card that it boots by; empty where BCM has not seen it yet."""
-        which = f"-c {category}" if category else "-t physicalnode"
-        answer = self.run("device", f"foreach {which} (get hostname; get mac; get hostname)", _END, nodes=BLOCK)
-        lines = [line.strip() for line in self._whole(answer, "list of its nodes").split("\n") if line.strip()]
-        found: dict[str, str] = {}
-        for name, card, again in zip(*[iter(lines)] * 3):
-            if name != again or not record.is_mac(card):
-                raise self._unread(answer, "list of its nodes")
-            found[name] = "" if card == record.NO_MAC else mac(card)
-        if len(lines) % 3:
-            raise self._unread(answer, "list of its nodes")
-        return found
+    def _values(
+        self, loop: str, name: str, properties: Sequence[str], nodes: int
+    ) -> tuple[command.Answer, dict[str, dict[str, str]]]:
+        """Property by property, one value of each object; nothing at all where it cannot be read.
 
-    def _whole(self, answer: command.Answer, what: str) -> str:
-        """A list without its end; one that was broken off would leave nodes out, and none at all may be right."""
+        :param name: the property that is printed around each value.
+        """
+        commands: list[str] = []
+        for key in properties:
+            one = key if key == "status" else f"get {key}"
+            commands += [f"{loop} (get {name}; {one}; get {name})", _END]
+        answer = self.run(*commands, nodes=nodes)
         self._usable(answer)
-        body, _newline, end = answer.out.rstrip().rpartition("\n")
-        if not _PROFILE.match(end.strip()):
-            raise self._unread(answer, what)
-        return body
+        parts = _parts(answer.out)
+        told = [record.pairs(part) for part in parts]
+        if len(told) != len(properties) or None in told:
+            return answer, {}
+        return answer, {key: one for key, one in zip(properties, told) if one is not None}
+
+    def cards(self) -> dict[str, str]:
+        """Every physical node, and the card that it boots by; empty where BCM has not seen it yet."""
+        answer, told = self._values("device foreach -t physicalnode", "hostname", ["mac"], BLOCK)
+        found = told.get("mac")
+        if found is None or not all(map(record.is_mac, found.values())):
+            raise self._unread(answer, "list of its nodes")
+        return {name: "" if card == record.NO_MAC else mac(card) for name, card in found.items()}
 
     def bmcs(self, nodes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """By which address BCM reaches these nodes' BMCs; of whom it does not switch the power by one, nothing."""
@@ -192,29 +196,30 @@ class Cmsh:
 
     def _bmcs(self, card: str, names: Sequence[str]) -> dict[str, str]:
         loop = f"get hostname; interfaces; get {card} ip; exit; get hostname"
-        answer = self.run("device", f"foreach -n {','.join(names)} ({loop})", nodes=len(names))
+        answer = self.run(f"device foreach -n {','.join(names)} ({loop})", _END, nodes=len(names))
         self._usable(answer)
-        values = record.framed(answer.out, names, 1)
-        if values is None or set(values) != set(names):
+        [part] = _parts(answer.out) or [[]]
+        found = record.pairs(part)
+        if found is None or set(found) != set(names):
             raise self._unread(answer, f"address of {card} of {cut(', '.join(names), 200)}")
-        return {name: told[0] for name, told in values.items() if told[0] not in ("", "0.0.0.0")}
+        return {name: told for name, told in found.items() if told not in ("", "0.0.0.0")}
 
     # -- images and categories ---------------------------------------------------------------------------------
 
     def objects(self, mode: str, *properties: str) -> dict[str, Record]:
         """All software images, or all categories, with these properties."""
-        loop = "; ".join(["get name", *(f"get {key}; get name" for key in properties)])
-        answer = self.run(mode, f"foreach * ({loop})", _END)
-        what = f"list of what it has in {mode}"
-        found = record.framed(self._whole(answer, what), None, len(properties))
-        if found is None:
-            raise self._unread(answer, what)
-        return {name: record.bare(dict(zip(properties, values))) for name, values in found.items()}
+        answer, told = self._values(f"{mode} foreach *", "name", properties, BLOCK)
+        names = set(next(iter(told.values()), ()))
+        if not told or any(set(one) != names for one in told.values()):
+            raise self._unread(answer, f"list of what it has in {mode}")
+        return {name: record.bare({key: one[name] for key, one in told.items()}) for name in names}
 
     def profile(self) -> str:
         """What its user may do there, by the name of the profile."""
         answer = self.run(_END)
-        self._whole(answer, "name of a profile")
+        self._usable(answer)
+        if not _PROFILE.match(answer.out.strip()):
+            raise self._unread(answer, "name of a profile")
         return answer.out.strip()
 
     # -- what became of a write --------------------------------------------------------------------------------
@@ -232,17 +237,32 @@ class Cmsh:
 
 
 def blocks(names: Iterable[str], size: int = BLOCK) -> Iterator[list[str]]:
-    """As many of them as one session takes."""
+    """As many of them as one session takes, with a loop for each property."""
     block: list[str] = []
     length = 0
     for name in names:
-        if block and (len(block) == size or length + len(name) > WORD):
+        if block and (len(block) == size or length + len(name) > NAMES):
             yield block
             block, length = [], 0
         block.append(name)
         length += len(name) + 1
     if block:
         yield block
+
+
+def _parts(text: str) -> list[list[str]]:
+    """What was printed before each end; nothing where the last one is not there, since the session was broken off."""
+    lines = text.rstrip().split("\n")
+    end = lines[-1].strip()
+    if not _PROFILE.match(end):
+        return []
+    found: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip() == end:
+            found.append([])
+        else:
+            found[-1].append(line)
+    return found[:-1]
 
 
 def said(answer: command.Answer) -> str:

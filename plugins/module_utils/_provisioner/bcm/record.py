@@ -70,37 +70,27 @@ def is_mac(text: str) -> bool:
     return bool(_MAC.match(text))
 
 
-def framed(text: str, names: Iterable[str] | None, count: int) -> dict[str, list[str]] | None:
-    """Values of nodes, where each one's own name was printed before, between and behind them.
+def pairs(lines: Sequence[str]) -> dict[str, str] | None:
+    """One value of each object, where its own name was printed before and behind it.
 
-    An empty value may be an empty line or none at all, so that a value is known by the names around it and by no number
-    of lines. None where this is no such answer: where one has more values than were asked for, or a value more lines.
-
-    :param names: lines that are none of these are no beginning; None takes each for one.
+    Each object comes once, so that a value may be empty, with a line of its own or without one, or read like its own
+    object's name. None where this is no such answer: where a value has more lines, or an object comes twice.
     """
-    known = None if names is None else frozenset(names)
-    found: dict[str, list[str]] = {}
-    name, values, lines = "", list[str](), list[str]()
-    for line in (one.strip() for one in text.split("\n")):
-        if not name:
-            if line in found:
-                return None
-            name, values, lines = (line if known is None or line in known else ""), [], []
-        elif line != name:
-            lines += [line] if line else []
-        elif len(lines) > 1:
+    found: dict[str, str] = {}
+    left = [line.strip() for line in lines if line.strip()]
+    while left:
+        name = left[0]
+        size = 3 if left[2:3] == [name] else 2
+        if name in found or left[size - 1 : size] != [name]:
             return None
-        else:
-            values.append(lines[0] if lines else "")
-            lines = []
-            if len(values) == count:
-                found[name], name = values, ""
-    return None if name else found
+        found[name] = left[1] if size == 3 else ""
+        del left[:size]
+    return found
 
 
-def read(name: str, values: Sequence[str]) -> Record | None:
+def read(name: str, values: Mapping[str, str]) -> Record | None:
     """One node's record; None where its values are none of a node's."""
-    record = dict(zip(PROPERTIES, values))
+    record = dict(values)
     told = _STATUS.match(record["status"])
     if not is_mac(record["mac"]) or told is None or told[1] != name:
         return None

@@ -184,10 +184,18 @@ class Session:
 
     def does(self, text: str) -> str:
         words = split(text)
+        stood = (self._mode, self._object)
         if words[0] in _TOP:
             self._mode, self._object = words.pop(0), None
             if not words:
                 return ""
+            try:
+                return self._done(words, text)
+            finally:
+                self._mode, self._object = stood
+        return self._done(words, text)
+
+    def _done(self, words: list[str], text: str) -> str:
         if words[0] == "foreach":
             return self._foreach(text[text.index("foreach") :])
         verb: Callable[..., str] = _VERBS[words[0]]
@@ -197,14 +205,13 @@ class Session:
         found = re.match(r"foreach (?:-(\w) (\S+)|\*) \((.*)\)\Z", text)
         if not found:
             raise Wrong("foreach: syntax")
-        out = ""
+        out, mode = "", self._mode
         for name in self._chosen(found[1], found[2]):
-            self._object = name
+            self._mode, self._object = mode, name
             inner = ""
             for one in commands(found[3]):
                 inner += self.does(one)
             out += inner
-        self._object = None
         return out
 
     def _chosen(self, option: Optional[str], which: Optional[str]) -> list[str]:
