@@ -105,10 +105,11 @@ options:
         C(ks_template), and each C(image_*) but C(image_download_source) and C(image_request_authorization*)) are taken
         only with O(force_reason), since no M(gpufleet.baremetal.image_verify) has seen them.
       - For MAAS C(distro_series), C(hwe_kernel), C(ephemeral_deploy), C(enable_ssh), C(skip_bmc_config),
-        C(skip_networking), C(skip_storage), C(commissioning_scripts), C(testing_scripts), C(power_parameters), and
-        C(owners). C(testing_scripts) and C(enable_ssh) hold as well for a machine that failed its tests, which is
-        tested anew before it goes on. C(distro_series), a stock image in place of O(image), is likewise taken only
-        with O(force_reason).
+        C(skip_networking), C(skip_storage), C(commissioning_scripts), C(testing_scripts), C(secure_erase),
+        C(quick_erase), C(power_parameters), and C(owners). C(testing_scripts) and C(enable_ssh) hold as well for a
+        machine that failed its tests, which is tested anew before it goes on. C(secure_erase) and C(quick_erase) say
+        how a release with O(erase) erases, and make none erase. C(distro_series), a stock image in place of O(image),
+        is likewise taken only with O(force_reason).
       - For Warewulf C(profiles), the list of the node's profiles; C(network), the name of the network device to boot
         over, with its C(device), C(ipaddr), C(netmask) and C(gateway); and C(owners), a list of values of the tag
         C(owner) that are ours.

@@ -41,6 +41,19 @@ class Config:
     delays: dict[str, float] = field(default_factory=dict)
     #: architectures of the imported Ubuntu images; empty: nothing imported yet
     architectures: tuple[str, ...] = ("amd64", "arm64")
+    #: host names whose BMC does not answer, and those whose BMC no rack controller reaches
+    dead: set[str] = field(default_factory=set)
+    no_rack: set[str] = field(default_factory=set)
+    commissioning_scripts: tuple[str, ...] = ()
+    testing_scripts: tuple[str, ...] = (
+        "internet-connectivity",
+        "memtester",
+        "ntp",
+        "smartctl-validate",
+        "stress-ng-cpu-long",
+    )
+    #: tags that no machine needs to have
+    tags: tuple[str, ...] = ()
     #: its DNS domains, the default one first
     domains: tuple[str, ...] = ("maas",)
 

@@ -127,7 +127,7 @@ class Jobs:
 
     def _commissioned(self, machine: Machine, error: str) -> None:
         machine.results["commissioning"] = next(self._numbers)
-        machine.owner = ""
+        machine.owner = machine.owner if error else ""
         machine.commissioning_status = 3 if error else 2
         machine.testing_status = -1 if error else 2
         machine.move(s.FAILED_COMMISSIONING if error else s.READY)
@@ -145,10 +145,14 @@ class Jobs:
     def _deployed(self, machine: Machine, error: str) -> None:
         machine.results["installation"] = next(self._numbers)
         machine.move(s.FAILED_DEPLOYMENT if error else s.DEPLOYED)
-        machine.error_description = _INSTALLATION_FAILED if error else ""
+        machine.error_description = _INSTALLATION_FAILED if error else machine.error_description  # kept for ever
         machine.status_message = f"Marking node failed - {error}" if error else "Deployed"
         machine.netboot = bool(error) or machine.ephemeral_deploy
         machine.power_state = "error" if error else "on"
+
+    def released(self, machine: Machine) -> None:
+        """Of one that is off there is nothing to wait for."""
+        self._released(machine, "")
 
     def _released(self, machine: Machine, error: str) -> None:
         if error:
@@ -161,7 +165,6 @@ class Jobs:
         machine.move(s.READY if machine.commissioning_status == 2 else s.NEW)
         machine.status_message = "Released"
         machine.owner = machine.osystem = machine.distro_series = machine.hwe_kernel = machine.agent_name = ""
-        machine.error_description = ""
         machine.annotations = {}
         machine.ephemeral_deploy, machine.netboot = False, True
         machine.power_state = "off"

@@ -33,6 +33,9 @@ class Site:
         return ["", *sorted([*custom, *ubuntu])]
 
 
+#: Kernels of what is deployed here.
+_KERNELS = ("ga-22.04", "hwe-22.04", "ga-24.04", "hwe-24.04")
+
 Operation = Callable[[Machine, User, Form, Site], Any]
 
 
@@ -47,8 +50,11 @@ def commission(machine: Machine, user: User, form: Form, site: Site) -> None:
     _available(machine, user, "Commission", s.COMMISSION_FROM)
     for key in ("enable_ssh", "skip_bmc_config", "skip_networking", "skip_storage"):
         form.django_bool(key)
+    _scripts(form, "commissioning_scripts", site.config.commissioning_scripts)
+    _scripts(form, "testing_scripts", site.config.testing_scripts)
+    machine.owner = user.name  # also where it then goes no further
+    _reach(machine, site, Answer.text(503, f"No rack controllers can access the BMC of node {machine.hostname}"))
     machine.move(s.COMMISSIONING)
-    machine.owner = user.name
     machine.commissioning_status, machine.status_message = 1, "Performing PXE boot"
     site.jobs.start("commission", machine)
 
@@ -58,6 +64,7 @@ def test(machine: Machine, user: User, form: Form, site: Site) -> None:
     form.django_bool("enable_ssh")
     if form.get("testing_scripts") == "none":
         raise AnswerError(Answer.form_error({"testing_scripts": ["Select a valid choice. none is not available."]}))
+    _scripts(form, "testing_scripts", site.config.testing_scripts)
     machine.previous_status = machine.status
     machine.move(s.TESTING)
     machine.testing_status, machine.status_message = 1, "Performing PXE boot"
@@ -79,11 +86,20 @@ def deploy(machine: Machine, user: User, form: Form, site: Site) -> None:
     if wanted and not full:
         text = f"'{wanted}' is not a valid distro_series.  It should be one of: {', '.join(map(repr, known))}."
         raise AnswerError(Answer.form_error({"distro_series": [text]}))
-    machine.ephemeral_deploy = form.string_bool("ephemeral_deploy")
-    machine.enable_hw_sync = form.string_bool("enable_hw_sync")
+    ephemeral, sync, kernel = (
+        form.string_bool("ephemeral_deploy"),
+        form.string_bool("enable_hw_sync"),
+        form.get("hwe_kernel"),
+    )
+    if kernel and kernel not in _KERNELS:
+        where = f"{full or 'ubuntu/noble'} on {machine.architecture}"
+        raise AnswerError(Answer.text(400, f"{kernel} is not available for {where}."))
+    if machine.hostname in site.config.no_rack:  # the whole call is taken back; an allocation before it stays
+        raise AnswerError(Answer.text(500, f"Error determining BMC task queue for machine {machine.system_id}"))
+    machine.ephemeral_deploy, machine.enable_hw_sync = ephemeral, sync
     # Without a series it is the site's default, whatever the client believes to have sent.
     machine.osystem, _slash, machine.distro_series = (full or "ubuntu/noble").partition("/")
-    machine.hwe_kernel = form.get("hwe_kernel")
+    machine.hwe_kernel = kernel
     machine.user_data = form.get("user_data")
     machine.agent_name = form.get("agent_name", machine.agent_name)
     if machine.status == s.READY:
@@ -91,7 +107,7 @@ def deploy(machine: Machine, user: User, form: Form, site: Site) -> None:
         machine.owner = user.name
     machine.move(s.DEPLOYING)
     machine.netboot = True
-    machine.error_description, machine.status_message = "", "Performing PXE boot"
+    machine.status_message = "Performing PXE boot"
     site.jobs.start("deploy", machine)
 
 
@@ -101,8 +117,14 @@ def release(machine: Machine, user: User, form: Form, site: Site) -> None:
     if machine.status not in s.RELEASE_FROM:
         raise conflict(f"Machine cannot be released in its current state ('{s.NAMES[machine.status]}').")
     erase = any(form.django_bool(key) for key in ("erase", "secure_erase", "quick_erase"))
+    machine.osystem = machine.distro_series = ""  # whatever becomes of it
+    _reach(machine, site, Answer.text(503, f"No rack controllers can access the BMC of node {machine.hostname}"))
     machine.move(s.DISK_ERASING if erase else s.RELEASING)
     machine.annotations, machine.status_message = {}, "Releasing"
+    if not erase and machine.power_state == "off":
+        machine.job += 1
+        site.jobs.released(machine)
+        return
     site.jobs.start("erase" if erase else "release", machine)
 
 
@@ -111,7 +133,7 @@ def abort(machine: Machine, user: User, form: Form, site: Site) -> None:
         raise conflict(
             f"Cannot abort in current state: node {machine.system_id} is in state {s.NAMES[machine.status]}."
         )
-    machine.move(s.ABORT[machine.status])
+    machine.move(machine.previous_status if machine.status == s.TESTING else s.ABORT[machine.status])
     machine.job += 1
     if machine.status == s.NEW:
         machine.owner = ""
@@ -134,9 +156,13 @@ def unlock(machine: Machine, user: User, form: Form, site: Site) -> None:
 def mark_broken(machine: Machine, user: User, form: Form, site: Site) -> None:
     if machine.owner != user.name:
         raise AnswerError(Answer.forbidden())
+    if machine.status == s.BROKEN:
+        return
     machine.previous_status = machine.status
-    machine.move(s.BROKEN)
+    machine.status = s.BROKEN  # from any status, whatever the table of ways says
     machine.error_description = form.get("comment")
+    if machine.previous_status != s.DEPLOYED:
+        machine.owner = ""
     machine.osystem = machine.distro_series = ""
     machine.power_state = "off"
     machine.job += 1
@@ -145,10 +171,9 @@ def mark_broken(machine: Machine, user: User, form: Form, site: Site) -> None:
 def mark_fixed(machine: Machine, user: User, form: Form, site: Site) -> None:
     _admin(user)
     if machine.status != s.BROKEN:
-        raise conflict(f"Can't mark fixed a machine that is in the '{s.NAMES[machine.status]}' state")
+        raise conflict("Can't mark a non-broken node as 'Ready'.")
     # MAAS calls it Deployed again, although nothing is left of what was deployed.
     machine.move(s.DEPLOYED if machine.previous_status == s.DEPLOYED else s.READY)
-    machine.error_description = ""
 
 
 def power_on(machine: Machine, user: User, form: Form, site: Site) -> None:
@@ -170,10 +195,8 @@ def _power(machine: Machine, site: Site, state: str) -> None:
 
 
 def set_workload_annotations(machine: Machine, user: User, form: Form, site: Site) -> None:
-    if not machine.owner:
-        raise conflict("Cannot set workload annotations: the machine is not allocated.")
     if machine.owner != user.name:
-        raise AnswerError(Answer.forbidden())
+        raise conflict("Cannot set workload annotation: it hasn't been acquired.")
     if any(re.search(r"[\s/:]", key) for key, _value in form.fields):
         raise AnswerError(Answer.text(500, "Invalid character in key name"))
     for key, value in form.fields:
@@ -193,8 +216,7 @@ def query_power_state(machine: Machine, user: User, form: Form, site: Site) -> d
 
 
 def power_parameters(machine: Machine, user: User, form: Form, site: Site) -> dict[str, str]:
-    if not user.admin:
-        raise AnswerError(Answer.text(403, "This method is reserved for admin users."))
+    _admin(user)
     return dict(machine.power_parameters)
 
 
@@ -202,6 +224,25 @@ def get_token(machine: Machine, user: User, form: Form, site: Site) -> dict[str,
     _admin(user)
     blank = base64.b32encode(machine.system_id.encode()).decode().strip("=")
     return {"token_key": blank, "token_secret": blank, "consumer_key": blank}
+
+
+def _scripts(form: Form, key: str, known: tuple[str, ...]) -> None:
+    odd = [one for one in form.get(key).split(",") if one and one not in (*known, "none")]
+    if odd:
+        text = f"Select a valid choice. {odd[0]} is not one of the available choices."
+        raise AnswerError(Answer.form_error({key: [text]}))
+
+
+def _reach(machine: Machine, site: Site, no_rack: Answer) -> None:
+    """The BMC is asked before the answer; what becomes of the machine where it does not answer stands by then."""
+    if machine.hostname in site.config.no_rack:
+        raise AnswerError(no_rack)
+    try:
+        if machine.hostname in site.config.dead:
+            raise BmcError(f"{machine.hostname}: no answer")
+        bmc_of(machine, site.config).power()
+    except BmcError as exc:
+        raise AnswerError(Answer.text(500, f"Unable to query the power state: {exc}")) from exc
 
 
 def _admin(user: User) -> None:
@@ -223,7 +264,7 @@ POST: dict[str, tuple[Operation, bool]] = {
     "mark_fixed": (mark_fixed, True),
     "power_on": (power_on, True),
     "power_off": (power_off, True),
-    "set_workload_annotations": (set_workload_annotations, False),
+    "set_workload_annotations": (set_workload_annotations, True),
 }
 GET: dict[str, Operation] = {
     "query_power_state": query_power_state,
@@ -232,9 +273,13 @@ GET: dict[str, Operation] = {
 }
 
 
+def may_see(machine: Machine, user: User) -> bool:
+    return user.admin or machine.owner in ("", user.name)
+
+
 def may_touch(machine: Machine, user: User, refused_when_locked: bool) -> None:
     """:raises AnswerError: 403 without a word."""
     if refused_when_locked and machine.locked:
         raise AnswerError(Answer.forbidden())
-    if not user.admin and machine.owner not in ("", user.name):
+    if not may_see(machine, user):
         raise AnswerError(Answer.forbidden())

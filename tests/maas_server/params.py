@@ -90,7 +90,7 @@ class Form:
         """A formencode StringBool: here ``0`` is false."""
         value = self.get(key, "false").lower()
         if value not in _TRUE | _FALSE:
-            raise AnswerError(Answer.form_error({key: ["Value should be 'true' or 'false'"]}))
+            raise AnswerError(Answer.text(400, f"Invalid {key}: Value should be 'true' or 'false'"))
         return value in _TRUE
 
 

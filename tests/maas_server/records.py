@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -16,11 +19,27 @@ from .params import Form
 from .store import Machine
 
 _CHOICE = "Select a valid choice. That choice is not one of the available choices."
+_NO_CARDS = "Can't set power type to {}. A node needs network interfaces for it: without network interfaces it is none."
+#: Power type -> the parameters that it needs, and those that it knows besides.
+_POWER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "manual": ((), ()),
+    "redfish": (("power_address", "power_user", "power_pass"), ("node_id",)),
+    "ipmi": (
+        ("power_address",),
+        (
+            *("power_driver", "power_boot_type", "power_user", "power_pass", "k_g", "cipher_suite_id"),
+            *("privilege_level", "workaround_flags", "mac_address"),
+        ),
+    ),
+    "virsh": (("power_address", "power_id"), ("power_pass",)),
+}
+_CIPHERS = ("", "3", "8", "12", "17")
+_WORDS = {"power_address": "Power address", "power_user": "Power user", "power_pass": "Power password"}
 _RULES: dict[str, Callable[[Machine, list[str]], bool]] = {
     "id": lambda one, values: one.system_id in values,
     "system_id": lambda one, values: one.system_id in values,
     "hostname": lambda one, values: one.hostname in values or f"{one.hostname}.{one.domain}" in values,
-    "mac_address": lambda one, values: bool(set(one.macs) & {value.lower() for value in values}),
+    "mac_address": lambda one, values: bool(set(one.macs) & set(values)),  # in capitals nothing is found
     "domain": lambda one, values: one.domain in values,
     "agent_name": lambda one, values: one.agent_name in values,
     "status": lambda one, values: one.status in {s.WORDS[value] for value in values},
@@ -35,7 +54,9 @@ _RULES: dict[str, Callable[[Machine, list[str]], bool]] = {
 _NOT = {"not_in_zone": "zone", "not_in_pool": "pool", **{f"not_{name}": name for name in _RULES}}
 
 
-def select(machines: list[Machine], filters: list[tuple[str, str]]) -> list[Machine]:
+def select(
+    machines: list[Machine], filters: list[tuple[str, str]], config: Config, every: Collection[Machine]
+) -> list[Machine]:
     """:raises AnswerError: 400 for a filter or a value that MAAS does not know."""
     wanted: dict[str, list[str]] = {}
     for key, value in filters:
@@ -46,6 +67,7 @@ def select(machines: list[Machine], filters: list[tuple[str, str]]) -> list[Mach
         if key in ("status", "not_status") and value not in s.WORDS:
             text = f"Select a valid choice. {value} is not one of the available choices."
             raise AnswerError(Answer.form_error({key: [text]}))
+        _known_value(_NOT.get(key, key), key, value, config, every)
         wanted.setdefault(key, []).append(value)
     for key, values in wanted.items():
         rule = _RULES.get(key) or _RULES[_NOT[key]]
@@ -53,22 +75,37 @@ def select(machines: list[Machine], filters: list[tuple[str, str]]) -> list[Mach
     return machines
 
 
+def _known_value(rule: str, key: str, value: str, config: Config, every: Collection[Machine]) -> None:
+    """What is filtered by must be there, whether any machine has it or not."""
+    known = {
+        "pool": set(_known(config, "pools")),
+        "zone": set(_known(config, "zones")),
+        "tags": {tag for one in every for tag in one.tags} | set(config.tags),
+        "owner": {user.name for user in config.users},
+    }.get(rule, {value})
+    if value not in known:
+        raise AnswerError(Answer.form_error({key: [_CHOICE]}))
+    if rule == "mac_address" and not re.fullmatch(r"(?i)[0-9a-f]{2}([:-][0-9a-f]{2}){5}", value):
+        raise AnswerError(Answer.form_error({key: [f"'{value}' is not a valid MAC address."]}))
+
+
 def create(form: Form, config: Config, system_id: str, machines: Collection[Machine]) -> Machine:
     """:raises AnswerError: 400 with what is wrong, field by field."""
     errors: dict[str, list[str]] = {}
-    known = [f"{kind}/generic" for kind in config.architectures]
-    architecture = form.get("architecture")
-    architecture = architecture if "/" in architecture else f"{architecture}/generic"
-    if architecture not in known:
-        choices = ", ".join(map(repr, known)) or "''"
-        errors["architecture"] = [f"'{architecture}' is not a valid architecture.  It should be one of: {choices}."]
+    architecture = ""
+    try:
+        architecture = _architecture(form, config)
+    except AnswerError as exc:
+        errors.update(json.loads(exc.answer.body))
     macs = [value.lower() for key in ("mac_addresses", "mac_addresses[]") for value in form.all(key)]
     if not macs and form.get("power_type") != "ipmi":
         errors["mac_addresses"] = ["This field is required."]
+        errors["power_type"] = [_NO_CARDS.format(form.get("power_type") or "manual")]
     taken = {mac for one in machines for mac in one.macs}
     used = [mac for mac in macs if mac in taken]
     if used:
         errors["mac_addresses"] = [f"MAC address {used[0]} already in use on another machine."]
+        errors["power_type"] = [_NO_CARDS.format(form.get("power_type") or "manual")]
     if errors:
         raise AnswerError(Answer.form_error(errors))
     machine = Machine(system_id=system_id, hostname=f"made-up-{system_id}", macs=macs)
@@ -78,9 +115,15 @@ def create(form: Form, config: Config, system_id: str, machines: Collection[Mach
 
 
 def change(machine: Machine, form: Form, config: Config, machines: Collection[Machine]) -> None:
-    """PUT: what the form does not know is ignored in silence."""
+    """PUT: what the form does not know is ignored in silence; of a form with one error nothing is taken."""
+    draft = copy.deepcopy(machine)
+    _changed(draft, form, config, [one for one in machines if one is not machine])
+    vars(machine).update(vars(draft))
+
+
+def _changed(machine: Machine, form: Form, config: Config, machines: Collection[Machine]) -> None:
     if form.get("hostname"):
-        _rename(machine, form.get("hostname"), config, {one.hostname for one in machines if one is not machine})
+        _rename(machine, form.get("hostname"), config, {one.hostname for one in machines})
     for key in ("description", "min_hwe_kernel"):
         if form.has(key):
             setattr(machine, key, form.get(key))
@@ -93,20 +136,55 @@ def change(machine: Machine, form: Form, config: Config, machines: Collection[Ma
             if form.get(key) not in known:
                 raise AnswerError(Answer.form_error({key: [_CHOICE]}))
             setattr(machine, key, form.get(key))
-    if form.has("architecture") and "/" in form.get("architecture"):
-        machine.architecture = form.get("architecture")
-    if form.has("power_type"):
-        machine.power_type = form.get("power_type")
+    if form.has("architecture"):
+        machine.architecture = _architecture(form, config)
     parameters = form.below("power_parameters_")
     if "://" in parameters.get("power_address", ""):
         text = "IPAddress() does not support netmasks or subnet prefixes! See documentation for details."
         raise AnswerError(Answer.text(500, text))
+    if form.has("power_type") and form.get("power_type") != machine.power_type:
+        machine.power_type, machine.power_parameters = form.get("power_type"), {}
     machine.power_parameters.update(parameters)
+    if form.has("power_type") or parameters:
+        check_power(machine, skip=form.get("power_parameters_skip_check").lower() == "true")
+
+
+def _architecture(form: Form, config: Config) -> str:
+    """One of those that an image was imported of."""
+    known = [f"{kind}/generic" for kind in config.architectures]
+    wished = form.get("architecture")
+    wished = wished if "/" in wished else f"{wished}/generic"
+    if wished not in known:
+        choices = ", ".join(map(repr, known)) or "''"
+        text = f"'{wished}' is not a valid architecture.  It should be one of: {choices}."
+        raise AnswerError(Answer.form_error({"architecture": [text]}))
+    return wished
+
+
+def check_power(machine: Machine, *, skip: bool) -> None:
+    """Types and their parameters are known ones, and none that is needed is missing."""
+    if machine.power_type not in _POWER:
+        text = f"Select a valid choice. {machine.power_type} is not one of the available choices."
+        raise AnswerError(Answer.form_error({"power_type": [text]}))
+    if skip:
+        return
+    needed, others = _POWER[machine.power_type]
+    told = machine.power_parameters
+    wrong = [f"{_WORDS.get(key, key)}: This field is required." for key in needed if not told.get(key)]
+    odd = sorted(set(told) - {*needed, *others, "skip_check"})
+    wrong += [f"Unknown parameter(s): {', '.join(odd)}."] if odd else []
+    if told.get("cipher_suite_id", "") not in _CIPHERS:
+        text = f"Select a valid choice. {told['cipher_suite_id']} is not one of the available choices."
+        wrong.append(f"Cipher Suite ID: {text}")
+    if wrong:
+        raise AnswerError(Answer.form_error({"power_parameters": wrong}))
 
 
 def _rename(machine: Machine, name: str, config: Config, taken: set[str]) -> None:
     """A name is one machine's over all domains; a full one is split, and its domain must be there."""
     short, _dot, domain = name.partition(".")
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?", short):
+        raise AnswerError(Answer.form_error({"hostname": [f"Invalid hostname: '{short}'."]}))
     if short in taken:
         raise AnswerError(Answer.form_error({"hostname": ["Node with this Hostname already exists."]}))
     if domain and domain not in config.domains:

@@ -127,7 +127,8 @@ class MaasServer:
         if asked.path == "version/":
             return Answer.json(_VERSION)
         if asked.method not in ("GET", "POST", "PUT", "DELETE"):
-            return Answer(405, headers={"Content-Type": "text/html; charset=utf-8", "Allow": "GET, DELETE, PUT, POST"})
+            allow = "GET, POST" if asked.path == "machines/" else "GET, DELETE, PUT, POST"
+            return Answer(405, headers={"Content-Type": "text/html; charset=utf-8", "Allow": allow})
         user = self.door.user(headers.get("Authorization"))
         if user is None:
             if asked.path == "machines/":  # this address has a handler for nobody in particular, which knows nothing
@@ -141,7 +142,9 @@ class MaasServer:
     def machines(self, asked: Asked, user: User, params: Params) -> Answer:
         if asked.method == "GET" and asked.op in ("", "power_parameters"):
             with self.store.reading() as machines:
-                found = records.select(list(machines.values()), params.filters())
+                # Without a word to whoever is no administrator.
+                seen = [one for one in machines.values() if operations.may_see(one, user)]
+                found = records.select(seen, params.filters(), self.config, list(machines.values()))
                 if asked.op and not user.admin:
                     return Answer.text(403, "This method is reserved for admin users.")
                 if asked.op:
@@ -158,7 +161,7 @@ class MaasServer:
         with self.store.changing() as machines:
             machine = records.create(form, self.config, self.store.new_id(), machines.values())
             machines[machine.system_id] = machine
-            # Left out, it is true for administrators.
+            # Left out, it is true for administrators. A BMC that does not answer leaves the machine there.
             if user.admin and form.django_bool("commission", default=True):
                 operations.commission(machine, user, form, self._site)
             return Answer.json(shape.machine(machine))
@@ -187,6 +190,8 @@ class MaasServer:
             machine = machines.get(system_id)
             if machine is None:
                 return Answer.text(404, "No Machine matches the given query.")
+            if not operations.may_see(machine, user):
+                raise AnswerError(Answer.forbidden())
             if asked.method == "GET":
                 return self._read(asked, machine, user, params)
             if asked.method == "POST":

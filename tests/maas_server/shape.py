@@ -35,12 +35,25 @@ _HARDWARE = (
 )
 
 
+#: Of one that was never commissioned.
+_NEVER_LOOKED_AT = {
+    "memory": 0,
+    "cpu_count": 0,
+    "storage": 0.0,
+    "bios_boot_method": "",
+    "status_message": None,
+    "status_action": None,
+    "numanode_set": [],
+}
+
+
 def machine(one: Machine) -> dict[str, Any]:
     disk = _disk(one)
     return {
         **_constant(),
         **_identity(one),
         **_results(one),
+        **(_NEVER_LOOKED_AT if one.commissioning_status == -1 else {}),
         "blockdevice_set": [disk] if disk else [],
         "physicalblockdevice_set": [disk] if disk else [],
         "boot_disk": disk,
@@ -97,14 +110,16 @@ def _identity(one: Machine) -> dict[str, Any]:
 
 
 def _results(one: Machine) -> dict[str, Any]:
+    first = {"commissioning": 1, "testing": 2} if one.commissioning_status != -1 else {}
+    results = {**first, **one.results}
     return {
         "commissioning_status": one.commissioning_status,
         "commissioning_status_name": _SCRIPT_STATUS[one.commissioning_status],
         "testing_status": one.testing_status,
         "testing_status_name": _SCRIPT_STATUS[one.testing_status],
-        "current_commissioning_result_id": one.results.get("commissioning"),
-        "current_testing_result_id": one.results.get("testing"),
-        "current_installation_result_id": one.results.get("installation"),
+        "current_commissioning_result_id": results.get("commissioning"),
+        "current_testing_result_id": results.get("testing"),
+        "current_installation_result_id": results.get("installation"),
     }
 
 

@@ -54,10 +54,11 @@ class Machine:
     hardware: dict[str, str] = field(default_factory=dict)
     #: What commissioning found on its buses.
     devices: list[dict[str, Any]] = field(default_factory=list)
-    commissioning_status: int = 0
-    testing_status: int = 0
-    #: sets of script results; MAAS makes the first two together with the machine
-    results: dict[str, int] = field(default_factory=lambda: {"commissioning": 1, "testing": 2})
+    #: -1: it was never commissioned
+    commissioning_status: int = -1
+    testing_status: int = -1
+    #: sets of script results, each from its first run on
+    results: dict[str, int] = field(default_factory=dict)
     #: counts the background jobs: a job that is no longer the newest changes nothing any more
     job: int = 0
 

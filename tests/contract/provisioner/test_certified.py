@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import service_sites
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from calls import await_all, deployed, lead
 from contract import newcomers
@@ -103,6 +105,16 @@ def test_the_machines_of_a_prefix_are_certified_and_no_other_is_touched(place: A
     assert place.native(theirs["name"]) == before
     for secret in place.secrets:
         assert secret not in done.stdout + done.stderr + json.dumps(report)
+
+
+def test_the_guard_lets_nothing_but_selected_machines_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(MAKE))
+    guard = importlib.import_module("contract_scenarios").Guard(frozenset({"cert-1", "cert-2"}))
+    for nodes in ((), ("other",), ("cert-1", "other")):
+        with pytest.raises(NotOurs, match="not selected"):
+            guard.before_write("PUT /x", destructive=False, nodes=nodes)
+    guard.before_write("PUT /x", destructive=True, nodes=("cert-1", "cert-2"))
+    assert guard.writes == ["PUT /x"] and guard.touched == {"cert-1", "cert-2"}
 
 
 def test_nothing_is_tried_without_a_selector_or_where_it_takes_none(maas_site: Any, tmp_path: Path) -> None:

@@ -15,43 +15,11 @@ from typing import Any
 import pytest
 import requests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import authorization
+from maas_asked import KEY, TENANT, Client
 from maas_server import statuses
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
-from maas_server.store import Machine
 from recorded import demanded
-
-KEY = "consumer:token:s3cret"
-TENANT = "tenant:token:other"
-
-
-class Client:
-    """Asks as `curl` would."""
-
-    def __init__(self, server: MaasServer) -> None:
-        self.server = server
-        self.base = f"{server.url}/api/2.0/"
-
-    def __call__(self, method: str, path: str, key: str = KEY, **kwargs: Any) -> requests.Response:
-        headers = {"Authorization": authorization(key), **kwargs.pop("headers", {})}
-        return requests.request(method, self.base + path, headers=headers, timeout=10, allow_redirects=False, **kwargs)
-
-    def machine(self, status: int, **fields: Any) -> Machine:
-        with self.server.store.changing() as machines:
-            system_id = self.server.store.new_id()
-            fields.setdefault("hostname", f"gpu-{system_id}")
-            machine = Machine(system_id=system_id, status=status, commissioning_status=2, **fields)
-            machines[system_id] = machine
-        return machine
-
-    def op(self, machine: Machine, op: str, key: str = KEY, **kwargs: Any) -> requests.Response:
-        return self("POST", f"machines/{machine.system_id}/?op={op}", key, **kwargs)
-
-    def settled(self, machine: Machine) -> int:
-        end = time.monotonic() + 10
-        while machine.status in (1, 9, 12, 14, 21) and time.monotonic() < end:
-            time.sleep(0.02)
-        return machine.status
 
 
 @pytest.fixture
@@ -232,7 +200,7 @@ def test_a_json_body_is_half_read(maas: Client) -> None:
 
 
 def test_created_without_a_word_is_commissioned(maas: Client) -> None:
-    form = {"hostname": "a", "architecture": "amd64", "mac_addresses": "52:54:00:00:00:09", "power_type": "redfish"}
+    form = {"hostname": "a", "architecture": "amd64", "mac_addresses": "52:54:00:00:00:09", "power_type": "manual"}
     assert maas("POST", "machines/", data=form).json()["status_name"] == "Commissioning"
     form = {**form, "hostname": "b", "mac_addresses": "52:54:00:00:00:0a", "commission": "false"}
     assert maas("POST", "machines/", data=form).json()["status_name"] == "New"
@@ -240,7 +208,8 @@ def test_created_without_a_word_is_commissioned(maas: Client) -> None:
     form = {**form, "hostname": "c"}
     assert "already in use" in maas("POST", "machines/", data=form).text
     no_mac = {key: value for key, value in form.items() if key != "mac_addresses"}
-    assert maas("POST", "machines/", data={**no_mac, "power_type": "ipmi"}).status_code == 200
+    ipmi = {"power_type": "ipmi", "power_parameters_power_address": "10.0.0.9"}
+    assert maas("POST", "machines/", data={**no_mac, **ipmi}).status_code == 200
 
 
 def test_unknown_fields_are_ignored(maas: Client) -> None:
@@ -318,7 +287,7 @@ def test_an_abort_answers_with_what_was(maas: Client) -> None:
 
 def test_annotations_are_the_owners(maas: Client) -> None:
     machine = maas.machine(6, owner="tenant")
-    assert maas.op(machine, "set_workload_annotations", data={"a": "b"}).status_code == 403
+    assert maas.op(machine, "set_workload_annotations", data={"a": "b"}).status_code == 409
     assert maas.op(machine, "set_workload_annotations", TENANT, data={"a": "b"}).json()["workload_annotations"] == {
         "a": "b"
     }

@@ -21,6 +21,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -160,8 +161,11 @@ class MaasApi:
         self._judged(answer, "PUT", path)
 
     def _forbidden(self, path: str, op: str) -> FleetError:
-        """MAAS says nothing with its 403: the machine's record tells which of three reasons it is."""
-        machine = self.get("/".join(path.split("/")[:2]) + "/") if path.startswith("machines/") else None
+        """MAAS says nothing with its 403: the machine's record tells which of three reasons it is, if it is shown to
+        this key, as another one's machine is to administrators alone."""
+        machine: Any = None
+        with suppress(Refused):
+            machine = self.get("/".join(path.split("/")[:2]) + "/") if path.startswith("machines/") else None
         seen = "HTTP 403 without a word"
         if isinstance(machine, dict):
             seen = f"locked: {bool(machine.get('locked'))}, owner: {machine.get('owner') or 'nobody'}"

@@ -245,8 +245,9 @@ class MaasDriver(MaasReader):
         return [(key, value) for key, value in given if value != "none"]
 
     def _release_fields(self, wanted: Wanted) -> list[tuple[str, str]]:
-        # Without a word on erasing: `erase=0` would erase.
-        return [("erase", "true")] if wanted.erase else []
+        # Without a word on erasing: `erase=0` would erase, and so would how it is to be done, alone.
+        how = record.options(wanted.extras, tables.ERASE_OPTIONS)
+        return [("erase", "true"), *how] if wanted.erase else []
 
     def _deploy_fields(self, wanted: Wanted) -> list[tuple[str, str]]:
         series = record.series(wanted.image, wanted.extras)

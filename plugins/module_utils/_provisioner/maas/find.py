@@ -197,7 +197,8 @@ class MaasReader(Driver):
         number = raw["status"]
         native, state = tables.NUMBERS.get(number, (f"status {number}", OTHER))
         hold = record.token_in(str(raw.get("description") or ""))
-        error = str(raw.get("error_description") or "")
+        # MAAS keeps it for ever: of a machine that is well again it is the reason of last time.
+        error = str(raw.get("error_description") or "") if state == FAILED or number == tables.BROKEN else ""
         if state == FAILED:
             error = error or str(raw.get("status_message") or "")
         return NodeState(

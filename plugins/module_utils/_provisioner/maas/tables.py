@@ -145,6 +145,8 @@ COMMISSION_OPTIONS: Mapping[str, bool] = {
 }
 TEST_OPTIONS: Mapping[str, bool] = {"enable_ssh": True, "testing_scripts": False}
 DEPLOY_OPTIONS: Mapping[str, bool] = {"hwe_kernel": False, "ephemeral_deploy": True, "enable_hw_sync": True}
+#: How a release erases, where it is to.
+ERASE_OPTIONS: Mapping[str, bool] = {"secure_erase": True, "quick_erase": True}
 OTHER_EXTRAS = frozenset({"distro_series", "power_parameters", "owners", "filetype", "base_image"})
 
 #: Our properties -> MAAS's field, and where it stands in a machine's record.
