@@ -241,13 +241,12 @@ def test_a_release_to_new_is_commissioned_on_the_way(maas: Any) -> None:
 @pytest.mark.parametrize("goal", ["ready", "deployed"])
 def test_m3_a_machine_that_failed_its_tests_is_tested_anew(maas: Any, goal: str) -> None:
     """From there MAAS commissions nothing; and what it found is not passed over."""
-    scripts = ["memtester", "smartctl-validate"]
-    options = {**ready(maas), "image": maas.image(), "driver": {"testing_scripts": scripts}}
+    options = {**ready(maas), "image": maas.image(), "driver": {"testing_scripts": ["memtester", "ntp"]}}
     maas.machine(options["name"]).status = 22  # Failed testing
     begun = lead(options, goal)
     assert begun["step"] == "test" and begun["provision_state"] in ("Testing", "Ready")
     (form,) = _sent(maas, "test")
-    assert form == {"testing_scripts": ["memtester,smartctl-validate"]}
+    assert form == {"testing_scripts": ["memtester,ntp"]}
     assert await_all(maas, goal, options)["verdicts"][options["name"]]["ok"]
     assert not _sent(maas, "commission") and not _sent(maas, "override_failed_testing")
 
@@ -323,11 +322,8 @@ def test_a_silent_403_is_explained(maas: Any) -> None:
     maas.proxy.forget()
     machine.locked, machine.owner = False, "tenant"
 
-    def take_now(asked: Any) -> None:
-        if asked.is_write:
-            machine.owner = "fleet"
-
-    maas.proxy.fault = take_now  # from then on MAAS does not show it to this key any more
+    # From the write on MAAS does not show it to this key any more.
+    maas.proxy.fault = lambda asked: setattr(machine, "owner", "fleet") if asked.is_write else None
     other = {**options, "provisioner_url": url, "provisioner_api_key": "tenant:token:other"}
     with pytest.raises(Refused, match="neither the machine's owner nor an administrator"):
         lead(other, "released")
