@@ -99,8 +99,10 @@ def test_u2_fifty_hosts_cost_a_provisioner_no_more_requests_than_two(shipped: An
     assert requests(shipped, known=4, hosts=50) == requests(shipped, known=1, hosts=2)
 
 
-def test_u2_fifty_hosts_cost_xcat_no_more_commands_than_two(xcat_site: Any) -> None:
-    assert requests(xcat_site, known=3, hosts=50) == requests(xcat_site, known=1, hosts=2)
+@pytest.mark.parametrize("site", ["xcat_site", "bcm_site"])
+def test_u2_fifty_hosts_cost_no_more_commands_than_two(request: pytest.FixtureRequest, site: str) -> None:
+    provisioner = request.getfixturevalue(site)
+    assert requests(provisioner, known=3, hosts=50) == requests(provisioner, known=1, hosts=2)
 
 
 def test_c7_a_provisioner_that_goes_away_in_the_middle_is_waited_for_once(shipped: Any) -> None:

@@ -57,7 +57,7 @@ _PROFILE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
 _WAYS = re.IGNORECASE
 _REFUSED = re.compile(
     r"permission denied|access denied|not authori[sz]ed|unauthori[sz]ed|insufficient (?:rights|privileges)"
-    r"|not allowed|certificate.{0,60}(?:expired|revoked|invalid|rejected|not found)",
+    r"|certificate.{0,60}(?:expired|revoked|invalid|rejected|not found)",
     _WAYS,
 )
 _AWAY = re.compile(

@@ -60,7 +60,8 @@ class BcmReader(Driver):
     def find_many(self, wanted: Sequence[Wanted]) -> Found:
         """One session for the records of all, and one for every node's card where some of them have no record."""
         known = self.states(list(self.resolve(wanted).values()))
-        return many.each(wanted, lambda one: self._found(one, known.get, functools.cache(self.cmsh.cards)))
+        cards = functools.cache(self.cmsh.cards)
+        return many.each(wanted, lambda one: self._found(one, known.get, cards))
 
     def _found(
         self, wanted: Wanted, node_of: Callable[[str], NodeState | None], cards: Callable[[], Mapping[str, str]]

@@ -103,8 +103,7 @@ class Head:
             return
         way: list[Callable[[], None]] = [lambda: self._is(name, "DOWN"), lambda: self._loads(name)]
         if name in self.failing:
-            fails = (lambda: self.says(name, "No such disk."), lambda: self._is(name, "INSTALLER_FAILED"))
-            way.append(lambda: [one() for one in fails] and None)
+            way.append(lambda: self._fails(name))
         else:
             way += [lambda: self._installed(name), lambda: self._is(name, "UP")]
         self._comes(name, way)
@@ -123,6 +122,10 @@ class Head:
         mode = node.get("nextinstallmode") or "AUTO"
         self.says(name, f"Installmode is: {mode}")
         self._is(name, "INSTALLING", "(provisioning started, waiting for completion)")
+
+    def _fails(self, name: str) -> None:
+        self.says(name, "No such disk.")
+        self._is(name, "INSTALLER_FAILED")
 
     def _installed(self, name: str) -> None:
         self.nodes[name].pop("nextinstallmode", None)
