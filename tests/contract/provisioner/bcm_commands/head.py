@@ -295,7 +295,8 @@ class Session:
         if name in self._head.nodes:
             raise Wrong(f"a device {name} exists already")
         assert kind == "physicalnode"
-        self._changed[name] = {"hostname": name, "mac": NO_MAC, **({"ip": ip} if ip else {})}
+        # The category that the partition has as its default.
+        self._changed[name] = {"hostname": name, "mac": NO_MAC, "category": "default", **({"ip": ip} if ip else {})}
         self._object = name
         return ""
 
