@@ -1,13 +1,13 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Servers from CSV lists, Ironic, MAAS, Warewulf and BCM, joined by what identifies a machine."""
+"""Servers from CSV lists, NetBox, Ironic, MAAS, Warewulf, xCAT and BCM, joined by what identifies a machine."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet
-short_description: GPU nodes from server lists, Ironic, MAAS, Warewulf and BCM, joined into one inventory
+short_description: GPU nodes from server lists, NetBox and provisioners, joined into one inventory
 version_added: "0.1.0"
 author: gpufleet.baremetal contributors (@gpufleet)
 description:
@@ -37,7 +37,7 @@ options:
         description: What the source is.
         type: str
         required: true
-        choices: [bcm, csv, ironic, maas, warewulf]
+        choices: [bcm, csv, ironic, maas, netbox, warewulf, xcat]
       name:
         description: A name for messages; by default its number and type.
         type: str
@@ -49,7 +49,8 @@ options:
         description:
           - Host variables that are picked out of the source's own record, each with a JMESPath expression. The record
             is a machine of the MAAS API, a node of the Ironic API with its C(ports), a node of the Warewulf API with
-            its C(name) and without what is secret there, what cmsh tells of a node of BCM (C(name), C(mac), C(ip),
+            its C(name), a device of the NetBox API with its C(interfaces), each without what is secret there, the
+            attributes of an xCAT node with its C(name), what cmsh tells of a node of BCM (C(name), C(mac), C(ip),
             C(category), C(softwareimage), C(status), C(powercontrol), C(bmc), C(kernelparameters), C(userdefined1)), or
             a row of V(csv) by the names of its columns.
           - What an expression finds replaces what the source itself would say; where it finds nothing, that stays.
@@ -102,7 +103,8 @@ options:
         version_added: "0.1.0"
       url:
         description:
-          - Of V(ironic), V(maas) and V(warewulf), the address of the API; for MAAS with its path, such as C(/MAAS).
+          - Of V(ironic), V(maas), V(warewulf) and V(netbox), the address of the API; for MAAS with its path, such as
+            C(/MAAS). Of V(xcat), the folder of its commands on this machine, such as C(/opt/xcat).
           - Of V(bcm), the path of its cmsh on the machine that reads the inventory, which is BCM's head node.
         type: str
       username:
@@ -118,16 +120,28 @@ options:
       api_key:
         description: Of V(maas), the API key. A template with a lookup, never the secret itself.
         type: str
+      token:
+        description: Of V(netbox), the API token. A template with a lookup, never the secret itself.
+        type: str
+        version_added: "0.1.0"
+      boot_interface:
+        description:
+          - Of V(netbox), the name of the interface that boots. Without it the only one that has a MAC and is not for
+            management.
+        type: str
+        version_added: "0.1.0"
       ca_path:
-        description: Of V(ironic), V(maas) and V(warewulf), a file of certificate authorities for TLS.
+        description: Of V(ironic), V(maas), V(warewulf) and V(netbox), a file of certificate authorities for TLS.
         type: path
       query:
         description:
           - Of V(ironic) and V(maas), what the API itself shall filter by, such as C(conductor_group) or C(zone).
           - Of V(warewulf), whose API has no filters, what is kept of its answer. C(profile), C(cluster) and C(image)
             take one name or a list of which one must be the node's, and C(tags) a mapping of tags to what each of them
-            must say. A profile is one that stands in the node's own record; one that Warewulf does not know is an
-            error.
+            must say. Of V(xcat) C(group) takes one group or a list of them. Of V(netbox) it is a filter of its list of
+            devices, such as C(site), C(role), C(tag), C(status) or C(cf_sku), with a word or a list of words; what it
+            would pass over is refused. A profile of Warewulf is one that stands in the node's own record, and must be
+            known there.
           - Of V(bcm), C(category) and C(image), each one name or a list of which one must be the node's. One that BCM
             does not know is an error.
         type: dict
@@ -207,6 +221,21 @@ options:
     type: str
     env:
       - name: GPUFLEET_BCM_URL
+  netbox_url:
+    description: The C(url) of each V(netbox) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_NETBOX_URL
+  netbox_token:
+    description: The C(token) of each V(netbox) source that has none.
+    type: str
+    env:
+      - name: GPUFLEET_NETBOX_TOKEN
+  netbox_ca_path:
+    description: The C(ca_path) of each V(netbox) source that has none.
+    type: path
+    env:
+      - name: GPUFLEET_NETBOX_CA_PATH
   warewulf_url:
     description: The C(url) of each V(warewulf) source that has none.
     type: str
@@ -231,7 +260,7 @@ requirements:
   - netaddr
   - jmespath for the option C(fields) of a source
   - openstacksdk for sources of type C(ironic)
-  - requests for sources of type C(maas) and C(warewulf)
+  - requests for sources of type C(maas), C(warewulf) and C(netbox)
 notes:
   - ansible-core goes on with what is left when an inventory cannot be read. Set
     C(ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=True), or C(any_unparsed_is_failed = true) in the section C([inventory])
@@ -292,6 +321,20 @@ compose:
   gpufleet_sku: "{'DGXH100': 'h100-sxm-8'}[maas_system_product]"
 groups:
   broken: maas_status == 8
+
+# netbox.fleet.yml: what is racked and planned there for one role; the token comes from GPUFLEET_NETBOX_TOKEN.
+---
+plugin: gpufleet.baremetal.fleet
+sources:
+  - type: netbox
+    url: https://netbox.example.com
+    boot_interface: eno1
+    query:
+      role: gpu-node
+      status: [planned, staged, active]
+    fields:
+      gpufleet_sku: custom_fields.sku
+      gpufleet_failure_domain: rack.name
 
 # warewulf.fleet.yml: one profile of a Warewulf; a list of servers adds rack and BMC credentials.
 ---

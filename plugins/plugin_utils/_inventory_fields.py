@@ -50,7 +50,21 @@ _TAKEN = frozenset(get_reserved_names()) | frozenset(
 )  # fmt: skip
 #: Variables whose text may be what a board says that has none.
 _MAY_BE_NOTHING = {"gpufleet_serial": identity.serial, "gpufleet_system_uuid": identity.uuid}
+_NO_WORD = re.compile(r"[^a-z0-9]+")
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+def without_secrets(value: Any) -> Any:
+    """What a provisioner tells, less what its keys say is secret: the login of a BMC may stand there in clear, and no
+    expression may pick it."""
+    if isinstance(value, dict):
+        return {key: without_secrets(one) for key, one in value.items() if not is_secret(_spelled(key))}
+    return [without_secrets(one) for one in value] if isinstance(value, list) else value
+
+
+def _spelled(key: Any) -> str:
+    """As columns of a list are spelled."""
+    return _NO_WORD.sub("_", str(key).lower()).strip("_")
 
 
 class Fields:

@@ -21,8 +21,10 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_ironic import read_ironic
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_maas import read_maas
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_netbox import read_netbox
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_warewulf import read_warewulf
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_xcat import read_xcat
 
 display = Display()
 
@@ -74,6 +76,16 @@ def _warewulf(options: Mapping[str, Any], where: str) -> list[Record]:
     return _told(fields, read_warewulf(options, where=where, fields=fields))
 
 
+def _netbox(options: Mapping[str, Any], where: str) -> list[Record]:
+    fields = Fields(options.get("fields"), where)
+    return _told(fields, read_netbox(options, where=where, fields=fields))
+
+
+def _xcat(options: Mapping[str, Any], where: str) -> list[Record]:
+    fields = Fields(options.get("fields"), where)
+    return _told(fields, read_xcat(options, where=where, fields=fields))
+
+
 @dataclass(frozen=True)
 class Kind:
     """options: what a source of this kind may say. shared: options that the plugin has for all sources of the kind,
@@ -108,11 +120,17 @@ KINDS: dict[str, Kind] = {
         frozenset({"url", "username", "password", "ca_path", "query"}),
         {name: f"warewulf_{name}" for name in ("url", "username", "password", "ca_path")},
     ),
+    "netbox": Kind(
+        _netbox,
+        frozenset({"url", "token", "ca_path", "query", "boot_interface"}),
+        {name: f"netbox_{name}" for name in ("url", "token", "ca_path")},
+    ),
+    "xcat": Kind(_xcat, frozenset({"url", "query"}), {}),
 }
 #: Options of every source.
 COMMON = frozenset({"type", "name", "join_only", "fields"})
 #: Options that are no part of what an answer depends on, and never of a cache's key.
-SECRETS = frozenset({"password", "api_key"})
+SECRETS = frozenset({"password", "api_key", "token"})
 #: Taken as they stand: templates for the host, and expressions of another language.
 RAW = frozenset({"password_lookup", "fields"})
 

@@ -18,8 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import WarewulfApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_cells import checked
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import is_secret
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields, without_secrets
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
 #: What a source may ask for, each one word or several, of which one must be so; of tags each must be so.
@@ -28,7 +27,6 @@ FILTERS = ("cluster", "image", "profile", "tags")
 _INFINIBAND = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){19}\Z", re.IGNORECASE)
 #: Our driver's own notes among the tags.
 _OURS = "gpufleet-"
-_NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def read_warewulf(options: Mapping[str, Any], *, where: str, fields: Fields) -> list[Record]:
@@ -44,7 +42,7 @@ def read_warewulf(options: Mapping[str, Any], *, where: str, fields: Fields) -> 
         found = {name: node for name, node in sorted(api.nodes().items()) if _is_wanted(node, wanted)}
     finally:
         api.close()
-    return [_filled(name, _without_secrets(node), where, fields) for name, node in found.items()]
+    return [_filled(name, without_secrets(node), where, fields) for name, node in found.items()]
 
 
 # -- which of them -------------------------------------------------------------------------------------------------
@@ -101,18 +99,6 @@ def _is_wanted(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 # -- one of them ---------------------------------------------------------------------------------------------------
-
-
-def _without_secrets(value: Any) -> Any:
-    """The login of a BMC stands there in clear, and no expression may pick it."""
-    if isinstance(value, dict):
-        return {key: _without_secrets(one) for key, one in value.items() if not is_secret(_spelled(key))}
-    return [_without_secrets(one) for one in value] if isinstance(value, list) else value
-
-
-def _spelled(key: Any) -> str:
-    """As columns of a list are spelled."""
-    return _NO_WORD.sub("_", str(key).lower()).strip("_")
 
 
 def _filled(name: str, node: dict[str, Any], where: str, fields: Fields) -> Record:

@@ -29,7 +29,7 @@ GATES_PAGE = "docs/reference/gates.md"
 README = "README.md"
 SOURCES, SOURCE_PLUGIN = "plugins/plugin_utils/_inventory_sources.py", "plugins/inventory/fleet.py"
 #: A source of rows that no provisioner keeps.
-PLAIN_SOURCES = ("csv",)
+PLAIN_SOURCES = ("csv", "netbox")
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,31 @@ class Cli:
             raise why
         return found
 
+    def members(self, groups: Sequence[str]) -> list[str]:
+        """The nodes of these groups; of none named all nodes.
+
+        :raises ConfigError: for a group that there is none of: misspelt, it would be an empty fleet.
+        """
+        if not groups:
+            return list(self.nodes([]))
+        argv = ["lsdef", "-t", "node", "-o", ",".join(groups), "-i", "mac", "-c"]
+        answer = self.run(*argv, nodes=BLOCK)
+        self._usable(answer, argv[0])
+        unknown = sorted(record.absent(answer.err))
+        if unknown:
+            raise ConfigError(
+                f"xCAT has no group {', '.join(unknown)}", address=self.address, do="correct query, group"
+            )
+        read = record.attributes(answer.out, (), ("mac",))
+        if read is None or not read.found:
+            raise BadAnswer(
+                f"{argv[0]} gave no list of nodes",
+                address=self.address,
+                seen=said(answer),
+                do="run it by hand: " + cut(" ".join(argv), 200),
+            )
+        return list(read.found)
+
     def read(self, names: Sequence[str], *more: str) -> tuple[dict[str, dict[str, str]], dict[str, FleetError]]:
         """As :meth:`nodes`, and beside it whose records cannot be read, and why."""
         found: dict[str, dict[str, str]] = {}
