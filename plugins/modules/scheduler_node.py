@@ -183,8 +183,8 @@ options:
   known_incarnation:
     description:
       - In which record of the node the scheduler had the hold that the ledger knows. Filled by the action.
-      - Where that was deleted and made anew, as an object of Kubernetes may be by a reimage, nobody has lifted the hold.
-        It is put on again before O(state=resumed) goes on.
+      - Where that was deleted and made anew, as an object of Kubernetes may be by a reimage, nobody has lifted the
+        hold. It is put on again before O(state=resumed) goes on.
     type: str
   leave:
     description: Until when the module on another machine may write, and what an earlier part of this call has ordered.

@@ -69,7 +69,7 @@ class Liar(Scheduler):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DRIVERS, Liar.NAME, Liar)
-    monkeypatch.setattr(verb, "_READ_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(verb, "READ_BACK_SECONDS", 0.0)
 
 
 def call(state: str, *seen: NodeView, after: NodeView = IDLE, known: str = "") -> Result:

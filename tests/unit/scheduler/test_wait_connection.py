@@ -25,7 +25,7 @@ class Noting(NoScheduler):
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         super().__init__(params)
-        self.opened.append(dict(self.options))
+        self.opened.append({name: value for name, value in self.options.items() if name in TASK})
 
 
 @pytest.fixture(autouse=True)
