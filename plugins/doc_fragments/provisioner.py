@@ -13,12 +13,13 @@ options:
   provisioner:
     description: The provisioner that manages the node. Taken from the host variable C(gpufleet_provisioner).
     type: str
-    choices: [bcm, ironic, maas, warewulf, xcat]
+    choices: [bcm, ironic, maas, pxe, warewulf, xcat]
   provisioner_url:
     description:
       - Its API, for instance V(http://ironic.example.com:6385), V(http://maas.example.com:5240/MAAS) or
         V(https://warewulf.example.com:9874); for xCAT the folder of its commands on the machine that runs the task,
-        V(/opt/xcat); for BCM the path of its cmsh there, V(/cm/local/apps/cmd/bin/cmsh).
+        V(/opt/xcat); for BCM the path of its cmsh there, V(/cm/local/apps/cmd/bin/cmsh); with C(pxe) the command that
+        the role C(netboot) installs there, V(/usr/local/bin/gpufleet-netboot).
       - Taken from the host variable C(gpufleet_provisioner_url).
     type: str
   provisioner_username:

@@ -11,7 +11,7 @@ short_description: Lead one node towards a state of its provisioner
 version_added: "0.1.0"
 description:
   - Enrols a node, sends it towards ready or deployed, releases it, or takes it into maintenance, at Ironic, MAAS,
-    Warewulf, xCAT or NVIDIA Base Command Manager (BCM).
+    Warewulf, xCAT or NVIDIA Base Command Manager (BCM), or on our own boot server where a site has none of them.
   - Begins the next transition and returns. Whole batches are then watched by M(gpufleet.baremetal.provisioner_wait),
     which also sends a node on that rests on its way.
   - A provisioner that does not answer is asked again for 30 seconds, which all hosts of a run wait together, until the
@@ -98,7 +98,7 @@ options:
   driver:
     description:
       - Settings that only one provisioner knows. Either flat, or with the names of provisioners as keys (C(bcm),
-        C(ironic), C(maas), C(warewulf), C(xcat)), of which each takes its own.
+        C(ironic), C(maas), C(pxe), C(warewulf), C(xcat)), of which each takes its own.
       - For Ironic every C(*_interface), C(resource_class), C(conductor_group), C(automated_clean), C(driver),
         C(driver_info), C(instance_info), and C(owners), a list of owners and lessees that are ours. Keys of
         C(instance_info) that say which bytes are deployed (C(kernel), C(ramdisk), C(boot_iso), C(stage2),
@@ -113,6 +113,9 @@ options:
       - For Warewulf C(profiles), the list of the node's profiles; C(network), the name of the network device to boot
         over, with its C(device), C(ipaddr), C(netmask) and C(gateway); and C(owners), a list of values of the tag
         C(owner) that are ours.
+      - For our own boot server C(args), further words of the kernel's command line; C(ip), the address that dnsmasq
+        gives the node where it gives out addresses; and C(owners), a list of owners in its records that are ours. Words
+        of C(args) that put another system in the image's place are taken only with O(force_reason).
       - For xCAT attributes of the node (C(arch), C(cons), C(installnic), C(ip), C(mgt), C(netboot), C(nfsserver),
         C(primarynic), C(serialflow), C(serialport), C(serialspeed), C(servicenode), C(tftpserver), C(xcatmaster)),
         C(groups) that it is to be in as well, a list or separated by commas, and C(uefi), which is true where nothing
@@ -125,7 +128,8 @@ options:
     description:
       - Marks to write at the provisioner, with O(state=deployed); an empty value removes one. Ironic keeps them in
         C(extra); MAAS as workload annotations, which are there while the node is deployed, and gone when released;
-        Warewulf as tags of the node; xCAT in C(usercomment); BCM in C(userdefined1).
+        Warewulf as tags of the node; xCAT in C(usercomment); BCM in C(userdefined1); our own boot server in the node's
+        record.
     type: dict
     default: {}
   why:

@@ -33,18 +33,19 @@ DRIVERS: dict[str, tuple[str, ...]] = {
         "provisioner_cloud",
     ),
     "maas": ("provisioner_url", "provisioner_api_key", "provisioner_ca_path"),
+    "pxe": ("provisioner_url",),
     "warewulf": ("provisioner_url", "provisioner_username", "provisioner_password", "provisioner_ca_path"),
     "xcat": ("provisioner_url",),
 }
 
 #: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.
-POWERLESS: set[str] = {"bcm", "warewulf"}
+POWERLESS: set[str] = {"bcm", "pxe", "warewulf"}
 #: Those that keep no hold of ours: nobody is advised to set their maintenance first.
 NO_MAINTENANCE: set[str] = set()
 
 #: Driver: formats of images whose nodes are stateless. A boot from the network deploys them, and nothing else does: it
 #: proves a deployment, on the node.
-STATELESS: dict[str, tuple[str, ...]] = {"ironic": ("ramdisk",)}
+STATELESS: dict[str, tuple[str, ...]] = {"ironic": ("ramdisk",), "pxe": ("ramdisk",)}
 
 #: What ``provisioner_node`` brings about.
 STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")

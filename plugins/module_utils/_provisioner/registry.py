@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.driver import MaasDriver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.driver import PxeDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.driver import WarewulfDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.driver import XcatDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -25,6 +26,7 @@ DRIVERS: dict[str, Any] = {
     "bcm": BcmDriver,
     "ironic": IronicDriver,
     "maas": MaasDriver,
+    "pxe": PxeDriver,
     "warewulf": WarewulfDriver,
     "xcat": XcatDriver,
 }

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ma
 from bcm_commands import site as bcm_commands_site
 from command_line import site as command_line_site
 from contract import newcomers
+from pxe_files import site as pxe_files_site
 from suite import services
 from task_queue import site as task_queue_site
 from xcat_commands import site as xcat_commands_site
@@ -30,7 +31,7 @@ from xcat_commands import site as xcat_commands_site
 #: Part of the collection: a module by itself, or a playbook's run, knows no others. A newcomer comes with its file.
 SHIPPED = (service_sites.MaasSite, service_sites.IronicSite, *newcomers.adapters("provisioner", sites.Site))
 #: Part of it as well, and asked by commands: no proxy stands before them.
-COMMANDS = (xcat_commands_site.XcatSite, bcm_commands_site.BcmSite)
+COMMANDS = (xcat_commands_site.XcatSite, bcm_commands_site.BcmSite, pxe_files_site.PxeSite)
 SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *COMMANDS, *SHIPPED)
 
 

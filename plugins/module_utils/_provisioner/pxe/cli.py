@@ -1,0 +1,100 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command of our own boot server, and what it answers. PRIVATE to the collection.
+
+The command is a program of the role ``netboot``. It takes one write after the other under a lock of its own, each made
+of a version of the record that it names; what it answers is the record as it is then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    Changed,
+    FleetError,
+    Refused,
+    Unreachable,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.record import Record
+
+_AGAIN = "run again: it is judged anew"
+
+
+class Cli:
+    def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
+        require(params, "provisioner_url", node=driver.ctx.node)
+        self.address = str(params["provisioner_url"])
+        self._driver = driver
+
+    def nodes(self, names: Sequence[str] = ()) -> dict[str, Record]:
+        return self._asked(["list", *names])
+
+    def write(
+        self, host: str, verb: str, name: str, version: int, body: Any = None, *, saying: str, hard: bool = False
+    ) -> Record | None:
+        """One write, and the record as it is by then; None where it may not be sent."""
+        what = f"{self.address} {verb} {name} {saying}".rstrip()
+        if not self._driver.ctx.may_write(what, destructive=hard, nodes=(host,)):
+            return None
+        text = "" if body is None else json.dumps(body)
+        found = self._asked([verb, name, str(version)], text).get(name)
+        if found is None:
+            raise BadAnswer(f"the boot server does not show {name} after {verb}", address=self.address)
+        return found
+
+    def _asked(self, words: Sequence[str], stdin: str = "") -> dict[str, Record]:
+        answer = command.run(self._driver, [self.address, *words], stdin=stdin)
+        told = _json(answer.out)
+        if answer.code != 0:
+            raise self._error(told, answer)
+        nodes = told.get("nodes") if isinstance(told, dict) else None
+        if not isinstance(nodes, dict) or not all(isinstance(one, dict) and "mac" in one for one in nodes.values()):
+            raise BadAnswer(
+                "the command of the boot server does not answer as it should",
+                address=self.address,
+                seen=cut(answer.out or answer.err, 200),
+                do="correct gpufleet_provisioner_url, or run the role netboot again",
+            )
+        return nodes
+
+    def _error(self, told: Any, answer: command.Answer) -> FleetError:
+        kind = told.get("kind") if isinstance(told, dict) else ""
+        words = cut(told.get("error") if kind else answer.err or f"exit {answer.code}", 300)
+        where: dict[str, Any] = {"address": self.address, "seen": words}
+        if kind == "changed":
+            return Changed("the node's record was changed since it was judged", **where, do=_AGAIN)
+        if kind == "absent":
+            return Changed("the boot server does not know the node any more", **where, do=_AGAIN)
+        if kind == "mac":
+            return WrongMachine("its MAC belongs to another node of the boot server", **where)
+        if kind == "denied":
+            return AuthFailed(
+                "the files of the boot server may not be used by this user",
+                **where,
+                do="run the task as a user of the group that the role netboot names, or with become",
+            )
+        if kind == "refused":
+            return Refused("the boot server refused the record", **where)
+        return Unreachable(
+            "the boot server's files cannot be used",
+            **where,
+            do="look at the disk of the boot server, and run the role netboot",
+        )
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Our own boot server, beside what the contract suite asks of every driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
+from calls import deployed, lead, ready
+from pxe_files.site import PxeSite
+
+
+@pytest.fixture
+def pxe(started: Any) -> Iterator[Any]:
+    with started(PxeSite).in_good_health() as chosen:
+        yield chosen
+
+
+def test_an_entry_that_a_person_has_written_is_somebodys(pxe: Any) -> None:
+    options = deployed(pxe, known_deployed=True, deploy_id="41", known_deploy_ids=["41"])
+    pxe.store.entry(options["boot_mac"]).write_text("#!ipxe\nsanboot http://x\n", encoding="utf-8")
+    with pytest.raises(NotOurs, match="entry of somebody's"):
+        lead({**options, "image": pxe.image("2"), "deploy_id": "42"}, "deployed")
+    assert pxe.faults.writes == []
+
+
+def test_no_address_and_no_word_brings_a_command_of_its_own(pxe: Any) -> None:
+    options = ready(pxe)
+    for url in ("http://x/a || shell", "http://x/${net0/ip}", "http://x/a\nshell", 'http://x/"a'):
+        with pytest.raises(ConfigError, match="no loader fetches url"):
+            lead({**options, "image": {**pxe.image(), "url": url}}, "deployed")
+    with pytest.raises(ConfigError, match="no words of a kernel's command line"):
+        lead({**options, "driver": {"args": ["quiet;", "a b"]}}, "enrolled")
+    with pytest.raises(ConfigError, match="unknown keys in driver: arg"):
+        lead({**options, "driver": {"arg": "quiet"}}, "enrolled")
+    assert pxe.faults.writes == []
+
+
+def test_v9_words_that_boot_another_system_need_a_reason(pxe: Any) -> None:
+    options = {**ready(pxe), "image": pxe.image(), "driver": {"args": ["quiet", "root=live:http://x/other"]}}
+    with pytest.raises(ConfigError, match="is not what image_verify has verified.*root=live"):
+        lead(options, "deployed", image_verified=True)
+    assert pxe.faults.writes == []
+
+
+def test_what_a_node_is_told(pxe: Any) -> None:
+    options = {**ready(pxe), "driver": {"args": "console=ttyS0 quiet", "ip": "10.1.0.17"}}
+    assert lead(options, "enrolled")["changed"] and not lead(options, "enrolled")["changed"]
+    lead({**options, "image": pxe.image(), "deploy_id": "7f0c"}, "deployed")
+    lines = pxe.ask(f"/entries/{pxe.card(options['name'])}.ipxe").decode().splitlines()
+    [kernel] = [line for line in lines if line.startswith("kernel ")]
+    card = options["boot_mac"].replace(":", "-")
+    assert kernel == (
+        "kernel --name vmlinuz http://127.0.0.1:9/vmlinuz initrd=image console=ttyS0 quiet"
+        f" BOOTIF=01-{card} gpufleet.sha256={'1' * 64} gpufleet.deploy=7f0c || goto kernel"
+    )
+    assert "initrd --name image http://127.0.0.1:9/gold-1.img || goto image" in lines
+    host = (pxe.root / "dhcp-hosts" / options["name"]).read_text(encoding="utf-8")
+    assert host == f"{options['boot_mac']},10.1.0.17,{options['name']}\n"
+
+
+def test_a_write_that_was_killed_between_its_two_files_is_no_order(pxe: Any) -> None:
+    """The note stands, and the entry is that of before: it was deployed with that, and is."""
+    options = deployed(pxe, deploy_id="41")
+    entry = pxe.store.entry(options["boot_mac"])
+    kept = entry.read_text(encoding="utf-8")
+    record = pxe.store.record(options["name"])
+    pxe.store.boot(options["name"], record["version"], {"entry": kept + "#", "note": {"name": "gold", "version": "2"}})
+    entry.write_text(kept, encoding="utf-8")
+    told = lead(options, "enrolled", check=True)
+    assert told["state"] == "deployed" and told["image"]["version"] == "1" and told["image"]["deploy_id"] == "41"
+    assert lead({**options, "image": pxe.image("2"), "deploy_id": "42"}, "deployed")["changed"]
