@@ -92,5 +92,5 @@ def upload(config: Config, number: int, data: bytes) -> Answer:
 def progress(config: Config, file: dict[str, Any], resource: int, number: int) -> dict[str, Any]:
     """What is told of a file that is not whole on all region controllers."""
     held = len(file.get("held", b""))
-    told = {"progress": 100.0 * held / ((file["size"] or 1) * config.regions)}
+    told = {"progress": 100.0 * held / ((file.get("size") or 1) * config.regions)}
     return {**told, "upload_uri": f"/MAAS/api/2.0/boot-resources/{resource}/upload/{number}/"}
