@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import record as raw
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.driver import BcmDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -92,7 +93,7 @@ def _demand_names(names: list[str], address: str, where: str) -> None:
             "a node of BCM has a name that is a list of nodes to cmsh",
             node=where,
             address=address,
-            seen=", ".join(odd)[:200],
+            seen=cut(", ".join(odd), 200),
             do="give it another name there",
         )
 
@@ -104,7 +105,7 @@ def _demand_all(missing: set[str], address: str, where: str) -> None:
             "cmsh left out nodes that it had listed",
             node=where,
             address=address,
-            seen=", ".join(sorted(missing))[:200],
+            seen=cut(", ".join(sorted(missing)), 200),
             do="run it again; somebody may have removed them just now",
         )
 

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How BCM is asked: no word of an inventory becomes a command, and no node is entered that is another one's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    ConfigError,
+    FleetError,
+    WrongMachine,
+)
+from calls import await_all, deployed, lead, ready
+
+
+@pytest.fixture
+def site(bcm_site: Any) -> Any:
+    return bcm_site
+
+
+def to_deploy(site: Any, **more: Any) -> dict[str, Any]:
+    return {**ready(site), "image": site.image(), **more}
+
+
+# -- nothing that ends a command ---------------------------------------------------------------------------------------
+
+#: What would end a command, begin one of a shell, or be another node's.
+EVIL = ('gold-1"; device; clear x mac; commit; "', "gold-1\n!reboot `id` $(id) > /etc/passwd")
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_no_word_of_an_inventory_becomes_a_command(site: Any, text: str) -> None:
+    """Refused, or written so that it is read back as it was meant; the head of these tests stops at each such sign."""
+    options = {**site.new(), "image": site.image()}
+    serial = {**options, "serial": text}
+    assert lead(serial, "enrolled")["changed"] and not lead(serial, "enrolled")["changed"]
+    site.faults.forget()
+    ways: tuple[dict[str, Any], ...] = (
+        {"name": f"gpu1{text}"},
+        {"name": "gpu001..gpu099"},
+        {"driver": {**site.extras, "category": text}},
+        {"driver": {**site.extras, "interface": text}},
+        {"driver": {**site.extras, "ip": f"10.1.0.1{text}"}},
+        {"image": {**site.image(), "named": text}},
+    )
+    for way in ways:
+        with pytest.raises(FleetError):
+            lead({**site.new(), "image": site.image(), **way}, "ready")
+    assert site.faults.writes == []
+    lead(serial, "maintenance", why=text)
+    lead(serial, "serviceable")
+
+
+def test_what_people_set_and_cannot_be_written_back_is_refused(site: Any) -> None:
+    """By what follows a semicolon in it a session would do anything."""
+    options = to_deploy(site, deploy_id="d-1")
+    site.record(options["name"])["kernelparameters"] = "mitigations=auto;nosmt"
+    site.faults.forget()
+    with pytest.raises(ConfigError, match="kernelparameters cannot be written"):
+        lead(options, "deployed")
+    assert site.faults.writes == []
+
+
+def test_a_range_is_no_node(site: Any) -> None:
+    for name in ("gpu001..gpu009", "gpu[1-4]", "gpu001,gpu002", "^/etc/hosts", "*", "-gpu1"):
+        with pytest.raises(ConfigError, match="a list of nodes to BCM"):
+            lead({**site.new(), "name": name}, "ready")
+    assert site.faults.calls == []
+
+
+# -- how it is asked ---------------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_entered_with_its_card_and_category_and_no_login_of_its_bmc(site: Any) -> None:
+    options = {**site.new(), "driver": {**site.extras, "ip": "10.141.0.7", "interface": "ens3"}}
+    lead(options, "enrolled")
+    record = site.record(options["name"])
+    assert (record["mac"], record["category"], record["ip"]) == (options["boot_mac"].upper(), "gpu", "10.141.0.7")
+    [made] = site.faults.writes
+    assert f'add physicalnode {options["name"]} "10.141.0.7" "ens3"' in made.what
+    sent = " ".join(call.what for call in site.faults.calls)
+    assert not any(secret in sent for secret in site.secrets) and options["bmc_username"] not in sent
+    assert " -n -q --color no --disable-events -c " in made.what
+    with pytest.raises(ConfigError, match="the option driver says roles"):
+        lead({**options, "driver": {"roles": "x"}}, "enrolled")
+
+
+def test_no_node_is_given_the_card_of_another_one(site: Any) -> None:
+    theirs, ours, new = ready(site), site.new(), site.new()
+    site.head.enter(ours["name"])
+    site.faults.forget()
+    for options in (ours, new):
+        with pytest.raises(WrongMachine, match=f"MAC belongs to {theirs['name']}"):
+            lead({**options, "boot_mac": theirs["boot_mac"], "driver": {}}, "enrolled")
+    assert site.faults.writes == []
+
+
+def test_a_record_is_known_by_the_address_of_its_bmc_where_nothing_else_is_told(site: Any) -> None:
+    options = deployed(site)
+    site.forget_serial(options["name"])
+    site.record(options["name"])["powercontrol"] = "rf0"
+    site.head.interfaces[options["name"]] = {"rf0": "10.9.8.7"}
+    known = {key: value for key, value in options.items() if key != "boot_mac"}
+    assert lead({**known, "bmc_address": "https://10.9.8.7"}, "enrolled", check=True)["agrees"] == ["bmc_address"]
+
+
+def test_where_cmsh_is_not_it_is_told_where_to_run(site: Any, tmp_path: Any) -> None:
+    with pytest.raises(ConfigError, match="cmsh is not on this machine"):
+        lead({**site.new(), "provisioner_url": str(tmp_path / "cmsh")}, "enrolled")
+    with pytest.raises(ConfigError, match="this is not its path"):
+        lead({**site.new(), "provisioner_url": "https://head:8081"}, "enrolled")
+
+
+def test_a_refused_login_ends_the_batch(site: Any) -> None:
+    batch = [to_deploy(site) for _number in range(2)]
+    site.faults.refuse_login()
+    with pytest.raises(AuthFailed, match="BCM refused us"):
+        await_all(site, "deployed", *batch)
