@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 hypothesis = pytest.importorskip("hypothesis")
 pytest.importorskip("sushy")
 from hypothesis import strategies as st  # noqa: E402
+from suite.properties import at_most  # noqa: E402
 
 WORDS = [
     "Members", "@odata.id", "Systems", "Actions", "#ComputerSystem.Reset", "target", "Boot", "PowerState", "Id",
@@ -65,7 +66,7 @@ def test_any_body_is_read_without_a_traceback(body: Any, status: int) -> None:
     assert answers.said(given).startswith(f"HTTP {status}")
 
 
-@hypothesis.settings(max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=at_most(200), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(documents=st.lists(JSON | st.binary(max_size=30), min_size=1, max_size=6))
 def test_any_tree_is_walked_without_a_traceback(documents: list[Any]) -> None:
     """A BMC that answers anything at all to anything: every call ends in an error of ours, or in none."""

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 
 
 def look(
@@ -287,13 +288,13 @@ WHOLE = made.text(HEALTHY)
 
 
 @given(st.integers(min_value=0, max_value=len(WHOLE) - 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most(60), deadline=None)
 def test_a_truncated_document_never_passes(length: int) -> None:
     assert look(WHOLE[:length]).verdict != "pass"
 
 
 @given(st.sampled_from(made.LEVELS[2]), st.integers(0, 7), st.text(max_size=8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=at_most(80), deadline=None)
 def test_a_changed_word_never_passes(test: str, gpu: int, word: str) -> None:
     document = copy.deepcopy(HEALTHY)
     made.result_of(document, test, gpu)["status"] = word
@@ -314,7 +315,7 @@ PLACES = [place for place in _places(HEALTHY["DCGM Diagnostic"]) if place[-1] no
 
 
 @given(st.sampled_from(PLACES))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=at_most(150), deadline=None)
 def test_whatever_is_dropped_from_a_diagnosis_it_never_passes(place: tuple[Any, ...]) -> None:
     document = copy.deepcopy(HEALTHY)
     inner = document["DCGM Diagnostic"]
@@ -347,12 +348,12 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from([0, 205, 226, -9]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most(200), deadline=None)
 def test_nothing_else_ever_passes_or_crashes(value: Any, rc: int) -> None:
     assert look(json.dumps(value), rc=rc).verdict != "pass"
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=at_most(100), deadline=None)
 def test_no_text_passes(output: str) -> None:
     assert look(output).verdict != "pass"

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 
 XID79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 NOW = 1_780_000_000.0
@@ -250,7 +251,7 @@ def test_a_gpu_is_told_by_uuid_and_serial_where_the_log_knows_them() -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most(200), deadline=None)
 def test_no_line_crashes_the_reader(raw: str) -> None:
     list(incidents([parse(line, NOW) for line in raw.splitlines()], Names({}, {})))
 
@@ -259,7 +260,7 @@ def test_no_line_crashes_the_reader(raw: str) -> None:
     st.sampled_from([46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 167, 4711]),
     st.data(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=at_most(100), deadline=None)
 def test_a_fault_among_anything_is_found(number: int, data: Any) -> None:
     around = data.draw(
         st.lists(

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_colu
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import for_a_run, for_an_export
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 
 from tests.maas_server.config import Config, User
 from tests.maas_server.server import MaasServer
@@ -288,7 +289,7 @@ def spelled(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("was", [lambda text: text, trust_as_template], ids=["plain", "trusted before"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=at_most(300), deadline=None)
 @given(value=ANY_VALUE)
 def test_s2_whatever_a_source_sends_stays_what_it_is(was: Any, value: Any) -> None:
     """By ansible-core's own templating, and also where a program marked the text before."""

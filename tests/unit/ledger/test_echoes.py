@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +114,7 @@ def test_a_password_of_letters_alone_is_known_by_how_its_sentence_goes_on(form: 
     assert shown == form.format(MASK) == redact(shown)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most(200), deadline=None)
 @given(
     before=st.sampled_from(["", "the ", "HTTP 401: ", "wrong ", "with ", "using the ", "its old "]),
     name=st.sampled_from(["password", "Password", "passphrase", "gpufleet_bmc_password"]),

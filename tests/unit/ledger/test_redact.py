@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 
 # Long enough not to be part of a word by chance; of characters that the mask is not made of.
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_characters="*"), min_size=6, max_size=20)
@@ -55,7 +56,7 @@ def values(secret: str) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most(200), deadline=None)
 @given(st.data())
 def test_no_known_secret_survives(data: st.DataObject) -> None:
     secret = data.draw(SECRETS)

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import parse_nodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 from unit.scheduler.slurm_commands import World
 
 #: What the reader of scontrol's text goes by, and what a scheduler or a shell would take for its own.
@@ -37,7 +38,7 @@ def printed(name: str, reason: str) -> str:
     return f"{fields} BootTime=2026-11-20T10:12:58 Reason={reason} [root@2026-11-20T10:40:13] Comment=x\n"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most(200), deadline=None)
 @given(run=RUNS, why=WHYS, kind=st.sampled_from(sorted(KINDS)), end=st.sampled_from(["", " : Not responding"]))
 def test_s3_any_reason_of_ours_is_read_back_as_ours(run: str, why: str, kind: str, end: str) -> None:
     token = _token.make_token(run, why, kind)

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import m
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 
 #: What it does to a terminal or to a reader, and how it is shown.
 CONTROLS = {
@@ -53,7 +54,7 @@ def test_s3_the_line_breaks_of_another_system_are_line_breaks() -> None:
     assert harmless("one\r\ntwo\r\n") == "one\ntwo\n"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=at_most(300), deadline=None)
 @given(VALUES)
 def test_s3_no_value_however_nested_keeps_a_control(value: object) -> None:
     for seam in (harmless_all, redact, lambda one: redact_known({"of": one}, frozenset())):
@@ -62,7 +63,7 @@ def test_s3_no_value_however_nested_keeps_a_control(value: object) -> None:
     assert harmless_all(harmless_all(value)) == harmless_all(value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most(200), deadline=None)
 @given(ANY)
 def test_s3_a_schedulers_reason_is_one_line_of_text(why: str) -> None:
     token = make_token("run-1", why)
