@@ -87,12 +87,14 @@ class Reader:
         self._programs = environment(folder / "venv", ROOT / "meta" / "ee-requirements.txt")
         idle = {"state": "IDLE", "reason": "", "by": ""}
         nodes = {name: dict(idle) for name in ("gpu001", "gpu002", "gpu003", "gpu017")}
-        slurm_commands.install(folder, nodes=nodes)
+        self._world = slurm_commands.install(folder, nodes=nodes)
+        self._idle = self._world.read_text(encoding="utf-8")
         (folder / "slurm" / "slurm.conf").touch()
 
     def types(self, steps: Sequence[Any]) -> dict[Any, tuple[int, str]]:
         """What came of each block, by page and number."""
         told = [_step(one) for one in steps]
+        self._world.write_text(self._idle, encoding="utf-8")  # Slurm's own machine is no part of a reader's
         (self._folder / "steps.json").write_text(json.dumps(told), encoding="utf-8")
         command = [str(self._programs / "python"), "-c", DRIVER, str(self._folder / "steps.json")]
         system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
