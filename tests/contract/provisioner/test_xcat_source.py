@@ -64,9 +64,17 @@ def test_nodes_of_a_group_that_xcat_itself_chooses(xcat: Any) -> None:
     assert [one.name for one in read(xcat)] == ["g001", "g002", "login1"]
 
 
-@pytest.mark.parametrize("query", [{"group": "gpus"}, {"grp": "gpu"}, {"group": "gpu,-g001"}, ["gpu"]])
-def test_what_is_no_group_is_never_an_empty_fleet_or_a_whole_one(xcat: Any, query: Any) -> None:
-    with pytest.raises(ConfigError, match="group"):
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"group": "gpus"}, "xCAT has no group gpus"),
+        ({"grp": "gpu"}, "it has the key group alone"),
+        ({"group": "gpu,-g001"}, "is no name of a group"),
+        (["gpu"], "it has the key group alone"),
+    ],
+)
+def test_what_is_no_group_is_never_an_empty_fleet_or_a_whole_one(xcat: Any, query: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
         read(xcat, query=query)
 
 
