@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
+from verdicts_bandwidth import gpu_bandwidth
 from verdicts_recorded import Recorded, counted
 from verdicts_smi import gpu_state
 
@@ -90,6 +91,8 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "dcgm-diag": dcgm,
     "kernel_log_gate": kernel_log,
     "kmsg": kernel_log,
+    "gpu_bandwidth_gate": gpu_bandwidth,
+    "nvbandwidth": gpu_bandwidth,
     "gpu_state_gate": gpu_state,
     "nvidia-smi": gpu_state,
     "nvidia-smi-xml": gpu_state,

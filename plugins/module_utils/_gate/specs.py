@@ -51,6 +51,15 @@ GATE_WAIT = spec(
     look_timeout={"type": "float", "default": 20.0},
 )
 
+GPU_BANDWIDTH_GATE = spec(
+    FLEET,
+    GATE,
+    nvbandwidth={"type": "str", "default": "nvbandwidth"},
+    cases={"type": "list", "elements": "str"},
+    timeout={"type": "int", "default": 600},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
+)
+
 GPU_STATE_GATE = spec(
     FLEET,
     GATE,

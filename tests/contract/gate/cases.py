@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.gate import gpu_state_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import smi
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nvbw, smi
 from contract import newcomers
 from contract.gate.case import Case, Params
 
@@ -206,4 +207,44 @@ GPU_STATE = Case(
     counted=lambda folder, gpus: smi.params(folder, smi.xml(gpus=gpus)),
 )
 
-GATES = [DCGM, KERNEL_LOG, GPU_STATE, *newcomers.adapters("gate")]
+
+# -- bandwidths --------------------------------------------------------------------------------------------------------
+
+
+def bandwidth(output: str = nvbw.document(), **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: nvbw.params(folder, output, **how)
+
+
+SLOW = nvbw.document(nvbw.case(nvbw.HOST, nvbw.host(slow=5)), nvbw.case(nvbw.PEERS, nvbw.peers()))
+GPU_BANDWIDTH = Case(
+    "gpu_bandwidth_gate",
+    gpu_bandwidth_gate,
+    bandwidth(),
+    {
+        "tool missing": (changed(bandwidth(), nvbandwidth="/nonexistent/nvbandwidth"), "inconclusive", "not installed"),
+        "tool hangs": (changed(bandwidth(body="sleep 60"), timeout=1), "inconclusive", "still running after"),
+        "tool killed": (bandwidth(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (bandwidth("lorem ipsum\n"), "inconclusive", "says nothing of any bandwidth"),
+        "nothing": (bandwidth(" "), "inconclusive", "printed nothing"),
+        "a flood": (bandwidth(body="exec yes '{'"), "inconclusive", "nvbandwidth"),
+        "exit 0 with a case that broke": (
+            bandwidth(nvbw.document(nvbw.case(nvbw.HOST, nvbw.host()), nvbw.case(nvbw.PEERS, None, "Error"))),
+            "fail",
+            "ended with an error",
+        ),
+        "seven of eight": (bandwidth(nvbw.document(gpus=7)), "fail", "7 of 8 GPUs"),
+        "passed, and slow": (bandwidth(SLOW), "fail", "GPU 5: 20.5 GB/s in host_to_device_memcpy_ce, wanted 48"),
+        "waived": (
+            bandwidth(nvbw.document(nvbw.case(nvbw.HOST, nvbw.host()), nvbw.case(nvbw.PEERS, None, "Waived"))),
+            "inconclusive",
+            "was waived",
+        ),
+        "cut": (bandwidth(nvbw.document()[:900]), "inconclusive", "cannot be read"),
+        "unknown SKU": (changed(bandwidth(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(bandwidth(), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="nvbandwidth",
+    counted=lambda folder, gpus: nvbw.params(folder, nvbw.document(gpus=gpus)),
+)
+
+GATES = [DCGM, KERNEL_LOG, GPU_STATE, GPU_BANDWIDTH, *newcomers.adapters("gate")]

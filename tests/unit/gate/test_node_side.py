@@ -19,7 +19,7 @@ ON_THE_CONTROLLER = {"profiles.py"}
 NODE_SIDE = sorted(
     [path for path in (PLUGINS / "module_utils" / "_gate").rglob("*.py") if path.name not in ON_THE_CONTROLLER]
     + [PLUGINS / "module_utils" / name for name in ("_verdict.py", "_process.py", "_proc.py")]
-    + [PLUGINS / "modules" / f"{name}_gate.py" for name in ("dcgm", "gpu_state", "kernel_log")]
+    + [PLUGINS / "modules" / f"{name}_gate.py" for name in ("dcgm", "gpu_bandwidth", "gpu_state", "kernel_log")]
 )
 
 
