@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
 from verdicts_bandwidth import gpu_bandwidth
+from verdicts_collective import collective
 from verdicts_recorded import Recorded, counted
 from verdicts_smi import gpu_state
 
@@ -91,6 +92,8 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "dcgm-diag": dcgm,
     "kernel_log_gate": kernel_log,
     "kmsg": kernel_log,
+    "collective_gate": collective,
+    "nccl-tests": collective,
     "gpu_bandwidth_gate": gpu_bandwidth,
     "nvbandwidth": gpu_bandwidth,
     "gpu_state_gate": gpu_state,

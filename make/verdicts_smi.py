@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
@@ -83,9 +83,9 @@ def _named(seen: smi_document.Seen) -> None:
             }
 
 
-def _shipped() -> Iterator[dict[str, Any]]:
-    for path in sorted(OWN_PROFILES.glob("*.yaml")):
-        yield profile_of({"sku": path.stem}).data
+@functools.cache
+def _shipped() -> tuple[dict[str, Any], ...]:
+    return tuple(profile_of({"sku": path.stem}).data for path in sorted(OWN_PROFILES.glob("*.yaml")))
 
 
 def _of_this_call(profile: dict[str, Any], of_links: bool) -> dict[str, Any]:

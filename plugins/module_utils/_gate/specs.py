@@ -28,6 +28,15 @@ DETACHED: dict[str, dict[str, Any]] = {
     "collect": {"type": "str"},
 }
 
+COLLECTIVE_GATE = spec(
+    FLEET,
+    GATE,
+    nccl_tests={"type": "path"},
+    tests={"type": "list", "elements": "str"},
+    timeout={"type": "int", "default": 900},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
+)
+
 DCGM_GATE = spec(
     FLEET,
     GATE,

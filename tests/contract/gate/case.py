@@ -40,7 +40,12 @@ class Case:
     def ending(self, folder: Path, end: str) -> Params:
         """The tool of a healthy node does all that it does, and then this."""
         params = (self.asked or self.healthy)(folder)
-        path = folder / "ending"
-        path.write_text(f'#!/bin/sh\n{params[self.program]} "$@"\n{end}\n', encoding="utf-8")
+        named, program = folder / "ending", Path(params[self.program])
+        path = named
+        if program.is_dir():  # the option names the folder of a program
+            [program] = program.glob("*_perf")
+            named.mkdir(exist_ok=True)
+            path = named / program.name
+        path.write_text(f'#!/bin/sh\n{program} "$@"\n{end}\n', encoding="utf-8")
         path.chmod(0o755)
-        return {**params, self.program: str(path), self.limit: 2}
+        return {**params, self.program: str(named), self.limit: 2}

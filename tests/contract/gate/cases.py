@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.gate import collective_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.gate import gpu_state_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import nvbw, smi
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, smi
 from contract import newcomers
 from contract.gate.case import Case, Params
 
@@ -247,4 +248,39 @@ GPU_BANDWIDTH = Case(
     counted=lambda folder, gpus: nvbw.params(folder, nvbw.document(gpus=gpus)),
 )
 
-GATES = [DCGM, KERNEL_LOG, GPU_STATE, GPU_BANDWIDTH, *newcomers.adapters("gate")]
+
+# -- collectives -------------------------------------------------------------------------------------------------------
+
+
+def collective(output: str = nccl.table(), **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: nccl.params(folder, output, **how)
+
+
+COLLECTIVE = Case(
+    "collective_gate",
+    collective_gate,
+    collective(),
+    {
+        "tool missing": (changed(collective(), nccl_tests="/nonexistent"), "inconclusive", "not installed"),
+        "tool hangs": (changed(collective(body="sleep 60"), timeout=1), "inconclusive", "still running after"),
+        "tool killed": (collective(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (collective("lorem ipsum\n"), "inconclusive", "printed no table"),
+        "nothing": (collective(" "), "inconclusive", "printed no table"),
+        "a flood": (collective(body="exec yes '# size'"), "inconclusive", "all_reduce_perf"),
+        "cut": (collective(nccl.table().partition("# Out")[0]), "inconclusive", "its last lines are not there"),
+        "seven of eight": (collective(nccl.table(gpus=7)), "fail", "ran on 7 of 8 GPUs"),
+        "slow": (
+            collective(nccl.table(busbw=(402.0, 410.0))),
+            "fail",
+            "all_reduce: 402 GB/s busbw, 8 to 16 GiB, default, wanted 460",
+        ),
+        "wrong values": (collective(nccl.table(wrong="1")), "fail", "values arrived wrong"),
+        "values that nobody checked": (collective(nccl.table(wrong="N/A")), "inconclusive", "did not look whether"),
+        "unknown SKU": (changed(collective(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(collective(), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="nccl_tests",
+    counted=lambda folder, gpus: nccl.params(folder, nccl.table(gpus=gpus)),
+)
+
+GATES = [DCGM, KERNEL_LOG, GPU_STATE, GPU_BANDWIDTH, COLLECTIVE, *newcomers.adapters("gate")]

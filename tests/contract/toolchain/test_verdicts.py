@@ -136,7 +136,7 @@ def test_v1_all_recorded_outputs_pass_it() -> None:
     assert sum("got" in one for one in report["outputs"]) > 15
     lost = [one["file"] for one in report["outputs"] if one["wanted"] == "PASS" and one.get("got") == "fail"]
     assert lost == []
-    tools = ("nvbandwidth", "nvidia-smi", "nvidia-smi-xml", "nvlink")
+    tools = ("nccl-tests", "nvbandwidth", "nvidia-smi", "nvidia-smi-xml", "nvlink")
     of_gpus = [one for one in report["outputs"] if one["tool"] in tools]
     assert {one["status"] for one in of_gpus if "got" in one} == {"ok"}
     assert all(one["text"] for one in of_gpus if "got" not in one), "it says why nobody judges it"

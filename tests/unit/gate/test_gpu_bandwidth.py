@@ -13,12 +13,10 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth import claimed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.document import read
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import (
-    gpu_bandwidth_gate,
-    on_bus,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.section import floors_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.on_bus import on_bus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import names
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 PLUGINS = made.CHECKOUT / "plugins"
@@ -19,7 +20,7 @@ ON_THE_CONTROLLER = {"profiles.py"}
 NODE_SIDE = sorted(
     [path for path in (PLUGINS / "module_utils" / "_gate").rglob("*.py") if path.name not in ON_THE_CONTROLLER]
     + [PLUGINS / "module_utils" / name for name in ("_verdict.py", "_process.py", "_proc.py")]
-    + [PLUGINS / "modules" / f"{name}_gate.py" for name in ("dcgm", "gpu_bandwidth", "gpu_state", "kernel_log")]
+    + [PLUGINS / "modules" / f"{module}.py" for module in names.DRIVERS.values()]
 )
 
 

@@ -8,8 +8,6 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.section import Floor, floors_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.on_bus import on_bus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, answer, digest
@@ -27,7 +25,6 @@ GATE = "gpu_bandwidth_gate"
 #: The tool numbers GPUs as nvidia-smi does, not by their speed.
 _ENVIRONMENT = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 _PCI = "/sys/bus/pci/devices"
-_ID = re.compile(r"0x([0-9a-f]{4})\Z")
 
 
 def gpu_bandwidth_gate(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -52,26 +49,3 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     kept = evidence.save(sheet, params, ctx, lambda: {"gate": GATE, "runs": [done.as_evidence()]})
     verdict = begun.verdict(sheet, Tool("nvbandwidth", seen.version, argv), digest(*done.parts()))
     return answer(verdict, evidence_path=kept)
-
-
-def on_bus(wanted: Wanted, folder: str) -> int:
-    """How many devices of the SKU the kernel knows."""
-    try:
-        places = os.listdir(folder)
-    except OSError:
-        return 0
-    return sum(_is_of(wanted, os.path.join(folder, place)) for place in places)
-
-
-def _is_of(wanted: Wanted, place: str) -> bool:
-    match = _ID.match(_word(os.path.join(place, "device")))
-    ours = match is not None and match.group(1) in wanted.device_ids
-    return ours and _word(os.path.join(place, "vendor")) == "0x10de"
-
-
-def _word(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read(32).strip().lower()
-    except (OSError, ValueError):
-        return ""

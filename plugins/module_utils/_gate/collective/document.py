@@ -1,0 +1,114 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the table that nccl-tests prints, of 2020 to 2.19. PRIVATE to the collection.
+
+Three generations are known: with a column ``error``, with ``root`` and ``#wrong`` (2.13), and with ``#iters`` (2.17);
+each may carry the rank's name before each line, as mpirun and srun put it there.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+
+_TAG = re.compile(r"^\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:?\s?")
+_RANK = re.compile(r"^#\s+Rank\s+(\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d{1,4})\s")
+_HEADER = re.compile(r"^#\s+size\s+count\s+type\s")
+_BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s+(\w+)")
+_AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)(?:\s+(\w+))?")
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z")
+_TYPES = frozenset(
+    {"float", "double", "half", "bfloat16", "int8", "uint8", "int32", "uint32", "int64", "uint64", "f8e4m3", "f8e5m2"}
+)
+#: Time, bandwidths and errors of a direction.
+_OF_EACH = 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size. busbw: GB/s out of place and in place, None where it is no number. wrong: values that arrived otherwise
+    than they were sent, None where nobody looked."""
+
+    size: int
+    busbw: tuple[Optional[float], ...]
+    wrong: Optional[int]
+
+
+@dataclass
+class Seen:
+    version: str = ""
+    #: Host and device by rank.
+    ranks: dict[int, tuple[str, int]] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    #: The two lines at its end: what they say, empty where they are not there.
+    bounds: str = ""
+    average: str = ""
+    problems: list[str] = field(default_factory=list)
+
+
+def read(text: str) -> Seen:
+    seen = Seen()
+    headers: list[list[str]] = []
+    checked = not re.search(r"\bvalidation: 0\b", text)
+    for tagged in text.splitlines():
+        line = _TAG.sub("", tagged).rstrip()
+        rank = _RANK.match(line)
+        if rank:
+            _rank(seen, int(rank.group(1)), (rank.group(2), int(rank.group(3))))
+        elif _HEADER.match(line):
+            headers.append(line.lstrip("#").split())
+        elif line.startswith("NCCL version "):
+            seen.version = line.split()[2].partition("+")[0]
+        elif line.startswith("#"):
+            _footer(seen, line)
+        elif headers and line.split()[:1] and line.split()[0].isdigit():
+            _row(seen, line.split(), headers[-1], checked)
+    if len(headers) != 1:
+        seen.problems.append("it printed no table" if not headers else "it printed several tables")
+    return seen
+
+
+def _rank(seen: Seen, number: int, place: tuple[str, int]) -> None:
+    if number in seen.ranks or place in seen.ranks.values():
+        seen.problems.append(f"rank {number} is told twice, or stands on another's GPU")
+    seen.ranks[number] = place
+
+
+def _footer(seen: Seen, line: str) -> None:
+    bounds, average = _BOUNDS.match(line), _AVERAGE.match(line)
+    if bounds:
+        seen.problems += ["it ends twice"] if seen.bounds else []
+        seen.bounds = f"{bounds.group(1)} {bounds.group(2)}"
+    elif average:
+        seen.problems += ["it ends twice"] if seen.average else []
+        seen.average = f"{average.group(1)} {average.group(2) or ''}".strip()
+
+
+def _row(seen: Seen, words: list[str], header: list[str], checked: bool) -> None:
+    counted = bool(header) and header[-1].lower() == "#iters"
+    tail = words[: -1 if counted else None][-2 * _OF_EACH :]
+    if (
+        len(words) != len(header)
+        or len(words) < 11
+        or words[2] not in _TYPES
+        or not words[1].isdigit()
+        or len(words[0]) > 15
+    ):
+        seen.problems.append(f"a line of its table cannot be read: {short(' '.join(words), 80)}")
+        return
+    wrong = [tail[3], tail[7]]
+    exact = "#wrong" in [name.lower() for name in header]
+    known = checked and (all(word.isdigit() for word in wrong) if exact else all(map(_small, wrong)))
+    values = tuple(float(word) if _NUMBER.match(word) else None for word in (tail[2], tail[6]))
+    seen.rows.append(Row(int(words[0]), values, (sum(map(int, wrong)) if exact else 0) if known else None))
+
+
+def _small(word: str) -> bool:
+    """An error of older releases is the greatest difference; what is too much of it the line on bounds says."""
+    return bool(re.match(r"\d(?:\.\d+)?(?:e[-+]\d+)?\Z", word))

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The section ``collective`` of a SKU's profile. PRIVATE to the collection.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+
+NAME = "collective"
+#: What each algorithm is to NCCL. A figure of one says nothing of another: with NVLS the NVSwitches add up, and less
+#: goes over the links than the figure says (NVIDIA/nccl-tests#212).
+ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "ring": {"NCCL_ALGO": "RING", "NCCL_NVLS_ENABLE": "0"},
+    "nvls": {"NCCL_ALGO": "NVLS", "NCCL_NVLS_ENABLE": "1"},
+}
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A collective over all GPUs of the node, and the bus bandwidth in GB/s that each of its sizes must reach."""
+
+    name: str
+    program: str
+    algorithm: str
+    smallest: int
+    largest: int
+    minimum: float
+    source: str
+
+    @property
+    def unit(self) -> str:
+        """What the figure is, so that nobody compares it with another one."""
+        return f"GB/s busbw, {self.smallest // GIB} to {self.largest // GIB} GiB, {self.algorithm}"
+
+
+def _read(section: Mapping[str, Any]) -> tuple[Floor, ...]:
+    floors = tuple(
+        Floor(
+            str(row["name"]),
+            str(row["program"]),
+            str(row["algorithm"]),
+            int(row["from_gib"]) * GIB,
+            int(row["to_gib"]) * GIB,
+            float(row["minimum"]),
+            str(row["source"]),
+        )
+        for row in section["tests"]
+    )
+    if not floors or any(
+        one.minimum <= 0 or one.algorithm not in ENVIRONMENT or not GIB <= one.smallest <= one.largest for one in floors
+    ):
+        raise ValueError("a collective without a minimum, an algorithm or sizes")
+    return floors
+
+
+def floors_of(wanted: Wanted, names: Sequence[str] = ()) -> list[Floor]:
+    """The collectives of the profile, or those of it that are named.
+
+    :raises ConfigError: where the profile has no such section, or no floor for one that is named.
+    """
+    known = {floor.name: floor for floor in wanted.section(NAME, _read)}
+    missing = sorted(set(names) - set(known))
+    if missing:
+        raise ConfigError(
+            f"the SKU profile {wanted.sku} has no floor for {', '.join(missing)}", wanted=", ".join(sorted(known))
+        )
+    return [floor for floor in known.values() if not names or floor.name in names]

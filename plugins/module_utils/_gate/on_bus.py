@@ -1,0 +1,43 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many GPUs of a SKU the kernel knows, for tools that tell no device ids. PRIVATE to the collection.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+
+_ID = re.compile(r"0x([0-9a-f]{4})\Z")
+_VENDOR = "0x10de"
+
+
+def on_bus(wanted: Wanted, folder: str) -> int:
+    """How many of the PCI devices there are of the SKU.
+
+    :param folder: of all PCI devices, ``/sys/bus/pci/devices``.
+    """
+    try:
+        places = os.listdir(folder)
+    except OSError:
+        return 0
+    return sum(_is_of(wanted, os.path.join(folder, place)) for place in places)
+
+
+def _is_of(wanted: Wanted, place: str) -> bool:
+    match = _ID.match(_word(os.path.join(place, "device")))
+    ours = match is not None and match.group(1) in wanted.device_ids
+    return ours and _word(os.path.join(place, "vendor")) == _VENDOR
+
+
+def _word(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read(32).strip().lower()
+    except (OSError, ValueError):
+        return ""

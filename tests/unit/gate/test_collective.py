@@ -1,0 +1,153 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""collective_gate: what nccl-tests measured against the floors of the SKU, and what would pass elsewhere."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import claimed, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.document import read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.gate import collective_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import floors_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import strange, written
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS, Sheet, Tool, as_verdict, digest
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl
+
+PROFILE = nccl.profile()
+DONE = Run(("all_reduce_perf",), 0, b"", b"", "exit", 1.0)
+GOOD = nccl.table()
+
+
+def judged(text: str, bus: int = 8) -> Sheet:
+    wanted = wanted_of(PROFILE)
+    [floor] = floors_of(wanted)
+    sheet = judge.begin(wanted, [floor], bus)
+    judge.judge(sheet, read(text), DONE, wanted, floor)
+    return sheet
+
+
+def told(sheet: Sheet) -> str:
+    return "; ".join(finding.text for finding in sheet.findings)
+
+
+TAGGED = [nccl.table(tag=tag) for tag in ("[1,0]<stdout>:", "[0] ")]
+
+
+@pytest.mark.parametrize("text", [GOOD, nccl.table(iters=True), *TAGGED])
+def test_a_healthy_machine_passes_in_each_form(text: str) -> None:
+    sheet = judged(text)
+    assert sheet.verdict == PASS, told(sheet)
+    [cell] = [check for check in sheet.rows() if check.id == "all_reduce.busbw"]
+    assert (cell.measured, cell.wanted, cell.unit) == (476.1, 460, "GB/s busbw, 8 to 16 GiB, default")
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "word"),
+    [
+        (nccl.table(busbw=(459.0, 480.0)), "fail", "all_reduce: 459 GB/s busbw, 8 to 16 GiB, default, wanted 460"),
+        (nccl.table(busbw=(600.0, 480.0)), "fail", "the largest size reaches 80% of the best one"),
+        (nccl.table(wrong="3"), "fail", "values arrived wrong"),
+        (nccl.table(wrong="N/A"), "inconclusive", "did not look whether the values arrived"),
+        (GOOD.replace("validation: 1", "validation: 0"), "inconclusive", "did not look whether"),
+        (GOOD.replace("values : 0 OK", "values : 2 FAILED"), "fail", "values arrived wrong (2 FAILED)"),
+        (GOOD.replace(": 478.150", ": 478.150 FAILED"), "fail", "its own limit of bandwidth was not met"),
+        (GOOD.replace("# Out of", "# "), "inconclusive", "its last lines are not there"),
+        (GOOD[: GOOD.index("# Avg")], "inconclusive", "its last lines are not there"),
+        (nccl.table(gpus=7), "fail", "ran on 7 of 8 GPUs"),
+        (nccl.table(gpus=9), "inconclusive", "ran on 9 of 8 GPUs"),
+        (GOOD.replace("on node1 device  7", "on node2 device  7"), "inconclusive", "on 2 hosts"),
+        (GOOD.replace("device  7", "device  6"), "inconclusive", "stands on another's GPU"),
+        (nccl.table(busbw=(476.0,)), "inconclusive", "shows no sizes"),
+        (GOOD.replace("  8589934592 ", " 17179869184 "), "inconclusive", "shows no sizes"),
+        (GOOD.replace("  476.10 ", "  nan "), "inconclusive", "without a bandwidth"),
+        (GOOD.replace("  476.10 ", "  "), "inconclusive", "a line of its table cannot be read"),
+        (GOOD + GOOD, "inconclusive", "several tables"),
+        ("lorem ipsum\n", "inconclusive", "printed no table"),
+    ],
+)
+def test_what_is_no_pass(text: str, verdict: str, word: str) -> None:
+    sheet = judged(text)
+    assert sheet.verdict == verdict, told(sheet)
+    assert word in told(sheet)
+
+
+def test_other_gpus_than_those_of_the_sku_are_no_pass() -> None:
+    assert judged(GOOD, bus=7).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(("algorithm", "environment"), [("default", ","), ("ring", "RING,0"), ("nvls", "NVLS,1")])
+def test_the_algorithm_is_asked_for_and_told(
+    tmp_path: Path, monkeypatch: Any, algorithm: str, environment: str
+) -> None:
+    for name in ("NCCL_ALGO", "NCCL_NVLS_ENABLE"):
+        monkeypatch.delenv(name, raising=False)
+    params = {**nccl.params(tmp_path, GOOD), "profile": nccl.profile(algorithm=algorithm)}
+    found = collective_gate(params, Context()).data
+    assert found["verdict"] == PASS, found["msg"]
+    sizes = "-b 8589934592 -e 17179869184 -f 2 -g 8 -c 1 -w 5 -n 20"
+    assert (tmp_path / "calls").read_text(encoding="utf-8") == f"{environment} {sizes}\n"
+    assert any(row["unit"].endswith(f"GiB, {algorithm}") for row in found["checks"])
+
+
+def test_a_section_that_cannot_be_judged_by_is_none() -> None:
+    for broken in ({"minimum": 0}, {"algorithm": "tree"}, {"from_gib": 0}, {"to_gib": 4}):
+        row = {**PROFILE["collective"]["tests"][0], **broken}
+        with pytest.raises(ConfigError):
+            floors_of(wanted_of({**PROFILE, "collective": {"tests": [row]}}))
+    with pytest.raises(ConfigError, match="no floor for broadcast"):
+        floors_of(wanted_of(PROFILE), ["broadcast"])
+    with pytest.raises(ConfigError):
+        floors_of(wanted_of(made.profile()))
+
+
+def test_check_mode_loads_no_gpu(tmp_path: Path) -> None:
+    found = collective_gate(nccl.params(tmp_path, GOOD), Context(check_mode=True)).data
+    assert found["findings"][0]["id"] == "check_mode" and not (tmp_path / "calls").exists()
+
+
+def verdict() -> dict[str, Any]:
+    tool, profile = Tool("nccl-tests", "2.23.4", ["all_reduce_perf"]), wanted_of(PROFILE).reference()
+    return as_verdict("collective_gate", judged(GOOD), tool=tool, started="", evidence=digest(b""), profile=profile)
+
+
+def test_a_pass_has_every_cell_at_or_above_its_floor() -> None:
+    good = verdict()
+    assert claimed.lacking(PROFILE, [], good) == "" and strange(good, claimed.own(PROFILE, [])) == ""
+    kept = written(good, claimed.own(PROFILE, []))["checks"]
+    assert {row["id"] for row in kept} == {row["id"] for row in good["checks"]}
+    assert claimed.asked(PROFILE, []) == {"tests": [nccl.NAME]}
+    for value in (459.9, "fast", None, True):
+        lied = verdict()
+        next(row for row in lied["checks"] if row["id"] == "all_reduce.busbw")["measured"] = value
+        assert "with less than 460" in claimed.lacking(PROFILE, [], lied)
+    gone = verdict()
+    del gone["checks"][-1]
+    assert "required cells" in claimed.lacking(PROFILE, [], gone)
+
+
+def test_no_mutation_of_a_failing_table_is_a_pass() -> None:
+    failing = [nccl.table(busbw=(459.0, 480.0)), nccl.table(wrong="3"), nccl.table(gpus=7)]
+    for seed in range(300):
+        dice = random.Random(seed)
+        lines = dice.choice(failing).splitlines(keepends=True)
+        at, other = dice.randrange(len(lines)), dice.randrange(len(lines))
+        kind = dice.choice(["drop", "twice", "move", "cut", "block"])
+        if kind == "drop":
+            del lines[at]
+        elif kind == "twice":
+            lines.insert(other, lines[at])
+        elif kind == "move":
+            lines.insert(other, lines.pop(at))
+        else:
+            del lines[min(at, other) : len(lines) if kind == "cut" else max(at, other)]
+        assert judged("".join(lines)).verdict != PASS, f"seed {seed}"
