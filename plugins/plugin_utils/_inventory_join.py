@@ -223,5 +223,6 @@ def _told_apart(variables: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str],
         if column == "bmc_ip":  # several systems may have one BMC, and each then has its name there
             text += f" {variables.get('gpufleet_bmc_system_id') or ''}"
         if column == "scheduler_node":  # two clusters may each have a node of this name
-            text += f" {variables.get('gpufleet_scheduler_conf') or ''}"
+            places = ("conf", "context", "url")
+            text += "".join(f" {variables.get(f'gpufleet_scheduler_{name}') or ''}" for name in places)
         yield ("mac" if column in MACS else column, text), variable, value

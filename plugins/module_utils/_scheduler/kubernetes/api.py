@@ -332,14 +332,9 @@ class _Adapter(HTTPAdapter):
 def _context(access: Access) -> ssl.SSLContext:
     """:raises ConfigError: where authorities or certificate are none."""
     try:
-        if access.ca_pem:
-            context = ssl.create_default_context(cadata=access.ca_pem)
-        elif access.ca_path:
-            folder = os.path.isdir(access.ca_path)
-            path = access.ca_path
-            context = ssl.create_default_context(capath=path) if folder else ssl.create_default_context(cafile=path)
-        else:
-            context = ssl.create_default_context()
+        path, folder = access.ca_path or None, os.path.isdir(access.ca_path)
+        file, folders = (None, path) if folder else (path, None)
+        context = ssl.create_default_context(cafile=file, capath=folders, cadata=access.ca_pem or None)
         if access.cert:
             _load(context, access.cert, access.key)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
