@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission impo
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._beside import beside
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as, known_uuids
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_identity import read_identity
 
@@ -69,6 +69,7 @@ class ActionModule(VerbAction):
             known = self.known_now({**params, **known})
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
         known.update(known_as=known_as(self.host_var, self._host), known_heard=[], known_called="")
+        known["known_uuids"] = known_uuids(self.host_var, self._host, known)
         known["known_renamed"] = self._renamed(params, known)
         known["known_own"] = self._heard(params)
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())

@@ -74,6 +74,12 @@ def known_as(variable: Callable[[str, str], Any], host: str) -> list[str]:
     return [host, *filter(None, [str(variable("ansible_host", host) or "")])]
 
 
+def known_uuids(variable: Callable[[str, str], Any], host: str, known: Mapping[str, Any]) -> list[str]:
+    """System UUIDs of the machine, by the ledger and by its row: a scheduler may tell on which one its node runs."""
+    named = str(variable("gpufleet_system_uuid", host) or "")
+    return [*(known.get("known_uuids") or ()), *filter(None, [named])]
+
+
 def writers(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, list[str]]:
     """By host, the runs that ever announced a write to the provisioner for this node; ids: node id by host."""
     found = {host: set[str]() for host in ids}

@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _schedulers as schedulers
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as, known_uuids
 
 #: The proof of a host whose turn comes next is renewed with the others from this age on: else its own turn would find
 #: it too old a moment later.
@@ -139,7 +139,8 @@ class Proofs:
         return failed
 
     def _claim(self, host: str, known: Mapping[str, Any]) -> Claim:
-        return Claim.of({**known, "known_as": known_as(self._variable, host)})
+        uuids = known_uuids(self._variable, host, known)
+        return Claim.of({**known, "known_as": known_as(self._variable, host), "known_uuids": uuids})
 
     def _settings(self, host: str, event: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         """A host that was said to belong to no scheduler needs no settings."""

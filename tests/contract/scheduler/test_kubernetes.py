@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     AuthFailed,
     BadAnswer,
     Changed,
+    EvidenceMissing,
     NotOurs,
     Refused,
     Unreachable,
@@ -237,6 +238,16 @@ def test_what_a_site_wants_to_see_of_a_node_is_asked_before_a_resume(site: Kuber
 def test_what_detectors_of_others_find_is_told(site: KubernetesSite) -> None:
     site.people.condition(NAME, "GpuNvlinkWatch", "True")
     assert view(site).finding.startswith("GpuNvlinkWatch") and view(site).in_service
+
+
+def test_the_boot_that_was_looked_at_is_known_by_its_id_and_another_one_is_not_given_work(site: KubernetesSite) -> None:
+    """Nobody asks the node: its kubelet tells the boot in the node's own words."""
+    node(site, NAME, "held")
+    looked = {"known_token": TOKEN, "looked_ago": 5.0, "looked_boot": "boot-0"}
+    with pytest.raises(EvidenceMissing):
+        node(site, NAME, "resumed", **looked)
+    assert site.texts(NAME) == [TOKEN]
+    assert node(site, NAME, "resumed", **{**looked, "looked_boot": f"boot-1-of-{NAME}"}).changed
 
 
 def test_a_node_that_keeps_silent_is_nobody_elses(site: KubernetesSite) -> None:
