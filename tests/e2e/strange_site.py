@@ -142,8 +142,10 @@ class Site:
         lab.fault(node, "ignore_netboot")
 
     def boots_anew(self, node: str) -> None:
-        """Somebody presses the reset button of a node that nobody works on, and that no person keeps past us."""
-        if node not in self.kept() and answers(node) and "DRAIN" in lab.node_state(node)["state"]:
+        """Somebody presses the reset button of a node that nobody works on, and that no person keeps past us. One that
+        drains may have its job still, and that would be lost by this button."""
+        free = node not in self.jobs and node not in self.kept()
+        if free and answers(node) and "DRAIN" in lab.node_state(node)["state"]:
             reset(node)
             lab.wait_for(lambda: answers(node), 60, f"{node} answers again")
 
