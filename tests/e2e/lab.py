@@ -93,14 +93,6 @@ def play(name: str, *args: str, inventory: str = "inventory", kill: str = "", en
     return _ended(done.returncode, done.stderr + done.stdout, begun, settings)
 
 
-def typed(words: list[str], folder: Path, env: dict[str, str]) -> Run:
-    """A command of a page as a reader types it in a folder of theirs."""
-    begun = time.monotonic()
-    _argv, settings, _label = _asked(words[1].rpartition(".")[2], (), "inventory", "", env, "")
-    done = playbook.run(words[1:], env=settings, cwd=folder, timeout=LIMIT_SECONDS)
-    return _ended(done.returncode, done.stderr + done.stdout, begun, settings)
-
-
 def _ended(rc: int, output: str, begun: float, settings: dict[str, str]) -> Run:
     seconds = time.monotonic() - begun
     counts, results = Path(settings["GPUFLEET_HOST_TASKS_PATH"]), Path(settings["GPUFLEET_TEST_RESULTS"])

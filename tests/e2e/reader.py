@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import lab
 import yaml
 from contract.docs.blocks import ON_THE_RACK, README, blocks
 from contract.docs.declared import artifact
+from suite import playbook
 
 FLEET, SERVERS, _IRONIC, ALL, _EXPORT, COMMANDS = range(3, 9)
 #: Columns of the README's list by what the rack's own list calls them.
@@ -73,9 +75,12 @@ class Reader:
 
     def types(self, line: str, env: dict[str, str] | None = None) -> lab.Run:
         """One of the printed commands, in the folder."""
-        words = shlex.split(line)
+        words, begun = shlex.split(line), time.monotonic()
         assert words[0] == _TYPED.strip(), line
-        return lab.typed(words, self.folder, {**self._env, **(env or {})})
+        own = {**self._env, **(env or {})}
+        _argv, settings, _label = lab._asked(words[1].rpartition(".")[2], (), "inventory", "", own, "")
+        done = playbook.run(words[1:], env=settings, cwd=self.folder, timeout=lab.LIMIT_SECONDS)
+        return lab._ended(done.returncode, done.stderr + done.stdout, begun, settings)
 
 
 def _servers(printed: str) -> str:
