@@ -115,15 +115,15 @@ KINDS: dict[str, Kind] = {
         frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout", "control_variables"}),
         {name: f"maas_{name}" for name in ("url", "api_key", "ca_path")},
     ),
-    "warewulf": Kind(
-        _warewulf,
-        frozenset({"url", "username", "password", "ca_path", "query"}),
-        {name: f"warewulf_{name}" for name in ("url", "username", "password", "ca_path")},
-    ),
     "netbox": Kind(
         _netbox,
         frozenset({"url", "token", "ca_path", "query", "boot_interface"}),
         {name: f"netbox_{name}" for name in ("url", "token", "ca_path")},
+    ),
+    "warewulf": Kind(
+        _warewulf,
+        frozenset({"url", "username", "password", "ca_path", "query"}),
+        {name: f"warewulf_{name}" for name in ("url", "username", "password", "ca_path")},
     ),
     "xcat": Kind(_xcat, frozenset({"url", "query"}), {}),
 }

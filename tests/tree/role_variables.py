@@ -39,7 +39,7 @@ _NAME, _PREFIX = re.compile(r"\bgpufleet_[a-z_]+\b"), "gpufleet_"
 #: What every verb reads to know whose node it is and where its history lies.
 OF_EVERY_VERB = ("_door", "_variables", "_tenant")
 #: What those read that look at a hold anew, each before the writes that it permits.
-OF_PROOFS = ("_proof", "_schedulers")
+OF_PROOFS = ("_proof", "_schedulers", "_holds")
 OF_MAINTENANCE = ("_maintained",)
 #: Their variables are the options of the verb, or of the port whose batch it watches.
 BY_OPTION = frozenset(["_door", "_batch_hosts"])
