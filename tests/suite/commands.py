@@ -17,6 +17,7 @@ import signal
 import socket
 import socketserver
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Optional
@@ -72,7 +73,10 @@ class _Asked(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         key, count = self._word(), self._word()
         argv = [self._word() for _number in range(int(count or 0))]
-        ended = _answers[key](argv, self._is_gone)
+        try:
+            ended = _answers[key](argv, self._is_gone)
+        except Exception:  # as a command in Python ends: a mistake of ours must not look like one that was killed
+            ended = (1, "", traceback.format_exc())
         if ended is not None:
             self.wfile.write(b"".join(f"{part}\0".encode() for part in ended))
 

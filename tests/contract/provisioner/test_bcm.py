@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -229,12 +230,25 @@ def test_another_image_that_somebody_set_past_us_makes_our_note_void(site: Any) 
         lead({**options, "image": site.image("2")}, "deployed")
 
 
-def test_who_takes_a_node_while_leave_is_waited_for_keeps_it(site: Any) -> None:
+#: What somebody else may do to a node behind our back, by what tells it.
+TAKES: dict[str, Callable[[Any, str], None]] = {
+    "owner": lambda site, name: site.head.closed.update({name: "(fan dead)"}),
+    "hold": lambda site, name: site.record(name).update(userdefined1="gpufleet-hold=gpufleet%3Aother%3Afan"),
+    "mac": lambda site, name: site.record(name).update(mac="02:00:00:00:77:77"),
+    "softwareimage": lambda site, name: site.record(name).update(softwareimage="gold-2"),
+    "nextinstallmode": lambda site, name: site.record(name).update(nextinstallmode="FULL"),
+    "order": lambda site, name: site.record(name).update(userdefined1="gpufleet-note=order:theirs,deploy_id:d-77"),
+    "installer": lambda site, name: site.head.status.update({name: ("INSTALLING", "")}),
+}
+
+
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+def test_who_takes_a_node_while_leave_is_waited_for_keeps_it(site: Any, take: Callable[[Any, str], None]) -> None:
     options = to_deploy(site)
 
     class Waits(Line):
         def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Any:
-            site.head.closed[options["name"]] = "(fan dead)"
+            take(site, options["name"])
             return super().before_write(what, destructive=destructive, nodes=nodes)
 
     site.faults.forget()

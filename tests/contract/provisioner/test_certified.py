@@ -85,7 +85,7 @@ def _words(call: Any) -> str:
 
 def test_the_machines_of_a_prefix_are_certified_and_no_other_is_touched(place: Any, tmp_path: Path) -> None:
     prefix = f"cert-{os.getpid()}-"
-    ours, theirs = enrolled(place, prefix), enrolled(place, "keep-")
+    ours, theirs = enrolled(place, prefix), enrolled(place, f"x-{prefix}")
     words = ["--prefix", prefix]
     if not place.driver.owns_power:
         (tmp_path / "boot.py").write_text(BOOT, encoding="utf-8")
@@ -115,6 +115,25 @@ def test_the_guard_lets_nothing_but_selected_machines_be_written_to(monkeypatch:
             guard.before_write("PUT /x", destructive=False, nodes=nodes)
     guard.before_write("PUT /x", destructive=True, nodes=("cert-1", "cert-2"))
     assert guard.writes == ["PUT /x"] and guard.touched == {"cert-1", "cert-2"}
+
+
+def test_a_selector_takes_what_begins_with_its_prefix_or_bears_its_very_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(MAKE))
+    selector = importlib.import_module("contract_systems").Selector
+    taken = [
+        name for name in ("cert-1", "x-cert-2", "cer", "CERT-3") if selector(prefix="cert-").takes(name, ["cert-"])
+    ]
+    assert taken == ["cert-1"]
+    tagged: dict[str, Any] = {
+        "a": ["certify"],
+        "b": ["certify-not"],
+        "c": [],
+        "d": {"certify": "yes"},
+        "e": {"x": "certify"},
+    }
+    assert [name for name, tags in tagged.items() if selector(tag="certify").takes(name, tags)] == ["a", "d"]
+    valued = {"f": {"use": "certify"}, "g": {"use": "other"}, "h": {}}
+    assert [name for name, tags in valued.items() if selector(tag="use=certify").takes(name, tags)] == ["f"]
 
 
 def test_nothing_is_tried_without_a_selector_or_where_it_takes_none(maas_site: Any, tmp_path: Path) -> None:

@@ -150,6 +150,24 @@ def test_h1_whose_marks_stand_on_a_node_is_told_by_their_writers(site: Kubernete
     assert node(site, OTHER, "held").changed and len(site.faults.writes) == 1
 
 
+def test_h1_a_node_that_the_gpu_operator_upgrades_is_its_own_before_it_cordons(site: KubernetesSite) -> None:
+    """Each state of its upgrades in which the node is not done."""
+    for state in (
+        *(
+            "cordon-required",
+            "wait-for-jobs-required",
+            "pod-deletion-required",
+            "drain-required",
+            "validation-required",
+        ),
+        *("node-maintenance-required", "post-maintenance-required", "uncordon-required", "upgrade-failed"),
+    ):
+        site.people.patch(NAME, {"metadata": {"labels": {"nvidia.com/gpu-driver-upgrade-state": state}}}, "upgrade")
+        with pytest.raises(NotOurs, match="upgrade"):
+            node(site, NAME, "held")
+    assert not site.faults.writes
+
+
 def test_h1_taints_that_a_site_calls_standing_are_no_hold(site: KubernetesSite) -> None:
     site.people.taint(NAME, "example.com/dedicated", "ml")
     site.people.taint(OTHER, "example.com/dedicated", "db")

@@ -70,6 +70,14 @@ def test_devices_with_their_cards(netbox: Netbox) -> None:
     assert len(netbox.asked) == 2 and "device_id=1&device_id=2" in netbox.asked[1]
 
 
+def test_a_fleet_of_several_questions_has_the_cards_of_all(netbox: Netbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "BLOCK", 2)
+    for number in range(3, 6):
+        netbox.add(f"gpu00{number}", card("eno1", f"7C:C2:55:10:20:{number}1"), serial=f"S4X001{number}")
+    macs = [one.variables["gpufleet_boot_mac"] for one in read(netbox, boot_interface="")]
+    assert macs == [None, "7c:c2:55:10:20:21", *(f"7c:c2:55:10:20:{number}1" for number in range(3, 6))]
+
+
 def test_the_card_that_boots_is_named(netbox: Netbox) -> None:
     netbox.devices.pop()
     (one,) = read(netbox, boot_interface="eno2")
