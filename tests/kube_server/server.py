@@ -70,6 +70,8 @@ class KubeServer:
         self, tokens: Mapping[str, str], rules: Optional[Mapping[str, Sequence[Mapping[str, Any]]]] = None
     ) -> None:
         self.cluster = Cluster()
+        #: Seconds by which the date of its answers is on from its book: whatever was written has stood that long.
+        self.passed = 3600.0
         self.tokens, self.rules = dict(tokens), dict(rules or {})
         #: The kinds that are served at all, with their group and version.
         self.served = {kind: group for kind, (_name, group, _spaced) in KINDS.items()}
@@ -370,6 +372,9 @@ def _handler(server: KubeServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(text)
 
         do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _any
+
+        def date_time_string(self, timestamp: Optional[float] = None) -> str:
+            return super().date_time_string(time.time() + server.passed)
 
         def log_message(self, format: str, *args: Any) -> None:
             """What was asked stands in ``used``."""

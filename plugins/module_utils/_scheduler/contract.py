@@ -34,7 +34,9 @@ whether it may write (the verb has asked), and sends a write once: whoever calle
 8. *A batch is one question*, or as few as the scheduler allows; no state of a node is kept between two calls.
 9. *That it does not know a name proves little*: :meth:`Scheduler.known` tells all nodes that it has, with every name
    and address that it has for each, so that another spelling of one of them is not taken for a node of nobody's.
-10. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
+10. *A hold settles nothing before work that had been given to the node has come*: where that may come after the hold
+   was written, ``SETTLES`` says for how long, and until then the node is not ``drained``, and ``waits_for`` says so.
+11. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
 
 ``test_contract.py`` and ``test_contract_wait.py`` in ``tests/contract/scheduler`` hold a driver against all this.
 """
@@ -210,6 +212,8 @@ class Scheduler(ABC):
     EVICTS: ClassVar[bool] = False
     #: What is on a node can be asked for of one node alone, so a batch is a question more for each.
     WORK_BY_NODE: ClassVar[bool] = False
+    #: Seconds for which a hold has to stand, by the scheduler's own clock, before a node without work is ``drained``.
+    SETTLES: ClassVar[float] = 0
     REMEDIES: ClassVar[Remedies] = Remedies()
 
     def __init__(self, params: Mapping[str, Any]) -> None:

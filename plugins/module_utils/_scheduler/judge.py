@@ -102,7 +102,8 @@ def until_drained(view: NodeView, claim: Claim, *, kept: bool = True, check_mode
         return Judgement(False, True, f"{len(staying)} job(s) are not asked to leave: {shown}", kind=NotOurs.kind)
     jobs = f"{len(view.work)} job(s) run: {', '.join(map(str, view.work[:5]))}" if view.work else ""
     kind = NotOurs.kind if jobs else ""  # what runs there is its owner's
-    return Judgement(False, False, jobs or f"{view.native}, no job runs", evict=bool(view.work), kind=kind)
+    still = f": {view.waits_for}" if view.waits_for not in view.native else ""
+    return Judgement(False, False, jobs or f"{view.native}, no job runs{still}", evict=bool(view.work), kind=kind)
 
 
 def until_idle(view: NodeView, claim: Claim, *, kept: bool = True, check_mode: bool = False) -> Judgement:

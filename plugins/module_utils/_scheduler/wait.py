@@ -345,7 +345,8 @@ def _stuck_text(host: _Watched, view: NodeView) -> str:
     if host.stuck_since is None or not view.waits_for:
         return ""
     seconds = time.monotonic() - host.stuck_since
-    return f"{view.native} for {seconds:.0f} s although no job runs: {host.stuck_remedy}"
+    still = f" ({view.waits_for})" if view.waits_for not in view.native else ""
+    return f"{view.native} for {seconds:.0f} s although no job runs{still}: {host.stuck_remedy}"
 
 
 def scheduler_wait(params: Mapping[str, Any], ctx: Context) -> Result:

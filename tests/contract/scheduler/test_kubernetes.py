@@ -7,6 +7,8 @@ there."""
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
@@ -22,6 +24,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK, NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import Answer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.login import Login
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.settling import unsettled
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import SETTLES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import OPTIONS
 from contract.proxy import Asked
 from contract.scheduler.site_kubernetes import KubernetesSite
 from contract.scheduler.verbs import RUN, TOKEN, Line, events, evidence, node, verdict, wait
@@ -222,6 +230,27 @@ def test_a_new_object_of_another_machine_is_not_touched(site: KubernetesSite) ->
     assert node(site, NAME, "held", **turned).changed
 
 
+def test_a_hold_proves_nothing_before_pods_that_were_on_their_way_are_bound(site: KubernetesSite) -> None:
+    site.server.passed = SETTLES - 5
+    held = node(site, NAME, "held")
+    assert evidence(held) == "not_drained"
+    found = wait(site, NAME, timeout=0)
+    assert not verdict(found, NAME)["ok"] and f"younger than {SETTLES} s" in verdict(found, NAME)["reason"]
+    assert evidence(found) == "not_drained"
+    job = site.start(NAME)  # a binding asks for no cordon
+    site.server.passed = SETTLES + 1
+    assert [one.partition("@")[0] for one in view(site).jobs] == [job] and view(site).state == "draining"
+    site.people.ends(job)
+    found = wait(site, NAME, timeout=0)
+    assert verdict(found, NAME)["ok"] and evidence(found) == "drained"
+
+
+def test_where_no_time_is_told_no_hold_settles() -> None:
+    since, later = "2026-11-21T20:39:51Z", "Sat, 21 Nov 2026 20:41:21 GMT"
+    assert unsettled(since, later, 90) == "" and "younger" in unsettled(since, later, 91)
+    assert all("tells no time" in unsettled(*told, 90) for told in (("", later), (since, ""), (since, "soon")))
+
+
 def test_an_object_that_is_being_deleted_is_not_drained(site: KubernetesSite) -> None:
     node(site, NAME, "held")
     ends = {"metadata": {"deletionTimestamp": "2026-11-21T20:39:51Z", "finalizers": ["example.com/keep"]}}
@@ -330,6 +359,51 @@ def test_a_token_that_was_renewed_in_its_file_is_tried_once(site: KubernetesSite
     assert driver.states([NAME])[NAME].in_service
     refused = [one for one in site.faults.calls if one.what == f"GET /api/v1/nodes/{NAME}"]
     assert len(refused) == 2
+
+
+def test_a_token_that_another_thread_has_renewed_already_is_tried(site: KubernetesSite, tmp_path: Path) -> None:
+    """Eight at once, all refused before the first of them reads the file."""
+    file, together = tmp_path / "token", threading.Barrier(8)
+    file.write_text("ours-secret")
+    site.reached = {"scheduler_url": site.server.url, "scheduler_token_path": str(file)}
+    driver = site.open()
+    site.server.tokens = {"the-next-secret": "gpufleet"}
+    file.write_text("the-next-secret")
+
+    def ask(_number: int) -> Any:
+        together.wait(30)
+        return driver.api.get(f"/api/v1/nodes/{NAME}")
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        assert all(pool.map(ask, range(8)))
+
+
+def test_a_token_is_held_against_the_one_that_was_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first")
+    login = Login(
+        access.of_options(
+            {**dict.fromkeys(OPTIONS, ""), "scheduler_url": "https://k8s", "scheduler_token_path": str(file)}
+        )
+    )
+    assert login.renewed("first") == ""
+    file.write_text("second")
+    assert [login.renewed("first") for _thread in range(2)] == ["second", "second"] and login.renewed("second") == ""
+
+
+def test_only_the_authorisers_own_words_are_of_access() -> None:
+    whose = 'forbidden: User "gpufleet" cannot'
+    for words in (f'pods "train-0" is {whose} create resource', f"pods is {whose} list resource", f"{whose} get path"):
+        assert Answer(403, {"kind": "Status", "message": words}).of_access, words
+    for words in ("pod train-0 cannot be evicted", f'admission webhook "w" denied the request: {whose} evict it'):
+        assert not Answer(403, {"kind": "Status", "message": words}).of_access, words
+
+
+def test_a_webhook_that_says_cannot_refuses_one_pod_and_ends_no_batch(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    site.guard(NAME, "pod train-0 cannot be evicted", for_good=True)
+    found = verdict(wait(site, NAME, timeout=0), NAME)
+    assert not found["ok"] and "cannot be evicted" in found["reason"]
 
 
 def test_what_the_rules_of_access_forbid_is_told_with_the_right_that_lacks(site: KubernetesSite) -> None:

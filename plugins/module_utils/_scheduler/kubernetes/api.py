@@ -26,7 +26,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, Optional, TypeVar
+from typing import Any, Optional, TypeVar
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
@@ -40,8 +40,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.access import Access
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import STATUS, Answer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.login import Login
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import MANAGER
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import GATEWAY, Peer, cause, said, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import GATEWAY, Peer, cause, short
 
 _MISSING: str | None = None
 try:
@@ -56,8 +58,6 @@ TIMEOUT = 60.0
 #: Objects of one page, and how often a list is begun anew whose pages have expired.
 PAGE, TIMES = 500, 3
 _MERGE = "application/merge-patch+json"
-#: What a proxy in front of the API server must not be taken for.
-_STATUS = "Status"
 
 PEER = Peer(
     "Kubernetes",
@@ -71,31 +71,6 @@ PEER = Peer(
 Read = TypeVar("Read")
 
 
-class Answer(NamedTuple):
-    """What an API server said: the code, and the object."""
-
-    code: int
-    content: dict[str, Any]
-
-    @property
-    def reason(self) -> str:
-        return str(self.content.get("reason") or "")
-
-    @property
-    def words(self) -> str:
-        return said(self.code, self.content.get("message") or self.reason)
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        told = self.content.get("details")
-        return told if isinstance(told, dict) else {}
-
-    @property
-    def causes(self) -> list[Mapping[str, Any]]:
-        told = self.details.get("causes")
-        return [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
-
-
 class Api:
     """One object serves one task; each thread has a connection of its own."""
 
@@ -106,7 +81,9 @@ class Api:
         tls.demand_url(self.address, PEER.setting)
         if access.ca_path:
             tls.authorities(access.ca_path, "gpufleet_scheduler_ca_path")
-        self._token = access.token()
+        self._login = Login(access)
+        #: When it answered last, by its own clock and in its words; empty where it does not tell.
+        self.date = ""
         self._no_secret_in_clear()
         self._context = _context(access) if self.address.startswith("https:") else None
         self._of_thread = threading.local()
@@ -116,7 +93,7 @@ class Api:
     def get(self, path: str) -> dict[str, Any] | None:
         """An object; None where the API server says that there is none."""
         answer = self.ask("GET", path)
-        if answer.code == 404 and answer.reason == "NotFound" and answer.content.get("kind") == _STATUS:
+        if answer.code == 404 and answer.reason == "NotFound" and answer.content.get("kind") == STATUS:
             return None
         return self._object(answer, f"GET {path}")
 
@@ -156,7 +133,7 @@ class Api:
                 return
 
     def _object(self, answer: Answer, request: str) -> dict[str, Any]:
-        if answer.code == 200 and answer.content.get("kind") != _STATUS:
+        if answer.code == 200 and answer.content.get("kind") != STATUS:
             return answer.content
         if answer.code == 429:
             raise Unreachable(
@@ -193,11 +170,13 @@ class Api:
 
         :raises AuthFailed: 401, and 403 by the rules of access; Unreachable; BadAnswer.
         """
-        answer = self._send(method, path, query, body, kind)
+        sent = self._login.token
+        answer = self._send(method, path, query, body, kind, sent)
         if answer.status_code == 401:
-            before, self._token = self._token, self._access.token()
-            if self._token != before:
-                answer = self._send(method, path, query, body, kind)
+            renewed = self._login.renewed(sent)
+            if renewed:
+                answer = self._send(method, path, query, body, kind, renewed)
+        self.date = str(answer.headers.get("Date") or "")
         return self._judged(answer, method, path)
 
     def _judged(self, answer: Any, method: str, path: str) -> Answer:
@@ -228,7 +207,7 @@ class Api:
                 do=f"correct {PEER.setting}, if another program than Kubernetes answers there",
             )
         told = Answer(code, content)
-        if code == 403 and _of_access(told):
+        if told.of_access:
             raise self._forbidden(told)
         return told
 
@@ -259,10 +238,10 @@ class Api:
             do="grant it: extensions/kubernetes/rbac.yaml has all that the collection asks for",
         )
 
-    def _send(self, method: str, path: str, query: Mapping[str, str] | None, body: Any, kind: str) -> Any:
+    def _send(self, method: str, path: str, query: Mapping[str, str] | None, body: Any, kind: str, token: str) -> Any:
         headers = {"Accept": "application/json", "User-Agent": MANAGER}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         if body is not None:
             headers["Content-Type"] = kind
         try:
@@ -293,7 +272,7 @@ class Api:
 
     def _no_secret_in_clear(self) -> None:
         """:raises ConfigError: where a login would cross the network without TLS."""
-        if self.address.startswith("http:") and self._token and not _is_here(self.address):
+        if self.address.startswith("http:") and self._login.token and not _is_here(self.address):
             raise ConfigError(
                 "a token would go to the API server in clear",
                 address=self.address,
@@ -374,11 +353,6 @@ def _is_here(address: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
-
-
-def _of_access(answer: Answer) -> bool:
-    """A budget is 403 as well; the words of the rules of access are always these."""
-    return answer.content.get("kind") == _STATUS and " cannot " in str(answer.content.get("message") or "")
 
 
 def demand_taken(answer: Answer, address: str, request: str) -> None:

@@ -54,6 +54,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import (
     HOLD,
     REMEDIES,
+    SETTLES,
     STANDING,
 )
 
@@ -72,6 +73,7 @@ class Kubernetes(Scheduler):
     COMPARES = True
     EVICTS = True
     WORK_BY_NODE = True
+    SETTLES = SETTLES
     REMEDIES = REMEDIES
 
     def __init__(self, params: Mapping[str, Any]) -> None:
@@ -117,7 +119,9 @@ class Kubernetes(Scheduler):
         for name in asked:
             self.check(name)
         records = self._records(asked)
-        # The pods are asked for after the nodes: one that was seen held is given no new pod in between.
+        # The pods are asked for after the nodes. A binding asks for neither cordon nor taint: one that was seen held is
+        # still given the pods that the scheduler had chosen it for before, so a hold has to have stood for a while.
+        now = self.api.date
         pods = self._pods(list(records))
         claims = self._claimed() if records else []
         views: dict[str, NodeView] = {}
@@ -125,7 +129,8 @@ class Kubernetes(Scheduler):
         for name, record in records.items():
             try:
                 its = [one for one in pods if one.node == name]
-                views[name] = record.view([*(one.work for one in its), *left_over(name, claims, its)])
+                work = [*(one.work for one in its), *left_over(name, claims, its)]
+                views[name] = record.view(work, record.unsettled(now, self.SETTLES))
             except BadAnswer as exc:
                 spoilt[name] = exc
         if spoilt and not views:

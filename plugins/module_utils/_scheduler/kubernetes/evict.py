@@ -16,11 +16,8 @@ from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Refusal, Work
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.api import (
-    Answer,
-    Api,
-    demand_taken,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import Answer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.api import Api, demand_taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import (
     mapping,
     rows,

@@ -112,6 +112,11 @@ class Marks:
     def _author(self) -> Writer:
         return writer(self.node, "metadata", "annotations", HOLD)
 
+    @property
+    def since(self) -> str:
+        """When the hold with a token was written, by the API server's book."""
+        return self._author.since
+
     def keeps_away(self) -> bool:
         """By whatever stays until somebody acts."""
         return self.cordoned or any(self._lasts(taint) for taint in self.taints)

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     Standing,
     blocks,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.settling import unsettled
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import GPU, PRESSURES
 
 #: What Ready may say, and the state of a node that nobody holds.
@@ -152,13 +153,19 @@ class Record:
 
     # -- as a view ---------------------------------------------------------------------------------------------
 
-    def view(self, work: Sequence[Work]) -> NodeView:
+    def unsettled(self, date: str, settling: float) -> str:
+        """Why no pod on it is no proof yet that none comes, by the date of an answer that is not older than it."""
+        return unsettled(self.marks.since, date, settling) if self.marks.token and settling else ""
+
+    def view(self, work: Sequence[Work], unsettled: str = "") -> NodeView:
+        """unsettled: why its hold does not make it drained yet."""
         holds = self.marks.holds()
+        under_way = self._leaving() or (unsettled if self.marks.keeps_away() else "")
         lasting = [hold for hold in holds if not hold.passing]
         finding = "; ".join(self.findings())
         return NodeView(
             name=self.name,
-            state=self._state(bool(work)),
+            state=self._state(bool(work), under_way),
             version=self.version,
             native=self._native(),
             reason="; ".join(hold.text for hold in lasting),
@@ -168,7 +175,7 @@ class Record:
             holds=holds,
             blocks_resume=tuple(self.blocks()),
             finding=finding,
-            waits_for="" if work else self._leaving(),
+            waits_for="" if work else under_way,
             work=tuple(work),
             machine=self.machine,
             incarnation=self.uid,
@@ -179,9 +186,9 @@ class Record:
         ends = word(self.raw, "metadata", "deletionTimestamp")
         return "its object is being deleted" if ends else ""
 
-    def _state(self, busy: bool) -> str:
+    def _state(self, busy: bool, under_way: str) -> str:
         if self.marks.keeps_away():
-            return "draining" if busy or self._leaving() else "drained"
+            return "draining" if busy or under_way else "drained"
         word_of = _READY.get(self.ready)
         if word_of is None:
             raise BadAnswer("a Ready that is none", node=self.name, seen=short(self.ready, 50))

@@ -34,6 +34,10 @@ SILENT = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreacha
 #: The controller's echo of a cordon.
 CORDONED = "node.kubernetes.io/unschedulable"
 
+#: Seconds from a hold until the last pod is bound, or given up, that the scheduler had chosen the node for before. A
+#: gang waits for its last member in between: with the coscheduling plugin for 60 s, unless its site says otherwise.
+SETTLES = 90
+
 #: Conditions of the kubelet itself, of which True is bad; Ready is looked at by itself.
 PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
 
