@@ -75,9 +75,10 @@ def known_as(variable: Callable[[str, str], Any], host: str) -> list[str]:
 
 
 def known_uuids(variable: Callable[[str, str], Any], host: str, known: Mapping[str, Any]) -> list[str]:
-    """System UUIDs of the machine, by the ledger and by its row: a scheduler may tell on which one its node runs."""
-    named = str(variable("gpufleet_system_uuid", host) or "")
-    return [*(known.get("known_uuids") or ()), *filter(None, [named])]
+    """System UUIDs of the machine by the ledger, and by its row where the ledger has none: a scheduler may tell on
+    which one its node runs. A row that was mixed up with its neighbour's would vouch for the neighbour's node."""
+    told = list(known.get("known_uuids") or ())
+    return told or [*filter(None, [str(variable("gpufleet_system_uuid", host) or "")])]
 
 
 def writers(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""By which UUIDs a machine is held against the one that its scheduler's node runs on: the ledger's and its row's."""
+"""By which UUIDs a machine is held against the one that its scheduler's node runs on: the ledger's, else its row's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import h
 OURS, OTHER = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
 
 
-def test_the_ledgers_count_and_the_rows(tmp_path: Path) -> None:
+def test_the_ledgers_count_and_else_the_rows(tmp_path: Path) -> None:
     with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
         first = ledger.identify("gpu001", aliases=[("serial", "S1"), ("system_uuid", OURS)])
         second = ledger.identify("gpu002", aliases=[("serial", "S2")])
@@ -25,7 +25,8 @@ def test_the_ledgers_count_and_the_rows(tmp_path: Path) -> None:
     assert known["gpu001"]["known_incarnation"] == "uid-1" and known["gpu002"]["known_incarnation"] == ""
 
     def row(name: str, host: str) -> Any:
-        return {"gpu002": OTHER}.get(host) if name == "gpufleet_system_uuid" else None
+        return OTHER if name == "gpufleet_system_uuid" else None
 
+    # A row of the neighbour's, with its scheduler_node as well, would make its node this machine's.
     assert known_uuids(row, "gpu001", known["gpu001"]) == [OURS]
     assert known_uuids(row, "gpu002", known["gpu002"]) == [OTHER] == known_uuids(row, "gpu002", {})
