@@ -13,8 +13,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info impor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import hardware as gate
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware, hardware_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.hardware import hardware
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import hardware_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.hardware import Inspected, hardware
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verified import SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
@@ -54,8 +54,10 @@ class ActionModule(CertifiedAction):
         wanted = gate.wishes(params["expected"], profile.data if profile else None)
         bmc = _bmc(params, ctx, [cell.partition(":")[2] for cell in wanted if cell.startswith(gate.FIRMWARE)])
         told = {gate.BMC: hardware_of(bmc["hardware"])} if bmc.get("hardware") else {}
-        told.update(_inspected(params, ctx))
-        sheet = gate.judge(wanted, told, agrees=list(bmc["machine"]["agrees"]))
+        agrees = {gate.BMC: list(bmc["machine"]["agrees"])}
+        for who, inspected in _inspected(params, ctx).items():
+            told[who], agrees[who] = inspected.parts, list(inspected.agrees)
+        sheet = gate.judge(wanted, told, agrees=agrees)
         found = {who: parts.as_dict() for who, parts in told.items()}
         verdict = verdicts.as_verdict(
             gate.NAME,
@@ -66,7 +68,7 @@ class ActionModule(CertifiedAction):
             profile={"sku": profile.sku, "digest": profile.digest} if profile else None,
         )
         # A list that is corrected is asked again by the same question: what is looked at, and not what was typed.
-        asked = {"tests": sorted(wanted), "profile": profile.digest if profile else ""}
+        asked = {"tests": gate.asked(wanted, sheet), "profile": profile.digest if profile else ""}
         return verdicts.answer(verdict, asked, hardware=found, bmc_unread=list(bmc.get("hardware_unread") or []))
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _bmc(params: Mapping[str, Any], ctx: Context, firmware: list[str]) -> Mappin
     return told
 
 
-def _inspected(params: Mapping[str, Any], ctx: Context) -> dict[str, Hardware]:
+def _inspected(params: Mapping[str, Any], ctx: Context) -> dict[str, Inspected]:
     if not params.get("provisioner"):
         return {}
     found = hardware(params, ctx)

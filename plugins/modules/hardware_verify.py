@@ -19,8 +19,9 @@ description:
   - The verdict is V(fail) where whoever tells a thing tells another one than is expected, more or fewer. Of two that
     differ, one of whom is right, it is V(inconclusive); let the provisioner inspect the node anew.
   - What nobody tells is passed over, as many BMCs know of no GPUs; where a profile's section C(hardware) or C(firmware)
-    names it, the verdict is V(inconclusive). So it is where BMC and inventory have neither serial nor UUID or MAC in
-    common.
+    names it, the verdict is V(inconclusive). So it is where the BMC, or the provisioner's record, tells parts and has
+    neither serial nor UUID or MAC in common with the inventory (of a record, the BMC's address counts as well).
+  - What was passed over answers no failure, which stands until the same thing is told as it is expected.
   - A BMC that contradicts the inventory ends the task, with error kind V(wrong_machine); its parts say nothing of this
     node.
   - Memory may differ by 2 %. A processor is the model that is wanted where all its words with a digit are told.

@@ -41,6 +41,7 @@ _REMEDIES: Mapping[str, str] = {DEVICES: "field_diag", MODEL: "field_diag"}
 _REMEDY, _OF_FIRMWARE = "reseat", "remediate_config"
 #: Who tells, beside a provisioner's inspection.
 BMC = "bmc"
+_INVENTORY = "the inventory"
 #: Cells that a list or a profile's section ``hardware`` may name.
 CELLS = ("cpu_sockets", "cpu_threads", MODEL, MEMORY, "gpu_count", "nic_count", "drive_count")
 Told = Mapping[str, Hardware]
@@ -93,20 +94,15 @@ def _of_profile(profile: Mapping[str, Any]) -> dict[str, Wish]:
     return {**found, **{f"{FIRMWARE}{name}": wish(entry, True) for name, entry in firmware}}
 
 
-def judge(wanted: Mapping[str, Wish], told: Told, *, agrees: Sequence[str]) -> Sheet:
+def judge(wanted: Mapping[str, Wish], told: Told, *, agrees: Mapping[str, Sequence[str]]) -> Sheet:
     """The cells of one machine.
 
     :param told: by who tells it.
-    :param agrees: in what the BMC's machine agrees with the inventory; in nothing, nobody knows whose parts these are.
+    :param agrees: by who tells parts, in what his machine agrees with the inventory; in nothing, nobody knows whose
+        parts these are.
     """
     sheet = Sheet()
-    sheet.require(MACHINE, NODE, wanted="serial, system UUID or boot MAC of the inventory", source=BMC)
-    if agrees or BMC not in told:
-        measured = ", ".join(agrees) or "it tells no parts"
-        sheet.record(Check(MACHINE, NODE, PASS, measured, "the inventory's", source=BMC))
-    else:
-        text = "the BMC's machine and the inventory have no serial, UUID or boot MAC in common"
-        sheet.unsettled(MACHINE, NODE, text, "remediate_config")
+    _machine(sheet, told, agrees)
     for cell, wish in wanted.items():
         said = {who: value for who, parts in told.items() if (value := _value(parts, cell)) not in (None, ())}
         if wish.demanded:
@@ -114,6 +110,23 @@ def judge(wanted: Mapping[str, Wish], told: Told, *, agrees: Sequence[str]) -> S
         if said:
             _cell(sheet, cell, wish, said)
     return sheet
+
+
+def _machine(sheet: Sheet, told: Told, agrees: Mapping[str, Sequence[str]]) -> None:
+    sheet.require(MACHINE, NODE, wanted="serial, system UUID or boot MAC of the inventory", source=_INVENTORY)
+    strangers = [who for who in told if not agrees.get(who)]
+    if not strangers:
+        measured = ", ".join(sorted({name for who in told for name in agrees[who]})) or "nobody tells parts"
+        sheet.record(Check(MACHINE, NODE, PASS, measured, "the inventory's", source=_INVENTORY))
+        return
+    text = f"the machine of {' and of '.join(strangers)} and the inventory have no serial, UUID or boot MAC in common"
+    sheet.unsettled(MACHINE, NODE, text, "remediate_config")
+
+
+def asked(wanted: Mapping[str, Wish], sheet: Sheet) -> list[str]:
+    """The cells that the verdict is on, by name: those that were told, or had to be. What was passed over is none, or
+    the silence after a failure would be its answer."""
+    return sorted(set(wanted) & {row.id for row in sheet.rows()})
 
 
 def _cell(sheet: Sheet, cell: str, wish: Wish, said: Mapping[str, Any]) -> None:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Optional, Protocol, runtime_checkable
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, NodeState
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, right_machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import agreed, found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -27,7 +27,14 @@ class Inspector(Protocol):
         What a person wrote into the record is no finding."""
 
 
-def hardware(params: Mapping[str, Any], ctx: Context) -> Optional[Hardware]:
+class Inspected(NamedTuple):
+    """agrees: in what the record that this was found in is the inventory's machine; in nothing, it may be another's."""
+
+    parts: Hardware
+    agrees: tuple[str, ...]
+
+
+def hardware(params: Mapping[str, Any], ctx: Context) -> Optional[Inspected]:
     """None where the provisioner does not know the node, or has not inspected it.
 
     :raises WrongMachine: where its record is another machine's.
@@ -38,9 +45,10 @@ def hardware(params: Mapping[str, Any], ctx: Context) -> Optional[Hardware]:
         return away.heard(driver.address, lambda: _read(driver, wanted), beat=ctx.lifeline.beat, final=lambda: False)
 
 
-def _read(driver: Driver, wanted: Wanted) -> Optional[Hardware]:
+def _read(driver: Driver, wanted: Wanted) -> Optional[Inspected]:
     node = found(driver, wanted)
     if node is None:
         return None
-    right_machine(driver, node, wanted)
-    return driver.hardware(node) if isinstance(driver, Inspector) else None
+    agrees = agreed(driver, node, wanted)
+    parts = driver.hardware(node) if isinstance(driver, Inspector) else None
+    return None if parts is None else Inspected(parts, agrees)

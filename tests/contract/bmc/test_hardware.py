@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.action import hardware_verif
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import hardware as gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import covers
 
 from .conftest import Ctx
 from .test_macs import members, ref, serve, with_cards
@@ -263,5 +264,28 @@ def test_two_that_differ_are_no_verdict_where_one_of_them_is_right() -> None:
     """An inspection of before the repair; where none is right, it is the machine."""
     told = {"bmc": Hardware(gpu_count=8), "ironic's inspection": Hardware(gpu_count=7)}
     for wanted, verdict in ((8, "inconclusive"), (7, "inconclusive"), (6, "fail")):
-        sheet = gate.judge({"gpu_count": gate.Wish(wanted, "the offer")}, told, agrees=["serial"])
+        sheet = gate.judge({"gpu_count": gate.Wish(wanted, "the offer")}, told, agrees=dict.fromkeys(told, ["serial"]))
         assert sheet.verdict == verdict
+
+
+@pytest.mark.parametrize(("agrees", "verdict"), [((), "inconclusive"), (("boot_mac",), "pass")])
+def test_the_record_of_a_machine_that_nobody_knows_is_no_pass(agrees: Any, verdict: str) -> None:
+    who = "maas's inspection"
+    told = {who: Hardware(gpu_count=8)}
+    sheet = gate.judge(gate.wishes({"gpu_count": 8}, None), told, agrees={gate.BMC: ["serial"], who: agrees})
+    assert sheet.verdict == verdict and (agrees or who in sheet.findings[0].text)
+
+
+def test_silence_answers_no_failure(verify: Any) -> None:
+    """A BMC that told of seven GPUs, and now of none, has answered nothing about them."""
+    expected = {"gpu_count": 9, "memory_gib": 2048, "nic_count": 64}
+    seen = info({**verify.rig.params, "serial": "ABC0001", "timeout": 5.0, "hardware": True}, Ctx()).data
+    seen["hardware"].update(gpu_count=7, nic_count=None)
+    failed = verify(expected=expected, bmc=seen)
+    seen["hardware"].update(gpu_count=None)
+    silent = verify(expected=expected, bmc=seen)
+    seen["hardware"].update(gpu_count=9)
+    whole = verify(expected=expected, bmc=seen)
+    assert [one["verdict"] for one in (failed, silent, whole)] == ["fail", "pass", "pass"]
+    asked = [json.loads(data)["asked"] for kind, _name, data in whole["ledger"] if kind == "verdict"]
+    assert [covers(one, asked[0]) for one in asked] == [True, False, True]

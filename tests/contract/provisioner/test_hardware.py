@@ -37,8 +37,10 @@ def test_what_commissioning_found_and_nothing_before(maas: Any) -> None:
     gpus = [{"hardware_type": 5, "vendor_id": "10de", "product_id": "2330"} for _number in range(7)]
     card, picture = {"hardware_type": 4, "vendor_id": "10de"}, {"hardware_type": 5, "vendor_id": "1a03"}
     maas.machine(node["name"]).devices = [*gpus, card, picture]
-    found = hardware(node, ctx)
-    assert found is not None and found.gpu_count == 7 and set(found.gpu_devices) == {"2330"}
+    inspected = hardware(node, ctx)
+    assert inspected is not None and inspected.agrees
+    found = inspected.parts
+    assert found.gpu_count == 7 and set(found.gpu_devices) == {"2330"}
     assert found.cpu_threads == 2 and found.memory_gib == 2 and found.drive_count == 1
     assert found.cpu_sockets is None and found.cpu_model is None, "what it calls unknown is not told"
     with pytest.raises(WrongMachine):
