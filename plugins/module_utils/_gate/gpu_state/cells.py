@@ -351,12 +351,12 @@ class Wants:
         if self.limit is not None:
             return self.limit
         shown = [self.figures[name] for name in RULES[self.name].figures]
-        return RULES[self.name].wanted if not shown else shown[0] if len(shown) == 1 else list(shown)
+        return RULES[self.name].wanted or (shown[0] if len(shown) == 1 else list(shown) or "")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """judge: None where the value is read by a call of its own. wanted: in words, where no figure says it.
+    """judge: None where the value is read by a call of its own. wanted: in words, where its figures do not say it.
 
     health: it counts where it fails although the profile does not demand it. limited: the profile gives a limit.
     """
@@ -388,7 +388,7 @@ RULES: Mapping[str, Rule] = {
     "fabric": Rule(_fabric, "Completed"),
     "fabric_cluster": Rule(_fabric_cluster, "a cluster"),
     "nvlink": Rule(None, figures=("nvlink_links", "nvlink_speed")),
-    "nvlink_errors": Rule(None, "0"),
+    "nvlink_errors": Rule(None, "0", figures=("nvlink_links",)),
 }
 #: The cells for which a call of their own is made.
 OF_LINKS = ("nvlink", "nvlink_errors")

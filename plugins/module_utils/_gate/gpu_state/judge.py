@@ -182,7 +182,7 @@ def _of_links(look: Look, number: int, gpu: Gpu, cell: Wants) -> Reading:
         return Reading(INCONCLUSIVE, short(strange, 100), f"of its NVLinks it is said: {short(strange, 100)}", "retest")
     if known is None and table is not None and not table.by_number and cell.name == "nvlink":
         known = links.Links()  # the tool ran and has nothing to tell: no link is there
-    return links.judge_state(known, cell) if cell.name == "nvlink" else links.judge_errors(known)
+    return links.judge_state(known, cell) if cell.name == "nvlink" else links.judge_errors(known, cell)
 
 
 def _record(sheet: Sheet, look: Look, number: int, gpu: Gpu, cell: Wants, reading: Reading, wanted: Any = None) -> None:

@@ -42,13 +42,28 @@ HARMFUL: Mapping[str, int] = {
 
 @dataclass
 class Links:
-    """The links of one GPU. up: its speed in GB/s by link, None where it is down. counted: by the counter's name, over
-    all links."""
+    """The links of one GPU. up: its speed in GB/s by link, None where it is down. counts: by link, and by the counter's
+    name; a line that names no link is of the one before it, or of none."""
 
     up: dict[int, Optional[float]] = field(default_factory=dict)
-    counted: dict[str, int] = field(default_factory=dict)
+    counts: dict[Optional[int], dict[str, int]] = field(default_factory=dict)
+    at: Optional[int] = None
     strange: list[str] = field(default_factory=list)
     none_up: bool = False
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """By the counter's name, over all links."""
+        found: dict[str, int] = {}
+        for counts in self.counts.values():
+            for name, count in counts.items():
+                found[name] = found.get(name, 0) + count
+        return found
+
+    def whole(self, need: int) -> bool:
+        """Does it tell of so many links, and of each the same of what is harmful? What was cut does not."""
+        told = [frozenset(HARMFUL).intersection(counts) for link, counts in self.counts.items() if link is not None]
+        return len(told) >= need and all(told) and len(set(told)) == 1
 
 
 @dataclass
@@ -95,10 +110,11 @@ def _lines(text: str, table: Table) -> Iterator[tuple[Optional[Links], str]]:
 
 def _link(links: Links, line: str) -> None:
     match = _LINK.match(line)
+    links.at = int(match.group(1)) if match else links.at
     counter = _COUNTER.match(match.group(2)) if match else _COUNTER.match(line.strip())
     if counter:
-        name = counter.group(1).lower()
-        links.counted[name] = links.counted.get(name, 0) + int(counter.group(2))
+        name, counts = counter.group(1).lower(), links.counts.setdefault(links.at, {})
+        counts[name] = counts.get(name, 0) + int(counter.group(2))
         return
     if match is None:
         links.none_up = links.none_up or bool(_NONE_UP.search(line))
@@ -133,9 +149,10 @@ def judge_state(links: Optional[Links], wanted: Wants) -> Reading:
     return Reading(PASS, f"{len(up)} at {min(up):g} GB/s")
 
 
-def judge_errors(links: Optional[Links]) -> Reading:
+def judge_errors(links: Optional[Links], wanted: Wants) -> Reading:
     """What the links counted since the driver was loaded. Counters that nobody knows are no error."""
-    known = {name: links.counted[name] for name in HARMFUL if links and name in links.counted}
+    counted = links.counted if links else {}
+    known = {name: counted[name] for name in HARMFUL if name in counted}
     unread = [line for line in (links.strange if links else ()) if any(name in line.lower() for name in HARMFUL)]
     if not known or unread:
         said = unread[0] if unread else None
@@ -144,4 +161,7 @@ def judge_errors(links: Optional[Links]) -> Reading:
     if bad:
         told = ", ".join(f"{known[name]} {name}" for name in bad)
         return Reading(FAIL, told, f"its NVLinks counted {told}", "reset_gpu")
+    need = int(wanted.figure("nvlink_links"))
+    if links is None or not links.whole(need):
+        return Reading(INCONCLUSIVE, None, f"nvidia-smi does not tell the same errors of {need} NVLinks", "retest")
     return Reading(PASS, sum(known.values()))
