@@ -71,6 +71,8 @@ def test_a_healthy_machine_passes_in_each_form(text: str) -> None:
         (GOOD.replace("  8589934592 ", " 17179869184 "), "inconclusive", "shows no sizes"),
         (GOOD.replace("  476.10 ", "  nan "), "inconclusive", "without a bandwidth"),
         (GOOD.replace("  476.10 ", "  "), "inconclusive", "a line of its table cannot be read"),
+        (GOOD.replace("  8589934592 ", "  x8589934592 "), "inconclusive", "a line of its table cannot be read"),
+        (GOOD.replace("  8589934592 ", "  node1:4711 "), "inconclusive", "a line of its table cannot be read"),
         (GOOD + GOOD, "inconclusive", "several tables"),
         ("lorem ipsum\n", "inconclusive", "printed no table"),
     ],
@@ -79,6 +81,23 @@ def test_what_is_no_pass(text: str, verdict: str, word: str) -> None:
     sheet = judged(text)
     assert sheet.verdict == verdict, told(sheet)
     assert word in told(sheet)
+
+
+SIZES = tuple(2**30 * gib for gib in (1, 2, 4, 8))
+
+
+@pytest.mark.parametrize(("gone", "verdict"), [(None, PASS), *((at, "inconclusive") for at in range(len(SIZES)))])
+def test_each_size_is_missed(monkeypatch: Any, gone: Any, verdict: str) -> None:
+    """A slow size whose line is not there is no fast one."""
+    row = {**PROFILE["collective"]["tests"][0], "from_gib": 1, "to_gib": 8}
+    wanted = wanted_of({**PROFILE, "collective": {"tests": [row]}})
+    [floor] = floors_of(wanted)
+    monkeypatch.setattr(nccl, "SIZES", [size for at, size in enumerate(SIZES) if at != gone])
+    log = "node1:4711:4720 [0] NCCL INFO 24 coll channels, 24 collnet channels, 32 p2p channels per peer"
+    text = nccl.table(busbw=(476.1,) * len(nccl.SIZES)).replace("# Out", f"{log}\n# Out")
+    sheet = judge.begin(wanted, [floor], 8)
+    judge.judge(sheet, read(text), DONE, wanted, floor)
+    assert sheet.verdict == verdict, told(sheet)
 
 
 def test_other_gpus_than_those_of_the_sku_are_no_pass() -> None:
@@ -100,7 +119,7 @@ def test_the_algorithm_is_asked_for_and_told(
 
 
 def test_a_section_that_cannot_be_judged_by_is_none() -> None:
-    for broken in ({"minimum": 0}, {"algorithm": "tree"}, {"from_gib": 0}, {"to_gib": 4}):
+    for broken in ({"minimum": 0}, {"algorithm": "tree"}, {"from_gib": 0}, {"to_gib": 4}, {"to_gib": 24}):
         row = {**PROFILE["collective"]["tests"][0], **broken}
         with pytest.raises(ConfigError):
             floors_of(wanted_of({**PROFILE, "collective": {"tests": [row]}}))

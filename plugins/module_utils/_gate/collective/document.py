@@ -67,7 +67,7 @@ def read(text: str) -> Seen:
             seen.version = line.split()[2].partition("+")[0]
         elif line.startswith("#"):
             _footer(seen, line)
-        elif headers and line.split()[:1] and line.split()[0].isdigit():
+        elif headers and _tabular(line.split()):
             _row(seen, line.split(), headers[-1], checked)
     if len(headers) != 1:
         seen.problems.append("it printed no table" if not headers else "it printed several tables")
@@ -97,7 +97,7 @@ def _row(seen: Seen, words: list[str], header: list[str], checked: bool) -> None
         len(words) != len(header)
         or len(words) < 11
         or words[2] not in _TYPES
-        or not words[1].isdigit()
+        or not (words[0].isdigit() and words[1].isdigit())
         or len(words[0]) > 15
     ):
         seen.problems.append(f"a line of its table cannot be read: {short(' '.join(words), 80)}")
@@ -107,6 +107,13 @@ def _row(seen: Seen, words: list[str], header: list[str], checked: bool) -> None
     known = checked and (all(word.isdigit() for word in wrong) if exact else all(map(_small, wrong)))
     values = tuple(float(word) if _NUMBER.match(word) else None for word in (tail[2], tail[6]))
     seen.rows.append(Row(int(words[0]), values, (sum(map(int, wrong)) if exact else 0) if known else None))
+
+
+def _tabular(words: list[str]) -> bool:
+    """Is it a line of the table, whole or broken? What a library logs in between is words, without a type of data."""
+    if not words or words[0].isdigit() or not _TYPES.isdisjoint(words):
+        return bool(words)
+    return sum(bool(_NUMBER.match(word)) for word in words) >= max(_OF_EACH, len(words) / 2)
 
 
 def _small(word: str) -> bool:

@@ -102,10 +102,9 @@ def _ends(sheet: Sheet, seen: Seen, floor: Floor) -> None:
 
 
 def _table(sheet: Sheet, seen: Seen, floor: Floor) -> None:
-    rows = [row for row in seen.rows if floor.smallest <= row.size <= floor.largest]
-    sizes = [row.size for row in seen.rows]
-    if not rows or len(set(sizes)) != len(sizes) or min(sizes) > floor.smallest or max(sizes) != floor.largest:
-        text = f"{floor.name} shows no sizes of {floor.smallest} to {floor.largest} bytes, each once"
+    rows, sizes = seen.rows, [row.size for row in seen.rows]
+    if sorted(sizes) != floor.sizes:
+        text = f"{floor.name} shows no sizes of {floor.smallest} to {floor.largest} bytes, each doubled and once"
         sheet.unsettled(f"{floor.name}.sizes", NODE, text)
         return
     sheet.record(Check(f"{floor.name}.sizes", NODE, PASS, max(sizes), floor.largest, "bytes", floor.source))

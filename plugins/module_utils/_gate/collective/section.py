@@ -39,6 +39,11 @@ class Floor:
     source: str
 
     @property
+    def sizes(self) -> list[int]:
+        """Those that the tool must show: doubled from the smallest one on, as it is asked, up to the largest."""
+        return [self.smallest << times for times in range((self.largest // self.smallest).bit_length())]
+
+    @property
     def unit(self) -> str:
         """What the figure is, so that nobody compares it with another one."""
         return f"GB/s busbw, {self.smallest // GIB} to {self.largest // GIB} GiB, {self.algorithm}"
@@ -58,7 +63,11 @@ def _read(section: Mapping[str, Any]) -> tuple[Floor, ...]:
         for row in section["tests"]
     )
     if not floors or any(
-        one.minimum <= 0 or one.algorithm not in ENVIRONMENT or not GIB <= one.smallest <= one.largest for one in floors
+        one.minimum <= 0
+        or one.algorithm not in ENVIRONMENT
+        or not GIB <= one.smallest <= one.largest
+        or one.largest not in one.sizes
+        for one in floors
     ):
         raise ValueError("a collective without a minimum, an algorithm or sizes")
     return floors
