@@ -17,7 +17,7 @@ from typing import IO, Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 
 
-def locked(lock: IO[Any]) -> bool:
+def locked(lock: IO[Any] | int) -> bool:
     """Lock the file, if nobody else has. The lock ends with the last process that has the open file from us."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,6 +19,8 @@ description:
   - Values that arrived wrong fail the node. A table that was cut, whose values nobody checked, or that is of other
     sizes is V(inconclusive).
   - It loads the GPUs. It takes the node's lease and demands evidence that no job runs there.
+  - While its tool runs no other gate of this collection loads the node's GPUs, also of a run that was killed. Where one
+    does, it waits for 30 seconds, and is then V(inconclusive).
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger

@@ -22,6 +22,8 @@ description:
     alone fails in a row of tests, it is run once more by itself.
   - Level 1 and the test C(software) only look. Everything else loads the GPUs, and is destructive to running work - it
     demands the node's lease and fresh evidence that the node is drained.
+  - While it loads them no other gate of this collection does, also of a run that was killed. Where one does, it waits
+    for 30 seconds, and is then V(inconclusive).
   - Nothing but the Python standard library is needed on the node.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes

@@ -17,6 +17,8 @@ description:
   - A case that is missing, waived, told twice, or whose matrix is cut or holds no number is V(inconclusive); one that
     ended with an error is a failure. A pair of GPUs is blamed on both.
   - It loads the GPUs. It takes the node's lease and demands evidence that no job runs there.
+  - While its tool runs no other gate of this collection loads the node's GPUs, also of a run that was killed. Where one
+    does, it waits for 30 seconds, and is then V(inconclusive).
   - It needs nothing on the node but nvbandwidth and the Python standard library.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes

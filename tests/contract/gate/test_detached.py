@@ -41,8 +41,7 @@ class Site:
         self.of_play: dict[str, Any] = {}
 
     def host(self, name: str, body: str = "", output: str = HEALTHY, **variables: Any) -> Path:
-        home = self.folder / name
-        home.mkdir()
+        (home := self.folder / name).mkdir()
         (home / "boot_id").write_text(f"{BOOT_ID}\n", encoding="ascii")
         run = f'if [ "$1" = diag ]; then echo $$ > {home}/diag.pid; {body or ":"}; fi'
         self.hosts[name] = {
@@ -133,6 +132,7 @@ START: dict[str, Any] = {
         "detached": True,
         "state_dir": "{{ home }}/jobs",
         "boot_id_path": "{{ home }}/boot_id",
+        "pci_path": "{{ home }}",
         "timeout": 60,
         "busy_timeout": 0,
         "force_reason": "a test of the test",

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import judge as judging
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.document import read
@@ -53,16 +54,21 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
         verdict = begun.unmeasured("not run in check mode: it would load the GPUs", "check_mode")
         return answer({**verdict, "argv": calls[0]})
     end = time.monotonic() + float(params.get("timeout") or 900)
+    with alone(params, ctx, timeout=end - time.monotonic()) as free:
+        if not free:
+            return answer({**begun.unmeasured(TEXT, BUSY), "argv": calls[0]})
+        runs = [_run(call, floor, end) for floor, call in zip(floors, calls)]
     sheet = judging.begin(wanted, floors, on_bus(wanted, str(params.get("pci_path") or _PCI)))
-    runs: list[Run] = []
-    version = ""
-    for floor, call in zip(floors, calls):
-        environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **ENVIRONMENT[floor.algorithm]}
-        runs.append(run(call, timeout=max(1.0, end - time.monotonic()), env=environment))
-        seen = read(runs[-1].text)
-        version = version or seen.version
-        judging.judge(sheet, seen, runs[-1], wanted, floor)
+    documents = [read(one.text) for one in runs]
+    for floor, seen, done in zip(floors, documents, runs):
+        judging.judge(sheet, seen, done, wanted, floor)
     kept = evidence.save(sheet, params, ctx, lambda: {"gate": GATE, "runs": [one.as_evidence() for one in runs]})
+    version = next((seen.version for seen in documents if seen.version), "")
     tool = Tool("nccl-tests", version, [word for call in calls for word in call])
     verdict = begun.verdict(sheet, tool, digest(*(part for one in runs for part in one.parts())))
     return answer(verdict, evidence_path=kept)
+
+
+def _run(call: list[str], floor: Floor, end: float) -> Run:
+    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **ENVIRONMENT[floor.algorithm]}
+    return run(call, timeout=max(1.0, end - time.monotonic()), env=environment)

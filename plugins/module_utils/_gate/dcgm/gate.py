@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found, parse
@@ -68,14 +70,19 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
         return answer({**verdict, "argv": session.argv()})
     if goes_on:
         # The same diagnostic in a process of its own.
-        return detached(params, begun, lambda: _measured(session, Context(), begun)[0], limit=session.limit)
-    verdict, more = _measured(session, ctx, begun)
+        return detached(params, begun, lambda: _measured(params, session, Context(), begun)[0], limit=session.limit)
+    verdict, more = _measured(params, session, ctx, begun)
     return answer(verdict, **more)
 
 
-def _measured(session: _Session, ctx: Context, begun: Begun) -> tuple[dict[str, Any], dict[str, Any]]:
+def _measured(
+    params: Mapping[str, Any], session: _Session, ctx: Context, begun: Begun
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The verdict, and what the result tells beside it."""
-    sheet = session.measure()
+    with alone(params, ctx, timeout=session.limit) if stresses(params) else nullcontext(True) as free:
+        if not free:
+            return {**begun.unmeasured(TEXT, BUSY), "argv": session.argv()}, {}
+        sheet = session.measure()
     kept = session.save(sheet, ctx)
     tool = Tool("dcgmi", options.dotted(session.version) or session.seen.version, session.argv())
     verdict = begun.verdict(sheet, tool, digest(*(part for one in session.runs for part in one.parts())))

@@ -8,10 +8,12 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.judge import judge
@@ -43,7 +45,11 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     if not ctx.may_write(f"run {' '.join(argv)}", destructive=True):
         verdict = begun.unmeasured("not run in check mode: it would load the GPUs", "check_mode")
         return answer({**verdict, "argv": argv})
-    done = run(argv, timeout=float(params.get("timeout") or 600), env=_ENVIRONMENT)
+    end = time.monotonic() + float(params.get("timeout") or 600)
+    with alone(params, ctx, timeout=end - time.monotonic()) as free:
+        if not free:
+            return answer({**begun.unmeasured(TEXT, BUSY), "argv": argv})
+        done = run(argv, timeout=max(1.0, end - time.monotonic()), env=_ENVIRONMENT)
     seen = read(done.text)
     sheet = judge(seen, done, begun.wanted, floors, on_bus(begun.wanted, str(params.get("pci_path") or _PCI)))
     kept = evidence.save(sheet, params, ctx, lambda: {"gate": GATE, "runs": [done.as_evidence()]})
