@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, names
+from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, names, parts
 
 PORT = f"{layout.UTILS}/_provisioner"
 INSIDE = f"{code.PACKAGE}.module_utils._provisioner"
@@ -42,6 +42,11 @@ SETTINGS = {
     "plugins/plugin_utils/_known_names.py": (
         "ROLES = {'gate': {'gate_level': {'type': 'int'}}}\nPLAYBOOKS = {'a': ('a_why',)}\n"
     ),
+}
+#: A role with a switch, and what depends on it.
+SWITCHED = {
+    "roles/gate/meta/argument_specs.yml": "argument_specs: {main: {options: {gate_on: {type: bool}, gate_x: {}}}}\n",
+    "roles/gate/tasks/main.yml": "---\n- when: [gate_on | bool, not (gate_on | bool) or gate_x]\n",
 }
 #: A port with two drivers, and everything that names them.
 SOUND = {
@@ -190,5 +195,17 @@ CASES = tuple((rule, tree, word, GATES if f"{GATE}/names.py" in tree else SOUND)
         },
         "ARTIFACTS: the reports of playbooks leave gpufleet_day_9",
         SETTINGS,
+    ),
+    (
+        parts.bare_switches,
+        changed("roles/gate/tasks/main.yml", "[gate_on | bool", "[gate_on", SWITCHED),
+        "'gate_on'",
+        SWITCHED,
+    ),
+    (
+        parts.bare_switches,
+        changed("roles/gate/tasks/main.yml", "(gate_on | bool)", "gate_on", SWITCHED),
+        "gate_on",
+        SWITCHED,
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ TASK_WORDS = {
     *("changed_when", "failed_when", "ignore_errors"),
 }
 ROLE_WORDS = ("import_role", "include_role")
+_BETWEEN_CONDITIONS = re.compile(r"\b(?:and|or|not)\b")
 # A lock line: an exact version and nothing else, neither an address nor a path.
 PIN = re.compile(r"^[A-Za-z0-9._-]+(\[[a-z,]+\])?==[A-Za-z0-9.+!]+$")
 
@@ -167,6 +168,32 @@ def tasks_of(things: Any) -> Iterator[dict[str, Any]]:
         yield thing
         for part in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
             yield from tasks_of(thing.get(part))
+
+
+def bare_switches(root: Path) -> list[str]:
+    """``-e name=false`` gives a text, which ansible-core 2.19 refuses as a condition."""
+    return [
+        f"{path.relative_to(root)}: the condition {condition!r} wants `| bool`"
+        for role in roles(root)
+        for path in under(root, f"roles/{role.name}/tasks", f"roles/{role.name}/handlers", suffix=".yml")
+        for task in tasks_of(yaml.safe_load(text(path)))
+        for condition in _conditions(task)
+        if condition in switches(role)
+    ]
+
+
+def switches(role: Path) -> set[str]:
+    """The options of a role that are on or off."""
+    spec = role / "meta" / "argument_specs.yml"
+    main = yaml.safe_load(text(spec))["argument_specs"].get("main", {}) if spec.is_file() else {}
+    return {name for name, option in (main.get("options") or {}).items() if option.get("type") == "bool"}
+
+
+def _conditions(task: Mapping[str, Any]) -> Iterator[str]:
+    """What a task depends on, each part by itself."""
+    said = task.get("when", [])
+    for one in said if isinstance(said, list) else [said]:
+        yield from (part.strip("( )") for part in _BETWEEN_CONDITIONS.split(str(one)))
 
 
 def machines_of_nobody(root: Path) -> list[str]:

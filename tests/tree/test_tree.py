@@ -65,6 +65,7 @@ RULES = (
     parts.untested,
     parts.incomplete_roles,
     parts.plays_of_other_strategies,
+    parts.bare_switches,
     parts.machines_of_nobody,
     parts.bad_locks,
     parts.environments_that_differ,
