@@ -38,7 +38,7 @@ options:
         Names that nobody reads, types and choices, and what is missing.
       - V(ledger) is whether the ledger can be opened and written, and is one for all hosts.
       - V(keys) is the key that signs passports, its mode, and whether its public half is among the public keys.
-      - V(sku) is whether there is a valid profile for C(gpufleet_sku).
+      - V(sku) is whether there is a valid profile for C(gpufleet_sku), with the section of each gate that the run uses.
       - V(image) is whether the image of C(gpufleet_image) is there, and signature, checksums and manifest fit. The
         artifact itself is not read, which takes minutes; the role C(image) does that.
       - V(bmc) is whether the BMC answers and takes the login, and the machine behind it is the one of this host.

@@ -1,13 +1,18 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the verb that waits for detached gates must know of each of them. PRIVATE to the collection."""
+"""What verbs must know of each gate: one waits for detached ones, one looks before a run. PRIVATE to the collection."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of as of_dcgm
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import (
+    section_of as of_gpu_state,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Knows, Lacking
 
 #: What a claimed pass lacks of the cells that its question demands, by the gate's name.
@@ -16,3 +21,9 @@ LACKING: Mapping[str, Lacking] = {"dcgm_gate": lacking}
 ASKED: Mapping[str, Asked] = {"dcgm_gate": asked}
 #: What the gate knows of a pass that lacks nothing.
 OWN: Mapping[str, Knows] = {"dcgm_gate": own}
+#: Of the gates that the role ``gate`` runs: what reads its part of a profile, and raises where that is lacking, and the
+#: setting that leaves the gate out.
+SECTIONS: Mapping[str, tuple[Callable[[Wanted], object], str]] = {
+    "dcgm_gate": (of_dcgm, ""),
+    "gpu_state_gate": (of_gpu_state, "gate_gpu_state"),
+}

@@ -40,16 +40,18 @@ class Wanted:
     def reference(self) -> dict[str, str]:
         return {"sku": self.sku, "digest": self.digest}
 
-    def section(self, name: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+    def section(self, name: str, read: Callable[[Mapping[str, Any]], T], without: str = "") -> T:
         """What stands there for one gate.
 
         :param read: makes of the section what the gate uses; it may break with what breaks on a wrong shape.
+        :param without: the setting that leaves the gate out, where there is one.
         :raises ConfigError: where the profile has none, or one that cannot be read.
         """
         found = self.profile.get(name)
         if not isinstance(found, Mapping) or not found:
             raise ConfigError(
                 f"the SKU profile {self.sku} has no section {name}",
+                wanted=f"that section, or the gate left out by {without}" if without else "",
                 do=f"add what this gate must see there; {_WHERE} shows how",
             )
         try:

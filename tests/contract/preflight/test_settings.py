@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_files as files
@@ -189,6 +190,31 @@ def test_u8_what_is_wrong_in_one_row_names_that_host(site: SoundSite) -> None:
     told = {cause["check"]: cause for cause in site.told(*LOOKS)}
     assert {name: cause["hosts"] for name, cause in told.items()} == {"settings": ["gpu002"], "sku": ["gpu002"]}
     assert "gpufleet_boot_mac: '7c:c2:55'" in told["settings"]["what"]
+
+
+def test_u2_a_profile_of_the_sites_own_has_what_each_gate_needs_that_judges_by_it(
+    site: SoundSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of before the gate: told before a node is drained, with its file and the setting that leaves the gate out."""
+    own = site.folder / "profiles" / "h100-sxm-8.yaml"
+    own.parent.mkdir()
+    monkeypatch.setenv("GPUFLEET_PROFILE_PATH", str(own.parent))
+    profile = yaml.safe_load((ROOT / "roles" / "gate" / "files" / "profiles" / own.name).read_text(encoding="utf-8"))
+    del profile["gpu_state"]
+    own.write_text(yaml.safe_dump(profile), encoding="utf-8")
+    site.hosts["gpu002"]["gate_gpu_state"] = "false"  # as -e and files of key=value give it
+    [cause] = site.told(*LOOKS)
+    assert (cause["check"], cause["kind"], cause["hosts"]) == ("sku", SITE, ["gpu001", "gpu003"])
+    assert "no section gpu_state" in cause["what"] and cause["address"] == str(own), cause
+    assert "gate_gpu_state: false" in cause["wanted"], cause
+    [line] = site.lines(*LOOKS)[2:]
+    assert all(word in line for word in (str(own), "no section gpu_state", "gate_gpu_state: false")), line
+    site.shared["gate_gpu_state"] = False
+    assert site.told(*LOOKS) == []
+    del profile["dcgm"]
+    own.write_text(yaml.safe_dump(profile), encoding="utf-8")
+    [cause] = site.told(*LOOKS)
+    assert "no section dcgm" in cause["what"] and not cause["wanted"], cause
 
 
 @pytest.mark.parametrize(("name", "value"), [("boot_mac", "7c:c2:{}"), ("bmc_address", "10.1.7.3.{}")])

@@ -17,6 +17,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted im
 
 Version = tuple[int, int, int]
 NAME = "gpu_state"
+#: What leaves the gate out of the role that runs it.
+_WITHOUT = "gate_gpu_state: false"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def _row(row: Mapping[str, Any], gpu: Mapping[str, Any]) -> Row:
 def section_of(wanted: Wanted) -> tuple[Row, ...]:
     """:raises ConfigError: where the profile has no such section, or lacks a figure that one of its cells needs."""
     gpu = wanted.profile["gpu"]
-    return wanted.section(NAME, lambda section: tuple(_row(row, gpu) for row in section["cells"]))
+    return wanted.section(NAME, lambda section: tuple(_row(row, gpu) for row in section["cells"]), _WITHOUT)
 
 
 def demanded(wanted: Wanted, version: Optional[Version]) -> list[Wants]:
