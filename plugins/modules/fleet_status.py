@@ -192,6 +192,13 @@ nodes:
     hold:
       description: The token of our hold at the scheduler, where there is one.
       type: str
+    hardware:
+      description:
+        - What M(gpufleet.baremetal.hardware_verify) has said of the machine's parts when it looked last, V(pass), V(fail)
+          or V(inconclusive); empty where it never did.
+        - The playbook C(day2_recycle) has it look again, before the image is written, where it was no V(pass).
+      type: str
+      sample: pass
     kept:
       description:
         - Why a person keeps the node out of service, as they told the playbook C(maintenance); empty where none does.

@@ -115,15 +115,15 @@ def status(
     :param unproven: of a node, and where it stands: why no renewal can sign a new passport for it.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
-    states, looks = ledger.latest(ids, "state"), ledger.latest(ids, "verdict", ["image_verify"])
+    states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
+    looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), since_retired(ledger, ids, "imaging")
     adopted, tried, orders = as_adopted(ledger, ids), tries(ledger, ids), _orders(ledger, nodes, seen or {})
-    holds, stopped = ledger.latest(ids, "hold"), ledger.latest(ids, "note", ["stopped"])
     passports, leases, now = ledger.passport_times(ids), holders(ledger, ids), ledger.now()
     found = {}
     for host, node_id in nodes.items():
         one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
-        one["adopted"] = node_id in adopted
+        one.update(adopted=node_id in adopted, hardware=_judged(parts.get(node_id)))
         one["lease"] = _live(leases.get(node_id), now, asker)
         one["busy"] = one["lease"] not in ("", run_id)
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""))
@@ -138,6 +138,11 @@ def status(
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found
+
+
+def _judged(verdict: Mapping[str, Any] | None) -> str:
+    """What a look said; empty where there was none."""
+    return str(verdict["data"].get("verdict") or "") if verdict else ""
 
 
 def _passport(state: str, times: tuple[float, float] | None, due: float, fresh: float) -> dict[str, Any]:
@@ -290,9 +295,8 @@ def _one(
         "hold": token,
         "kept": why_of(token) if kind_of(token) == KEEP else "",
         "renewing": renewing(state, data),
-        "passport_expires": "",
-        "passport_due": False,
-        "passport_fresh": False,
+        **_passport("", None, 0.0, 0.0),
+        "hardware": "",
         "unproven": "",
         "tenant": "",
         "lease": "",

@@ -123,6 +123,27 @@ def test_c3_a_node_that_hangs_after_its_login_is_left_as_it_is_and_noted(tmp_pat
         assert nodes.scheduler("gpu001") == "IDLE" and not nodes.states("gpu001"), told
 
 
+def test_u7_what_was_not_delivered_as_ordered_is_looked_at_again_before_it_is_wiped(tmp_path: Path) -> None:
+    """Its wipe would be in vain, or nobody would have verified it. What had passed is asked for nothing more."""
+    with in_service(tmp_path, 2) as nodes:
+        for name, verdict in zip(nodes.hosts, ("inconclusive", "pass")):
+            told = [Event("state", "quarantined", {"reason": "its parts", "remedy": "retest"})]
+            told.append(Event("verdict", "hardware_verify", {"verdict": verdict}))
+            with Ledger(nodes.url) as ledger:
+                ledger.append("r1", [(nodes.node_id(name), event) for event in told])
+            nodes.hosts[name].update(ansible_connection="local", csv_cpu_count=8)
+        for name, bmc in nodes.bmcs.items():
+            bmc.vendor = {**bmc.vendor, "system": {**bmc.vendor["system"], "ProcessorSummary": {"Count": 2}}}
+            (tmp_path / name).mkdir()
+            nodes.hosts[name]["dmi"] = made.dmi(tmp_path / name, nodes.hosts[name]["gpufleet_serial"])
+        nodes.options["image_verify"] = {"dmi_path": "{{ dmi }}"}
+        nodes.book("day2_recycle", ok=False)
+        looks = {name: [data["verdict"] for what, data in nodes.events(name, "verdict")] for name in nodes.hosts}
+        assert looks == {"gpu001": ["fail"], "gpu002": []}, nodes.output[-4000:]
+        state, told_of = nodes.events("gpu001", "state")[-1]
+        assert state == "quarantined" and "cpu_sockets" in told_of["reason"] and told_of["remedy"] == "reseat", told_of
+
+
 @pytest.mark.parametrize(("serial", "uuid"), [("SN0002", ""), ("SN0001", "5ac00000-0000-4000-8000-000000000002")])
 def test_r5_a_machine_that_says_it_is_another_one_is_not_recycled_and_nobody_is_quarantined(
     tmp_path: Path, serial: str, uuid: str

@@ -59,6 +59,12 @@ def test_t1_a_stop_of_a_node_in_service_is_told_to_its_own_run_alone(ledger: Led
     assert told(ledger, asks="r1")["stopped"] == "the BMC is silent"
 
 
+def test_u7_what_was_said_last_of_a_machines_parts_is_told(ledger: Ledger) -> None:
+    assert told(ledger, ("verdict", "image_verify", {"verdict": "fail"}))["hardware"] == ""
+    for verdict in ("inconclusive", "pass", "fail"):
+        assert told(ledger, ("verdict", "hardware_verify", {"verdict": verdict}))["hardware"] == verdict
+
+
 AGAIN = "ansible-playbook gpufleet.baremetal.{} -i INVENTORY --limit n1"
 RENEW = AGAIN.format("passports") + " -e passports_renew=true"
 
