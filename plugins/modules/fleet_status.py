@@ -194,8 +194,8 @@ nodes:
       type: str
     hardware:
       description:
-        - What M(gpufleet.baremetal.hardware_verify) has said of the machine's parts when it looked last, V(pass), V(fail)
-          or V(inconclusive); empty where it never did.
+        - What M(gpufleet.baremetal.hardware_verify) has said of the machine's parts when it looked last, V(pass),
+          V(fail) or V(inconclusive); empty where it never did.
         - The playbook C(day2_recycle) has it look again, before the image is written, where it was no V(pass).
       type: str
       sample: pass

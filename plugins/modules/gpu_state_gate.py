@@ -18,8 +18,8 @@ description:
     C(Not Supported), C(ERR!) or any word that nobody knows fills none, and is V(inconclusive). What tells of broken
     hardware fails the node also where the profile does not demand it.
   - An idle PCIe link that has stepped down to save power is no failure; what it trained for is judged, and under load
-    what it runs at. Clocks that are low since a loaded GPU has reached its power limit are none either; a limit below that
-    of the profile is, where its cell C(power) is demanded.
+    what it runs at. Clocks that are low since a loaded GPU has reached its power limit are none either; a limit
+    below that of the profile is, where its cell C(power) is demanded.
   - A second look around a load is given what the first has counted (O(before)), and judges what was added since.
   - It only looks, takes no lease, and needs nothing but the Python standard library on the node.
 extends_documentation_fragment:
