@@ -39,7 +39,7 @@ FOLDERS = ("nodes", "dhcp-hosts", "http/entries", "seen", "tftp")
 
 
 class No(Exception):
-    """kind: ``changed``, ``absent``, ``mac``, ``refused``, ``denied`` or ``io``."""
+    """kind: ``changed``, ``absent``, ``mac``, ``ordered``, ``refused``, ``denied`` or ``io``."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -105,19 +105,14 @@ class Store:
         mac, address = str(record.get("mac", "")), str(record.get("ip") or "")
         if not MAC.match(mac) or (address and not ADDRESS.match(address)):
             raise No("refused", f"no MAC, or no address: {mac} {address}".rstrip())
-        other = next((one for one, its in self.nodes([]).items() if its["mac"] == mac and one != name), "")
+        other = next((one for one, its in self.nodes([]).items() if its.get("mac") == mac and one != name), "")
         if other:
             raise No("mac", f"its MAC belongs to {other}")
-        if before and before["mac"] != mac:
-            self._move(before["mac"], mac)
+        if before and before["mac"] != mac and self.entry(before["mac"]).exists():
+            raise No("ordered", f"{name} boots what was ordered for {before['mac']}, and is to be {mac}")
         # A run that is killed between the two writes both again; of a record alone it would not know that.
         self._host(name, record)
         self._write(name, record)
-
-    def _move(self, before: str, after: str) -> None:
-        """The card was replaced: the node boots what it did."""
-        with suppress(FileNotFoundError):
-            os.replace(self.entry(before), self.entry(after))
 
     def boot(self, name: str, version: int, given: dict[str, Any]) -> None:
         """The record first, with what was there before: an order that ends between the two has not been given."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, WrongMachine
 from calls import deployed, lead, ready
 from pxe_files.site import PxeSite
 
@@ -74,3 +74,21 @@ def test_a_write_that_was_killed_between_its_two_files_is_no_order(pxe: Any) -> 
     told = lead(options, "enrolled", check=True)
     assert told["state"] == "deployed" and told["image"]["version"] == "1" and told["image"]["deploy_id"] == "41"
     assert lead({**options, "image": pxe.image("2"), "deploy_id": "42"}, "deployed")["changed"]
+
+
+def test_an_order_moves_to_no_other_machine(pxe: Any) -> None:
+    """The serial of the record is the one that we wrote there: it says nothing of who has that card."""
+    options = deployed(pxe, deploy_id="41")
+    other = "52:54:ff:fd" + options["boot_mac"][11:]
+    for state in ("enrolled", "ready", "released"):
+        with pytest.raises(WrongMachine, match="another machine"):
+            lead({**options, "boot_mac": other}, state)
+    assert pxe.faults.writes == []
+    record = pxe.store.record(options["name"])
+    with pytest.raises(pxe.program.No, match="was ordered for") as refused:
+        pxe.store.put(options["name"], record["version"], {"mac": other})
+    assert refused.value.kind == "ordered" and not pxe.store.entry(other).exists()
+    assert pxe.store.record(options["name"]) == record
+    pxe.store.unboot(options["name"], record["version"])
+    pxe.store.put(options["name"], record["version"] + 1, {"mac": other})
+    assert pxe.store.record(options["name"])["mac"] == other, "without an order it is a record and no more"

@@ -29,6 +29,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.record import Record
 
 _AGAIN = "run again: it is judged anew"
+_ANEW = (
+    "correct gpufleet_boot_mac; or, where the card or the machine was replaced, take the record away on the boot server"
+    " (gpufleet-netboot remove NAME) and enrol the node anew"
+)
 
 
 class Cli:
@@ -78,6 +82,8 @@ class Cli:
             return Changed("the boot server does not know the node any more", **where, do=_AGAIN)
         if kind == "mac":
             return WrongMachine("its MAC belongs to another node of the boot server", **where)
+        if kind == "ordered":
+            return WrongMachine("what the node boots was ordered for the machine with another MAC", **where, do=_ANEW)
         if kind == "denied":
             return AuthFailed(
                 "the files of the boot server may not be used by this user",

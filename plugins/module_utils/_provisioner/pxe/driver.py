@@ -103,9 +103,10 @@ class PxeDriver(Driver):
         return {"of its record": told} if told else {}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
-        """The card that it boots by; the machine has others."""
+        """The card that it boots by. The machine has others, but by this one alone does an order reach it: the serial,
+        which is in the record because we wrote it there, does not outvote it."""
         card, address = str(node.raw.get("mac") or ""), str(node.raw.get("ip") or "")
-        return Network(frozenset({card} - {""}), frozenset({address} - {""}))
+        return Network(frozenset({card} - {""}), frozenset({address} - {""}), complete=True)
 
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
         current = wanted.image is None or record.is_current(node.id, node.raw, wanted.image)

@@ -39,6 +39,7 @@ class PxeSite(Site):
     destructive_words = (" boot ", " unboot ")
     #: That a machine was booted is noted by who watched it.
     watcher_writes = True
+    program = netboot
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "netboot"
@@ -85,7 +86,7 @@ class PxeSite(Site):
         self._changed(name, serial="")
 
     def other_card(self, name: str, mac: str) -> None:
-        """Somebody moves the node to another card, as by `put`: it boots what it did."""
+        """Somebody moves the node to another card by hand, and what it boots along with it."""
         record = self.store.record(name)
         if self.store.entry(record["mac"]).exists():
             self.store.entry(record["mac"]).rename(self.store.entry(mac))
