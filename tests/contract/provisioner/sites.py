@@ -170,6 +170,9 @@ class Site:
         """A node that was begun and will fail: its options, the goal it does not reach, how its reason begins."""
         raise NotImplementedError
 
+    #: Does the system itself tell that a deployment failed? Else the deadline of whoever waits decides.
+    tells_failures = True
+
     def fails_to_deploy(self, options: dict[str, Any]) -> str:
         """The deployment of this node is ordered through the driver, and has failed there; the next one does not fail.
         Words of the system about it."""

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import Killed, Line, await_all, deployed, lead, ready, watch_all
 from sites import BMC_PASSWORD
+from suite.skips import not_applicable
 
 pytestmark = pytest.mark.many_runs
 
@@ -127,7 +128,13 @@ def test_a_batch_whose_write_loses_its_answer_is_deployed_once(site: Any) -> Non
     assert site.deployments() == 2
 
 
+def _demand_told(site: Any) -> None:
+    if not site.tells_failures:
+        not_applicable("there only time tells that a deployment failed")
+
+
 def test_a_node_that_fails_gets_a_verdict(site: Any) -> None:
+    _demand_told(site)
     good = deployed(site)
     bad, goal, words = site.stumbles()
     verdicts = await_all(site, goal, good, bad)["verdicts"]

@@ -14,8 +14,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import await_all, deployed, lead, ready, watch_all
+from suite.skips import not_applicable
 
 pytestmark = pytest.mark.many_runs
+
+
+def _demand_told(site: Any) -> None:
+    if not site.tells_failures:
+        not_applicable("there only time tells that a deployment failed")
 
 
 def look(site: Any, options: dict[str, Any]) -> NodeState:
@@ -45,6 +51,7 @@ def test_c7_a_deployment_that_a_restart_of_the_provisioner_ended_says_nothing_of
 
 
 def test_a_deployment_that_failed_is_told_with_the_systems_words_until_a_later_one_is_good(site: Any) -> None:
+    _demand_told(site)
     options = {**ready(site), "image": site.image()}
     assert not look(site, options).deploy_failed, "nothing was deployed yet"
     words = site.fails_to_deploy(options)
@@ -60,6 +67,7 @@ def test_a_deployment_that_failed_is_told_with_the_systems_words_until_a_later_o
 
 
 def test_a_node_whose_deployment_failed_is_whoevers_ordered_it(site: Any) -> None:
+    _demand_told(site)
     options = {**ready(site), "image": site.image()}
     site.fails_to_deploy(options)
     site.faults.forget()
@@ -74,6 +82,7 @@ def test_a_node_whose_deployment_failed_is_whoevers_ordered_it(site: Any) -> Non
 
 def test_what_failed_before_any_deployment_is_no_deployment_that_failed(site: Any) -> None:
     """Else whoever looked at the hardware of a machine would have its node kept from us as somebody else's."""
+    _demand_told(site)
     options, goal, _words = site.stumbles()
     assert not await_all(site, goal, options)["verdicts"][options["name"]]["ok"]
     assert look(site, options).deploy_failed == (goal == "deployed")

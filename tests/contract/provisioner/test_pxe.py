@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, WrongMachine
-from calls import deployed, lead, ready
+from calls import await_all, deployed, lead, ready, watch_all
 from pxe_files.site import PxeSite
 
 
@@ -92,3 +92,19 @@ def test_an_order_moves_to_no_other_machine(pxe: Any) -> None:
     pxe.store.unboot(options["name"], record["version"])
     pxe.store.put(options["name"], record["version"] + 1, {"mac": other})
     assert pxe.store.record(options["name"])["mac"] == other, "without an order it is a record and no more"
+
+
+def test_what_anybody_on_the_boot_network_says_fails_no_node(pxe: Any) -> None:
+    options = {**ready(pxe), "image": pxe.image(), "deploy_id": "41"}
+    lead(options, "deployed")
+    pxe.boot(options["name"])
+    pxe.says_that_it_failed(options["name"], "kernel")
+    told = lead(options, "deployed", check=True)
+    assert (told["provision_state"], told["state"], told["step"]) == ("not loaded", "deploying", "boot")
+    assert told["last_error"] == "its loader says that it could not load the kernel"
+    verdict = watch_all(pxe, "deployed", options, booted=True, timeout=1)["verdicts"][options["name"]]
+    assert not verdict["ok"] and verdict["reason"].startswith("still not loaded after 1 s; its loader says"), verdict
+    assert await_all(pxe, "deployed", options)["verdicts"][options["name"]]["ok"], "the next boot is a boot"
+    pxe.says_that_it_failed(options["name"], "kernel")
+    told = lead(options, "deployed", check=True)
+    assert (told["provision_state"], told["last_error"]) == ("booted", "")

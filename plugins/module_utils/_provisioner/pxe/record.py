@@ -140,12 +140,11 @@ def native(record: Mapping[str, Any]) -> str:
     if not note:
         return tables.SOMEBODYS
     booted = float(record.get("booted") or 0.0)
-    booted = booted if booted > at else 0.0
-    if seen.get("what") == "failed" and asked > max(at, booted):
-        return tables.NOT_LOADED
-    if booted:
+    if booted > at:
         return tables.BOOTED
-    return tables.ASKED if asked > at else tables.SET
+    if asked <= at:
+        return tables.SET
+    return tables.NOT_LOADED if seen.get("what") == "failed" else tables.ASKED
 
 
 def state(name: str, record: Record, owners: frozenset[str]) -> NodeState:
@@ -160,7 +159,7 @@ def state(name: str, record: Record, owners: frozenset[str]) -> NodeState:
         name=name,
         native=word,
         state=tables.STATES[word],
-        last_error=f"its loader could not load the {_part(record)}" if word == tables.NOT_LOADED else "",
+        last_error=f"its loader says that it could not load the {_part(record)}" if word == tables.NOT_LOADED else "",
         maintenance=has_form(hold),
         hold=hold,
         foreign=foreign or (f"owner is {owner}" if owner and owner not in owners else ""),
@@ -169,7 +168,6 @@ def state(name: str, record: Record, owners: frozenset[str]) -> NodeState:
         image=label,
         inspection="unsupported",
         deploy_id=image["deploy_id"],
-        deploy_failed=word == tables.NOT_LOADED,
         raw=record,
     )
 

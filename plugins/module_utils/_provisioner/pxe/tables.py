@@ -15,7 +15,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ce
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DEPLOYED,
     DEPLOYING,
-    FAILED,
     OTHER,
     READY,
 )
@@ -24,7 +23,7 @@ ASSIGN, CONFIRM, CLEAR = "assign", "confirm", "clear"
 
 #: It boots nothing from here; or what somebody has written past us.
 NO_ENTRY, SOMEBODYS = "no entry", "entry of somebody's"
-#: Ordered; asked for since; could not be loaded; was booted since.
+#: Ordered; asked for since; could not be loaded, as somebody says; was booted since.
 SET, ASKED, NOT_LOADED, BOOTED = "entry set", "asked for", "not loaded", "booted"
 #: A person keeps it from booting from here.
 OUT = "kept out"
@@ -34,7 +33,8 @@ STATES: Mapping[str, str] = {
     SOMEBODYS: DEPLOYED,
     SET: DEPLOYING,
     ASKED: DEPLOYING,
-    NOT_LOADED: FAILED,
+    # Anybody on the boot network could have said so: it is told, and decides nothing.
+    NOT_LOADED: DEPLOYING,
     BOOTED: DEPLOYED,
     OUT: OTHER,
 }
@@ -47,7 +47,7 @@ STEPS: Mapping[str, Mapping[str, Cell]] = {
         SET: ("image_current", BOOT, ASSIGN),
         # That its loader asked says that it booted from the network, once somebody has had it booted.
         ASKED: ("image_current", ("booted", CONFIRM, BOOT), ASSIGN),
-        NOT_LOADED: ASSIGN,
+        NOT_LOADED: ("image_current", BOOT, ASSIGN),
         BOOTED: ("image_current", DONE, ASSIGN),
     },
     "released": {NO_ENTRY: DONE, **dict.fromkeys(_WITH_ENTRY, CLEAR)},

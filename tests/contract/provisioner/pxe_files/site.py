@@ -12,7 +12,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from calls import lead
 from contract.faults import GARBAGE, NO, OUTAGE, REFUSAL, Said, ToolFaults
 from sites import Site
 
@@ -39,6 +38,7 @@ class PxeSite(Site):
     destructive_words = (" boot ", " unboot ")
     #: That a machine was booted is noted by who watched it.
     watcher_writes = True
+    tells_failures = False
     program = netboot
 
     def __init__(self, folder: Path) -> None:
@@ -108,17 +108,9 @@ class PxeSite(Site):
     def boot(self, name: str) -> None:
         assert b"kernel " in self.ask(f"/entries/{self.card(name)}.ipxe")
 
-    def stumbles(self) -> tuple[dict[str, Any], str, str]:
-        options = {**self.new(), "image": self.image()}
-        lead(options, "ready")
-        self.fails_to_deploy(options)
-        return options, "deployed", "not loaded: its loader could not load the image"
-
-    def fails_to_deploy(self, options: dict[str, Any]) -> str:
-        lead(options, "deployed")
-        self.boot(options["name"])
-        self.ask(f"/failed/{self.card(options['name'])}/image")
-        return "its loader could not load the image"
+    def says_that_it_failed(self, name: str, part: str = "image") -> None:
+        """Its loader, or whoever is on that network."""
+        self.ask(f"/failed/{self.card(name)}/{part}")
 
     def undeployable(self) -> tuple[tuple[dict[str, Any], str], ...]:
         image = self.image("2")
