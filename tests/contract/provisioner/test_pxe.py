@@ -5,11 +5,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    NotOurs,
+    Refused,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import await_all, deployed, lead, ready, watch_all
 from pxe_files.site import PxeSite
 
@@ -33,18 +44,31 @@ def test_no_address_and_no_word_brings_a_command_of_its_own(pxe: Any) -> None:
     for url in ("http://x/a || shell", "http://x/${net0/ip}", "http://x/a\nshell", 'http://x/"a'):
         with pytest.raises(ConfigError, match="no loader fetches url"):
             lead({**options, "image": {**pxe.image(), "url": url}}, "deployed")
-    with pytest.raises(ConfigError, match="no words of a kernel's command line"):
-        lead({**options, "driver": {"args": ["quiet;", "a b"]}}, "enrolled")
+    for words in (["a b"], ["quiet;"], ";", "quiet ;", "#x", "|| shell", "&& shell", "||"):
+        with pytest.raises(ConfigError, match="no words of a kernel's command line"):
+            lead({**options, "driver": {"args": words}}, "enrolled")
     with pytest.raises(ConfigError, match="unknown keys in driver: arg"):
         lead({**options, "driver": {"arg": "quiet"}}, "enrolled")
     assert pxe.faults.writes == []
 
 
 def test_v9_words_that_boot_another_system_need_a_reason(pxe: Any) -> None:
-    options = {**ready(pxe), "image": pxe.image(), "driver": {"args": ["quiet", "root=live:http://x/other"]}}
-    with pytest.raises(ConfigError, match="is not what image_verify has verified.*root=live"):
-        lead(options, "deployed", image_verified=True)
+    options = {**ready(pxe), "image": pxe.image()}
+    for word in ("root=live:http://x/other", "nfsroot=10.1.0.9:/srv", "fetch=//x/other"):
+        with pytest.raises(ConfigError, match=f"is not what image_verify has verified.*{word}"):
+            lead({**options, "driver": {"args": ["quiet", word]}}, "deployed", image_verified=True)
     assert pxe.faults.writes == []
+
+
+@pytest.mark.parametrize("words", ["quiet root=live:http://x/other", "quiet ; shell", "#"])
+def test_words_that_somebody_wrote_into_the_record_are_judged_like_ours(pxe: Any, words: str) -> None:
+    options = {**ready(pxe), "image": pxe.image()}
+    pxe._changed(options["name"], args=words)
+    with pytest.raises(Refused, match="words in the node's record"):
+        lead(options, "deployed")
+    assert not pxe.store.entry(options["boot_mac"]).exists()
+    assert lead({**options, "driver": {"args": ""}}, "enrolled")["changed"]
+    assert lead(options, "deployed")["changed"]
 
 
 def test_what_a_node_is_told(pxe: Any) -> None:
@@ -108,3 +132,33 @@ def test_what_anybody_on_the_boot_network_says_fails_no_node(pxe: Any) -> None:
     pxe.says_that_it_failed(options["name"], "kernel")
     told = lead(options, "deployed", check=True)
     assert (told["provision_state"], told["last_error"]) == ("booted", "")
+
+
+#: The command as a boot server runs it whose clock differs from the controller's.
+_CLOCK = """#!{python}
+import json, subprocess, sys
+done = subprocess.run([{real!r}, *sys.argv[1:]], stdout=subprocess.PIPE)
+told = json.loads(done.stdout)
+told["now"] += {ahead}
+for node in told["nodes"].values():
+    node["seen"] = {{**node["seen"], "at": node["seen"].get("at", 0.0) + {ahead}}}
+print(json.dumps(told))
+sys.exit(done.returncode)
+"""
+
+
+@pytest.mark.parametrize("ahead", [600.0, -600.0])
+def test_that_it_asked_since_its_boot_is_told_by_one_clock(pxe: Any, tmp_path: Path, ahead: float) -> None:
+    """The boot server notes by its own clock when a loader asked, and the controller by its own when it was booted."""
+    options = {**ready(pxe), "image": pxe.image(), "deploy_id": "41"}
+    lead(options, "deployed")
+    pxe.boot(options["name"])
+    command = tmp_path / "netboot"
+    real = pxe.connection()["provisioner_url"]
+    command.write_text(_CLOCK.format(python=sys.executable, real=real, ahead=ahead), encoding="utf-8")
+    command.chmod(0o755)
+    params = {**pxe.connection(), "provisioner_url": str(command)}
+    with contextlib.closing(pxe.driver(params, Context(node=options["name"]))) as driver:
+        for since, counts in ((-100, True), (100, False)):
+            wanted = Wanted(host=options["name"], name=options["name"], booted=True, booted_at=time.time() + since)
+            assert driver.facts(driver.find(wanted), wanted)["booted"] is counts, since

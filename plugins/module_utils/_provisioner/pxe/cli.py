@@ -10,6 +10,7 @@ of a version of the record that it names; what it answers is the record as it is
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ class Cli:
         require(params, "provisioner_url", node=driver.ctx.node)
         self.address = str(params["provisioner_url"])
         self._driver = driver
+        #: Seconds by which the boot server's clock was ahead of ours, at the least, when it answered last.
+        self.ahead = 0.0
 
     def nodes(self, names: Sequence[str] = ()) -> dict[str, Record]:
         return self._asked(["list", *names])
@@ -62,14 +65,15 @@ class Cli:
         told = _json(answer.out)
         if answer.code != 0:
             raise self._error(told, answer)
-        nodes = told.get("nodes") if isinstance(told, dict) else None
-        if not isinstance(nodes, dict) or not all(isinstance(one, dict) and "mac" in one for one in nodes.values()):
+        if not _in_form(told):
             raise BadAnswer(
                 "the command of the boot server does not answer as it should",
                 address=self.address,
                 seen=cut(answer.out or answer.err, 200),
                 do="correct gpufleet_provisioner_url, or run the role netboot again",
             )
+        self.ahead = told["now"] - time.time()
+        nodes: dict[str, Record] = told["nodes"]
         return nodes
 
     def _error(self, told: Any, answer: command.Answer) -> FleetError:
@@ -97,6 +101,13 @@ class Cli:
             **where,
             do="look at the disk of the boot server, and run the role netboot",
         )
+
+
+def _in_form(told: Any) -> bool:
+    nodes = told.get("nodes") if isinstance(told, dict) else None
+    if not isinstance(nodes, dict) or not isinstance(told.get("now"), float):
+        return False
+    return all(isinstance(one, dict) and "mac" in one for one in nodes.values())
 
 
 def _json(text: str) -> Any:

@@ -115,17 +115,19 @@ class PxeDriver(Driver):
             "booted": wanted.booted and self._since_boot(node, wanted),
         }
 
-    @staticmethod
-    def _since_boot(node: NodeState, wanted: Wanted) -> bool:
+    def _since_boot(self, node: NodeState, wanted: Wanted) -> bool:
         """Did its loader ask since its power was cut for that boot? Where nobody tells when that was, whatever came
         since the order counts."""
         at = float((node.raw.get("seen") or {}).get("at") or 0.0)
-        return not wanted.booted_at or at > wanted.booted_at - tables.SLACK
+        return not wanted.booted_at or at > wanted.booted_at + self.cli.ahead + tables.SLACK
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
         if node is None and not wanted.boot_mac:
             return ConfigError("nobody knows by which card the node boots", do="set gpufleet_boot_mac")
-        return record.unbootable(wanted.image) if wanted.image is not None else None
+        if wanted.image is None:
+            return None
+        unfit = record.unfit(node.raw, wanted.extras) if node is not None else None
+        return record.unbootable(wanted.image) or unfit
 
     def other_bytes(self, wanted: Wanted) -> str:
         return record.other_bytes(wanted.extras)

@@ -12,7 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    FleetError,
+    Refused,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._net import spelled
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
@@ -25,8 +29,10 @@ Record = dict[str, Any]
 _KNOWN = frozenset({"args", "ip", "owners"})
 #: What a loader takes as it is: no blank, quote, variable or second command of its script.
 _WORD = re.compile(r"[A-Za-z0-9._~:/?#@!*+,;=%()\[\]-]+\Z")
+#: A word for the kernel, besides, is no sign that ends the loader's command, and no comment.
+_ARG = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._~:/?#@!*+,=%()\[\]-]*\Z")
 #: Words of a kernel's command line that put another system in the image's place.
-_OTHER_ROOT = ("root=", "init=", "rdinit=", "initrd=", "systemd.run", "systemd.unit=")
+_OTHER_ROOT = ("root=", "nfsroot=", "init=", "rdinit=", "initrd=", "systemd.run", "systemd.unit=")
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:
@@ -34,9 +40,13 @@ def check_extras(extras: Mapping[str, Any], node: str) -> None:
     unknown = sorted(set(extras) - _KNOWN)
     if unknown:
         raise ConfigError(f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN)))
-    odd = [word for word in args_of(extras) if not _WORD.match(word)]
+    odd = _odd(args_of(extras))
     if odd:
-        raise ConfigError("no words of a kernel's command line in driver.args", node=node, seen=cut(" ".join(odd), 200))
+        raise ConfigError("no words of a kernel's command line in driver.args", node=node, seen=odd)
+
+
+def _odd(words: Sequence[str]) -> str:
+    return cut(" ".join(word for word in words if not _ARG.match(word)), 200)
 
 
 def args_of(extras: Mapping[str, Any]) -> list[str]:
@@ -45,8 +55,27 @@ def args_of(extras: Mapping[str, Any]) -> list[str]:
 
 
 def other_bytes(extras: Mapping[str, Any]) -> str:
-    words = [word for word in args_of(extras) if "://" in word or word.startswith(_OTHER_ROOT)]
+    words = _others(args_of(extras))
     return f"driver.args says by itself what is booted: {' '.join(words)}" if words else ""
+
+
+def _others(words: Sequence[str]) -> list[str]:
+    return [word for word in words if "//" in word or word.startswith(_OTHER_ROOT)]
+
+
+def unfit(record: Mapping[str, Any], extras: Mapping[str, Any]) -> FleetError | None:
+    """Why the words that stand in the record may not be what the node's kernel is told: somebody has written there what
+    no loader takes, or what boots another system and was judged by nobody, since the inventory does not say it."""
+    stored = str(record.get("args") or "").split()
+    bad = _odd(stored) or cut(" ".join(word for word in _others(stored) if word not in args_of(extras)), 200)
+    if not bad:
+        return None
+    return Refused(
+        "the kernel's words in the node's record are not the inventory's, and would boot something else",
+        wanted="args as the option driver has them",
+        seen=bad,
+        do="say in gpufleet_enroll_driver what args the node is to have (an empty text for none), and enrol it again",
+    )
 
 
 # -- what is to stand there ----------------------------------------------------------------------------------------
