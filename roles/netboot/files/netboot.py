@@ -35,11 +35,15 @@ MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 ADDRESS = re.compile(r"[0-9a-fA-F.:]{2,45}\Z")
 #: What a record has beside what its writer puts there.
 OWN = ("version", "name", "note", "was", "at", "out")
+#: Seconds for which a writer waits for its turn.
+PATIENCE = 30
 FOLDERS = ("nodes", "dhcp-hosts", "http/entries", "seen", "tftp")
 
 
 class No(Exception):
-    """kind: ``changed``, ``absent``, ``mac``, ``ordered``, ``refused``, ``denied`` or ``io``."""
+    """kind: ``changed``, ``absent``, ``mac``, ``ordered``, ``broken``, ``busy``, ``refused``, ``denied`` or
+    ``io``.
+    """
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -54,7 +58,14 @@ class Store:
 
     def nodes(self, names: list[str]) -> dict[str, dict[str, Any]]:
         known = [path.stem for path in sorted((self.root / "nodes").iterdir()) if path.suffix == ".json"]
-        return {name: self.shown(name) for name in (names or known) if name in known}
+        found: dict[str, dict[str, Any]] = {}
+        for name in (one for one in (names or known) if one in known):
+            try:
+                found[name] = self.shown(name)
+            except No as exc:
+                if exc.kind != "absent":  # one that was removed meanwhile
+                    found[name] = {"name": name, "error": str(exc)}
+        return found
 
     def shown(self, name: str) -> dict[str, Any]:
         """The record, the digest of what the node boots, and what it asked for last."""
@@ -64,16 +75,16 @@ class Store:
         return {
             **record,
             "entry": hashlib.sha256(entry.encode()).hexdigest() if entry else "",
-            "seen": json.loads(seen) if seen else {},
+            "seen": _object(seen),
         }
 
     def record(self, name: str) -> dict[str, Any]:
         text = self._text(self.root / "nodes" / f"{name}.json") if NAME.match(name) else ""
         if not text:
             raise No("absent", f"no node {name}")
-        found = json.loads(text)
-        if not isinstance(found, dict) or not MAC.match(str(found.get("mac", ""))):
-            raise No("refused", f"the record of {name} is none")
+        found = _object(text)
+        if not MAC.match(str(found.get("mac", ""))) or not isinstance(found.get("version"), int):
+            raise No("broken", f"the file of {name} in nodes/ is no record")
         return found
 
     def entry(self, mac: str) -> Path:
@@ -91,7 +102,11 @@ class Store:
     @contextmanager
     def alone(self) -> Iterator[None]:
         with open(self.root / ".lock", "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            end = time.monotonic() + PATIENCE
+            while not _locked(lock):
+                if time.monotonic() > end:
+                    raise No("busy", f"somebody else has been writing for {PATIENCE} seconds")
+                time.sleep(0.05)
             yield
 
     def put(self, name: str, version: int, given: dict[str, Any]) -> None:
@@ -136,8 +151,15 @@ class Store:
         self._write(name, record)
 
     def remove(self, name: str) -> None:
-        record = self.record(name)
-        for path in (self.root / "dhcp-hosts" / name, self.entry(record["mac"]), self.root / "nodes" / f"{name}.json"):
+        host = self.root / "dhcp-hosts" / name
+        try:
+            card = str(self.record(name)["mac"])
+        except No as exc:
+            if exc.kind != "broken":
+                raise
+            card = self._text(host).partition(",")[0]
+        entries = [self.entry(card)] if MAC.match(card) else []
+        for path in (host, *entries, self.root / "nodes" / f"{name}.json"):
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
@@ -160,6 +182,23 @@ class Store:
         _replace(self.root / "dhcp-hosts" / name, line + "\n", 0o644)
 
 
+def _locked(lock: Any) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Empty where it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _replace(path: Path, text: str, mode: int) -> None:
     new = path.with_name(f".{path.name}.new")
     with suppress(FileNotFoundError):
@@ -179,9 +218,11 @@ def _run(store: Store, words: argparse.Namespace) -> dict[str, Any]:
         return {"nodes": store.nodes(words.words), "now": time.time()}
     name = words.words[0]
     version = int(words.words[1]) if len(words.words) > 1 else 0
+    # Whoever is slow to say what is to be written keeps nobody from writing.
+    given = json.loads(sys.stdin.read()) if words.verb in ("put", "boot") else {}
     with store.alone():
         if words.verb in ("put", "boot"):
-            getattr(store, words.verb)(name, version, json.loads(sys.stdin.read()))
+            getattr(store, words.verb)(name, version, given)
         elif words.verb == "unboot":
             store.unboot(name, version)
         elif words.verb in ("out", "in"):

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -162,3 +164,36 @@ def test_that_it_asked_since_its_boot_is_told_by_one_clock(pxe: Any, tmp_path: P
         for since, counts in ((-100, True), (100, False)):
             wanted = Wanted(host=options["name"], name=options["name"], booted=True, booted_at=time.time() + since)
             assert driver.facts(driver.find(wanted), wanted)["booted"] is counts, since
+
+
+def test_a_record_that_is_broken_stops_no_other_node(pxe: Any) -> None:
+    options, other = ready(pxe), ready(pxe)
+    record = pxe.root / "nodes" / f"{options['name']}.json"
+    record.write_text('{"mac": "52:', encoding="utf-8")
+    lead({**other, "image": pxe.image()}, "deployed")
+    with pytest.raises(Refused, match="record on the boot server is broken"):
+        lead(options, "enrolled")
+    pxe.store.remove(options["name"])
+    assert not (pxe.root / "dhcp-hosts" / options["name"]).exists()
+    assert lead(options, "enrolled")["changed"]
+
+
+def test_who_is_slow_to_say_what_to_write_keeps_nobody_waiting(pxe: Any) -> None:
+    options = ready(pxe)
+    argv = [sys.executable, pxe.program.__file__, "--root", str(pxe.root), "put", options["name"], "1"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as slow:
+        assert slow.stdin is not None
+        slow.stdin.write(b'{"mac"')
+        slow.stdin.flush()
+        try:
+            assert lead({**options, "driver": {"ip": "10.1.0.18"}}, "enrolled")["changed"]
+        finally:
+            slow.kill()
+
+
+def test_a_writer_waits_for_its_turn_and_not_for_ever(pxe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pxe.program, "PATIENCE", 0.2)
+    with open(pxe.root / ".lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(pxe.program.No, match="somebody else has been writing"), pxe.store.alone():
+            pytest.fail("somebody else has its turn")

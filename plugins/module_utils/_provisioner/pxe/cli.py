@@ -94,6 +94,8 @@ class Cli:
                 **where,
                 do="run the task as a user of the group that the role netboot names, or with become",
             )
+        if kind == "broken":
+            return broken(words, self.address)
         if kind == "refused":
             return Refused("the boot server refused the record", **where)
         return Unreachable(
@@ -107,7 +109,16 @@ def _in_form(told: Any) -> bool:
     nodes = told.get("nodes") if isinstance(told, dict) else None
     if not isinstance(nodes, dict) or not isinstance(told.get("now"), float):
         return False
-    return all(isinstance(one, dict) and "mac" in one for one in nodes.values())
+    return all(isinstance(one, dict) and ("mac" in one or "error" in one) for one in nodes.values())
+
+
+def broken(words: Any, address: str) -> FleetError:
+    return Refused(
+        "the node's record on the boot server is broken",
+        address=address,
+        seen=cut(str(words), 300),
+        do="mend the file, or take it away there (gpufleet-netboot remove NAME) and enrol the node anew",
+    )
 
 
 def _json(text: str) -> Any:

@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe import record, tables
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.cli import Cli
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.cli import Cli, broken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.record import Record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, own_extras
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -76,7 +76,7 @@ class PxeDriver(Driver):
         if wanted.key in nodes:
             return self._state(wanted.key, nodes[wanted.key])
         card = mac(wanted.boot_mac) if wanted.boot_mac else ""
-        other = next((name for name, one in nodes.items() if card and one["mac"] == card), "")
+        other = next((name for name, one in nodes.items() if card and one.get("mac") == card), "")
         if other:
             raise WrongMachine(
                 f"its MAC belongs to another node of the boot server than {wanted.key}",
@@ -93,9 +93,11 @@ class PxeDriver(Driver):
 
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
         nodes = self.cli.nodes(ids) if ids else {}
-        return {name: self._state(name, one) for name, one in nodes.items()}
+        return {name: self._state(name, one) for name, one in nodes.items() if "error" not in one}
 
     def _state(self, name: str, found: Record) -> NodeState:
+        if "error" in found:
+            raise broken(found["error"], self.address)
         return record.state(name, found, self._owners)
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
