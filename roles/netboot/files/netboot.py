@@ -176,7 +176,7 @@ class Store:
         _replace(self.root / "nodes" / f"{name}.json", json.dumps(new, indent=1, sort_keys=True) + "\n", 0o640)
 
     def _host(self, name: str, record: dict[str, Any]) -> None:
-        """What makes dnsmasq answer the node; it reads new files of this folder by itself."""
+        """What makes dnsmasq answer the node; a unit has it read this folder anew whenever something changes there."""
         words = [record["mac"], *(["ignore"] if record.get("out") else [str(record.get("ip") or "")])]
         line = ",".join(filter(None, [*words, *([] if record.get("out") else [name])]))
         _replace(self.root / "dhcp-hosts" / name, line + "\n", 0o644)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -109,7 +110,11 @@ def main() -> None:
         wire.bind((CABLE[1], 0))
         for line in sys.stdin:
             asked = json.loads(line)
-            answer = tftp(asked["tftp"]) if "tftp" in asked else dhcp(wire, **asked)
+            if "reload" in asked:
+                server.send_signal(signal.SIGHUP)
+                answer: Any = None
+            else:
+                answer = tftp(asked["tftp"]) if "tftp" in asked else dhcp(wire, **asked)
             print(json.dumps(answer), flush=True)
     server.terminate()
     server.wait(timeout=10)

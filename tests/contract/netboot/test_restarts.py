@@ -52,6 +52,8 @@ def test_a_restart_that_a_run_did_not_come_to_is_made_by_the_next(tmp_path: Path
     done = playbook.run(["-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")], env=env)
     assert done.returncode == 0 and "rescued=1" in done.stdout, (done.stdout + done.stderr)[-3000:]
     restarts = (tmp_path / "restarts").read_text(encoding="utf-8").split()
-    both = ["restart", "gpufleet-netboot-dhcp", "restart", "gpufleet-netboot-http"]
-    assert restarts == both, "once for what had not come to be, and never for nothing"
+    units = ("netboot-dhcp.service", "netboot-http.service", "netboot-hosts.path")
+    assert restarts == [word for unit in units for word in ("restart", f"gpufleet-{unit}")], (
+        "once for what had not come to be, and never for nothing"
+    )
     assert hashlib.sha256(b"new").hexdigest() in (tmp_path / ".running").read_text(encoding="ascii")
