@@ -14,9 +14,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Changed,
     NotOurs,
     Refused,
+    WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.driver import BcmDriver
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.install_log import ENVIRONMENT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.install_log import (
+    ENVIRONMENT,
+    InstallLog,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import Line, deployed, lead, ready, watch_all
@@ -91,6 +95,26 @@ def test_a_log_that_cannot_be_read_leaves_the_proof_to_bcm_and_the_node(
     site.boot(options["name"])
     assert watch_all(site, "deployed", options, booted=True)["verdicts"][options["name"]]["ok"]
     assert not lead(options, "deployed")["changed"], "noted by then, and asked of no log"
+
+
+def test_a_log_that_was_rotated_before_the_node_was_up_fails_no_installation(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the installer said of it stands in the old file."""
+    path = tmp_path / "node-installer"
+    path.write_text("", encoding="utf-8")
+    monkeypatch.setenv(ENVIRONMENT, str(path))
+    log = InstallLog()
+    marks = {"gpu001": log.mark()}
+    assert log.since(marks) == {"gpu001": []}
+    path.rename(tmp_path / "node-installer.1")
+    path.write_text("09:00:00 gpu002 node-installer: Installmode is: AUTO\n", encoding="utf-8")
+    assert log.since(marks) == {}, "nobody can tell"
+    with path.open("a", encoding="utf-8") as file:
+        file.write("09:00:00 gpu001 node-installer: Installmode is: FULL\n")
+    assert log.since(marks) == {"gpu001": ["Installmode is: FULL"]}
+    path.write_text("", encoding="utf-8")
+    assert log.since({"gpu001": f"{path.stat().st_ino}.10"}) == {}, "cut short in place"
 
 
 def test_why_an_installation_failed_the_installers_log_tells(site: Any) -> None:
@@ -228,6 +252,39 @@ def test_another_image_that_somebody_set_past_us_makes_our_note_void(site: Any) 
     site.record(options["name"])["softwareimage"] = "gold-2"
     with pytest.raises(NotOurs, match="somebody has deployed this node since"):
         lead({**options, "image": site.image("2")}, "deployed")
+
+
+def test_a_node_that_somebody_installs_after_we_gave_it_back_is_theirs(site: Any) -> None:
+    """With our own image past us, with another one, or with an order that no boot has carried out yet."""
+    ours, same, other, ordered = (deployed(site) for _number in range(4))
+    for options in (ours, same, other, ordered):
+        lead(options, "released")
+        options.update(known_deployed=False, image=site.image("2"))
+        assert lead(options, "ready", check=True)["state"] == "ready"
+    site.boot(ours["name"])
+    site.record(other["name"])["softwareimage"] = "gold-2"
+    site.record(ordered["name"])["nextinstallmode"] = FULL
+    site.record(same["name"])["nextinstallmode"] = FULL
+    site.boot(same["name"])
+    until_up(site, same)
+    until_up(site, ours)
+    for options in (same, other, ordered):
+        for state in ("ready", "deployed", "released"):
+            with pytest.raises(NotOurs, match="until a person adopts it"):
+                lead(options, state)
+    assert lead(ours, "deployed")["changed"], "a boot alone brings nothing of anybody's"
+
+
+def test_an_order_that_stands_moves_to_no_other_card(site: Any) -> None:
+    """The machine that has that card would be wiped by it. The serial there is our own word, and proves nothing."""
+    options = to_deploy(site)
+    lead(options, "deployed")
+    site.faults.forget()
+    other = {**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}
+    for state in ("enrolled", "ready", "deployed", "released"):
+        with pytest.raises(WrongMachine, match="another machine"):
+            lead(other, state)
+    assert site.faults.writes == [] and site.record(options["name"])["mac"] == options["boot_mac"].upper()
 
 
 #: What somebody else may do to a node behind our back, by what tells it.

@@ -186,6 +186,15 @@ def test_parameters_of_its_own_are_told_from_those_of_its_image() -> None:
 # -- what it is doing --------------------------------------------------------------------------------------------------
 
 
+LEFT = {"seen": "up", "image": "gold-1"}
+
+
+def test_an_installation_by_others_is_hidden_by_no_later_boot() -> None:
+    lines = ["Installmode is: FULL", "x", "Installmode is: AUTO"]
+    assert install_log.mode(lines) == "AUTO" and install_log.mode(lines, of_any=True) == "FULL"
+    assert install_log.mode(lines[1:], of_any=True) == "AUTO"
+
+
 @pytest.mark.parametrize(
     ("told", "note", "log", "native"),
     [
@@ -230,6 +239,16 @@ def test_parameters_of_its_own_are_told_from_those_of_its_image() -> None:
         ({"status": "up"}, {"order": "clear", "seen": "up"}, None, "defined"),
         ({"status": "down"}, {"order": "clear", "seen": "up"}, None, "defined"),
         ({"status": "up"}, {"order": "clear", "seen": "down"}, None, "up"),
+        # One that we left, and that somebody has ordered or installed since.
+        ({"status": "up"}, {**LEFT, "order": "clear"}, "", "defined"),
+        ({"status": "up"}, {**LEFT, "order": "clear"}, "AUTO", "defined"),
+        ({"status": "up"}, {**LEFT, "order": "clear"}, "FULL", "up"),
+        ({"status": "up"}, {**LEFT, "order": "clear"}, "?", "up"),
+        ({"status": "up", "softwareimage": "theirs"}, {**LEFT, "order": "clear"}, None, "up"),
+        ({"status": "up", "nextinstallmode": "FULL"}, {**LEFT, "order": "clear"}, "", "up"),
+        ({"status": "down"}, {**LEFT, "order": "clear"}, "FULL", "down"),
+        ({"status": "down"}, {**LEFT, "order": "entered", "seen": "down"}, "AUTO", "down"),
+        ({"status": "down", "softwareimage": "theirs"}, {**LEFT, "order": "entered", "seen": "down"}, "", "down"),
         # A person's.
         ({"status": "installing", "told": "(entered maintenance mode)"}, ORDERED, "FULL", "in a person's hands"),
         ({"status": "burning"}, {}, None, "in a person's hands"),

@@ -56,14 +56,15 @@ class BcmDriver(BcmReader):
     # -- the record --------------------------------------------------------------------------------------------
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
-        after = record.fields(wanted, node.raw if node is not None else None)
+        left = functools.partial(self._left, tables.ENTERED)
+        after = record.fields(wanted, node.raw if node is not None else None, left)
         if node is None:
             return self._create(wanted, after)
         if not after:
             return node, Changes()
         if "mac" in after:
             self._card_is_free(wanted, self.cmsh.cards())
-        self._change(wanted, node, lambda now, _wanted: record.fields(wanted, now.raw), " ".join(after))
+        self._change(wanted, node, lambda now, _wanted: record.fields(wanted, now.raw, left), " ".join(after))
         before = {key: node.raw.get(key, "") for key in after}
         return (node if self.ctx.check_mode else self.reread(node, wanted)), Changes(before, after)
 
@@ -207,12 +208,16 @@ class BcmDriver(BcmReader):
 
     def _cleared(self, node: NodeState, _wanted: Wanted) -> Entry:
         own = record.own_parameters(node.raw, self.needs.passed_on(node.raw, node.raw["softwareimage"]))
-        note = {"order": tables.GIVEN_BACK, "seen": node.raw["status"]}
         return {
             "nextinstallmode": "",
             **record.parameters(node.raw, own),
-            record.WORDS: record.said(node.raw, note=note),
+            record.WORDS: record.said(node.raw, note=self._left(tables.GIVEN_BACK, node.raw)),
         }
+
+    def _left(self, order: str, raw: Entry) -> Entry:
+        """By what it is told later whether anybody has deployed it since."""
+        seen, image = raw.get("status") or "down", raw.get("softwareimage", "")
+        return {"order": order, "seen": seen, "image": image, "log": self.log.mark()}
 
 
 _MAKE: Mapping[str, Callable[[BcmDriver, NodeState, Wanted], Entry]] = {

@@ -97,13 +97,14 @@ class BcmReader(Driver):
         return {one.host: one.key for one in wanted if record.NAME.match(one.key)}
 
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
-        """All in one session; and the installer's log, where an order of ours waits for its end."""
+        """All in one session; and the installer's log, where an order of ours waits for its end, or a node that we left
+        may have been installed by others."""
         found = self.cmsh.nodes(ids) if ids else {}
         notes = {name: record.words(raw).note for name, raw in found.items()}
         due = {
             name: note.get("log", "")
             for name, note in notes.items()
-            if tables.is_ours(found[name], note) and not note.get("done")
+            if (tables.is_ours(found[name], note) and not note.get("done")) or tables.is_left(note)
         }
         log = self.log.since(due)
         return {name: state(name, raw, log.get(name)) for name, raw in found.items()}
@@ -113,9 +114,10 @@ class BcmReader(Driver):
         return {"of its record": told} if told else {}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
-        """The card that it boots by: a machine has others."""
+        """The card that it boots by. A machine has others, and BCM installs whichever has this one: that it agrees in
+        a serial, which BCM has of our own words alone, proves nothing against it."""
         cards, addresses = {node.raw.get("mac", "")}, {node.raw.get("ip", "")}
-        return Network(frozenset(cards - {""}), frozenset(addresses - {"", "0.0.0.0"}))
+        return Network(frozenset(cards - {""}), frozenset(addresses - {"", "0.0.0.0"}), complete=True)
 
     def bmc(self, node: NodeState) -> tuple[str, str]:
         return self.cmsh.bmcs({node.id: node.raw}).get(node.id, ""), ""
@@ -147,10 +149,11 @@ class BcmReader(Driver):
 def state(name: str, raw: Record, log: Sequence[str] | None) -> NodeState:
     """One node's record, as the port has it.
 
-    :param log: what the installer's log says of it since our order; None where nobody can tell.
+    :param log: what the installer's log says of it since our note; None where nobody can tell.
     """
     words = record.words(raw)
-    native = tables.native(raw, words.note, None if log is None else install_log.mode(log))
+    told = None if log is None else install_log.mode(log, of_any=tables.is_left(words.note))
+    native = tables.native(raw, words.note, told)
     note = words.note if tables.is_ours(raw, words.note) else {}
     return NodeState(
         id=name,

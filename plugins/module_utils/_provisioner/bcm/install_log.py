@@ -41,8 +41,8 @@ class InstallLog:
             return ""
 
     def since(self, marks: Mapping[str, str]) -> dict[str, list[str]]:
-        """By node, what it says of it since its mark. Left out is of whom nobody can tell: without a mark, or where the
-        log cannot be read."""
+        """By node, what it says of it since its mark. Left out is of whom nobody can tell: without a mark, where the
+        log cannot be read, was begun anew and says nothing of it, or has grown by too much."""
         known = {name: where for name, where in ((name, _place(mark)) for name, mark in marks.items()) if where}
         if not known:
             return {}
@@ -50,11 +50,13 @@ class InstallLog:
             with open(self._path, "rb") as file:
                 about = os.fstat(file.fileno())
                 begins = {name: _begin(where, about.st_ino, about.st_size) for name, where in known.items()}
-                first = min(begins.values())
-                if about.st_size - first > _LIMIT:
-                    return {}
+                begins = {name: begin for name, begin in begins.items() if about.st_size - begin <= _LIMIT}
+                first = min(begins.values(), default=about.st_size)
                 file.seek(first)
-                return _by_node(file.read(_LIMIT), first, begins)
+                found = _by_node(file.read(_LIMIT), first, begins)
+                # Of a log that was begun anew the older lines are elsewhere: that it has none of a node tells nothing.
+                anew = {name for name in begins if not _goes_on(known[name], about.st_ino, about.st_size)}
+                return {name: lines for name, lines in found.items() if lines or name not in anew}
         except OSError:
             return {}
 
@@ -64,9 +66,13 @@ def _place(mark: str) -> tuple[int, int] | None:
     return (int(inode), int(size)) if inode.isdigit() and size.isdigit() else None
 
 
+def _goes_on(where: tuple[int, int], inode: int, size: int) -> bool:
+    return where[0] == inode and where[1] <= size
+
+
 def _begin(where: tuple[int, int], inode: int, size: int) -> int:
     """A log that was begun anew since is read from its beginning."""
-    return where[1] if where[0] == inode and where[1] <= size else 0
+    return where[1] if _goes_on(where, inode, size) else 0
 
 
 def _by_node(content: bytes, first: int, begins: Mapping[str, int]) -> dict[str, list[str]]:
@@ -80,11 +86,16 @@ def _by_node(content: bytes, first: int, begins: Mapping[str, int]) -> dict[str,
     return found
 
 
-def mode(lines: Iterable[str]) -> str:
-    """The mode of the last installation, as :func:`tables.native` takes it."""
+def mode(lines: Iterable[str], *, of_any: bool = False) -> str:
+    """The mode of the last installation, as :func:`tables.native` takes it.
+
+    :param of_any: of the last one that was more than a boot, where there was any.
+    """
     said = list(lines)
-    modes = [found[1] for found in map(_MODE.search, said) if found]
-    return modes[-1].upper() if modes else tables.NO_MODE if said else ""
+    modes = [found[1].upper() for found in map(_MODE.search, said) if found]
+    if of_any:
+        modes = [one for one in modes if one not in tables.BOOTS] or modes
+    return modes[-1] if modes else tables.NO_MODE if said else ""
 
 
 def last(lines: Iterable[str]) -> str:

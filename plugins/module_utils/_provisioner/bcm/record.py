@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote
@@ -285,8 +285,13 @@ def demand_name(text: str, what: str, host: str) -> None:
         )
 
 
-def fields(wanted: Wanted, record: Mapping[str, str] | None) -> Record:
-    """What the record is to say; what the inventory does not tell is left as it is."""
+def fields(
+    wanted: Wanted, record: Mapping[str, str] | None, entered: Callable[[Mapping[str, str]], Mapping[str, str]]
+) -> Record:
+    """What the record is to say; what the inventory does not tell is left as it is.
+
+    :param entered: the note of a node that we enter, by its record; BCM gives a new one its image with its category.
+    """
     standing = record or {}
     found: Record = {}
     if wanted.boot_mac and mac(wanted.boot_mac) != standing.get("mac"):
@@ -295,7 +300,7 @@ def fields(wanted: Wanted, record: Mapping[str, str] | None) -> Record:
     if wanted.serial and words(standing).serial != wanted.serial:
         changes["serial"] = wanted.serial
     if record is None or (not standing.get("mac") and not words(standing).note):
-        changes["note"] = {"order": tables.ENTERED, "seen": standing.get("status") or "down"}
+        changes["note"] = entered(standing)
     if changes:
         found[WORDS] = said(standing, **changes)
     return found

@@ -25,6 +25,8 @@ INSTALL, CONFIRM, CLEAR = "install", "confirm", "clear"
 #: What a note of ours says of its node: entered by us, given back, ordered.
 ENTERED, GIVEN_BACK, ORDER = "entered", "clear", "install"
 FULL = "FULL"
+#: Modes of a boot after which a node has what it had: an installer passes each of them, at every boot.
+BOOTS = ("AUTO", "NOSYNC")
 #: Of an installer's log that tells of a node, and not in which mode it was installed.
 NO_MODE = "?"
 
@@ -90,6 +92,19 @@ def is_pending(record: Mapping[str, str]) -> bool:
     return record.get("nextinstallmode", "").upper() == FULL
 
 
+def is_left(note: Mapping[str, str]) -> bool:
+    """Did we leave it with nothing deployed there?"""
+    return note.get("order") in (ENTERED, GIVEN_BACK)
+
+
+def _is_as_left(record: Mapping[str, str], note: Mapping[str, str], log: str | None) -> bool:
+    """Has nobody ordered or installed anything there since? One that was just entered has no disk to boot, so that
+    its installer installs it whatever its mode is called."""
+    if record.get("nextinstallmode") or note.get("image", "") not in ("", record.get("softwareimage")):
+        return False
+    return not log or (note.get("order") == GIVEN_BACK and log in BOOTS)
+
+
 def is_ours(record: Mapping[str, str], note: Mapping[str, str]) -> bool:
     """Is what is set to run there what our note ordered? Whoever gave it another image since has made the note void."""
     return note.get("order") == ORDER and record.get("softwareimage") == note.get("named")
@@ -98,14 +113,14 @@ def is_ours(record: Mapping[str, str], note: Mapping[str, str]) -> bool:
 def native(record: Mapping[str, str], note: Mapping[str, str], log: str | None) -> str:
     """What this node is doing.
 
-    :param log: in which mode the installer says that it has installed it since our order; ``?`` where it tells of the
+    :param log: in which mode the installer says that it has installed it since our note; ``?`` where it tells of the
         node and of no mode, empty where it tells nothing of it; None where nobody can tell.
     """
     status = record.get("status", "")
     if status in _BURNING or (status == "installing" and any(word in record.get("told", "") for word in _ASKS)):
         return BY_HAND
     if not is_ours(record, note):
-        return _of_others(record, note)
+        return _of_others(record, note, log)
     if note.get("done"):
         return FAILED_WORD if status in FAILING else status if status in UNDER_WAY else _at_work(status)
     return _ordered(record, note, log)
@@ -124,10 +139,10 @@ def _ordered(record: Mapping[str, str], note: Mapping[str, str], log: str | None
     return INSTALLED if log in (None, FULL, NO_MODE) else NOT_INSTALLED
 
 
-def _of_others(record: Mapping[str, str], note: Mapping[str, str]) -> str:
+def _of_others(record: Mapping[str, str], note: Mapping[str, str], log: str | None) -> str:
     """Without an order of ours."""
     status = record.get("status", "")
-    left = note.get("order") in (ENTERED, GIVEN_BACK)
+    left = is_left(note) and _is_as_left(record, note, log)
     if left and status == note.get("seen"):
         return DEFINED
     if status in UNDER_WAY:
