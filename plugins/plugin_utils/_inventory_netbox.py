@@ -33,14 +33,21 @@ try:
 except ImportError:
     _MISSING = traceback.format_exc()
 
-#: What devices can be filtered by, with a lookup behind it (``name__isw``); and ``cf_`` before a custom field.
-FILTERS = (
-    "cluster", "cluster_id", "device_type", "device_type_id", "has_primary_ip", "id", "location", "location_id",
-    "manufacturer", "manufacturer_id", "name", "parent_device_id", "platform", "platform_id", "rack", "rack_id",
-    "region", "region_id", "role", "role_id", "serial", "site", "site_group", "site_id", "status", "tag", "tenant",
-    "tenant_group", "tenant_id",
-)  # fmt: skip
-_LOOKUP = re.compile(r"__(n|ic|nic|isw|nisw|iew|niew|ie|nie|empty|regex|iregex|gt|gte|lt|lte)\Z")
+#: The lookups that NetBox makes of a filter (``name__isw``), by its kind: of text, of a number, of a choice or of what
+#: stands elsewhere, of one that it works out.
+_TEXT = ("n", "ic", "nic", "isw", "nisw", "iew", "niew", "ie", "nie", "empty")
+_NUMBER, _CHOICE, _ALONE = ("n", "gt", "gte", "lt", "lte"), ("n",), ()
+#: What devices of each NetBox can be filtered by; and ``cf_`` before a custom field, whose kind nothing tells here.
+FILTERS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("name", "serial"), _TEXT),
+    "id": _NUMBER,
+    **dict.fromkeys((
+        "cluster_id", "device_type", "device_type_id", "location_id", "manufacturer", "manufacturer_id", "platform",
+        "platform_id", "rack_id", "region", "region_id", "role", "role_id", "site", "site_group", "site_id", "status",
+        "tag", "tenant", "tenant_group", "tenant_id",
+    ), _CHOICE),
+    **dict.fromkeys(("has_primary_ip", "parent_device_id"), _ALONE),
+}  # fmt: skip
 #: What a page may have, and how many devices' interfaces are asked for at once: their numbers stand in the address.
 PAGE, BLOCK = 500, 100
 #: Kinds of interfaces that are no card: what is on them is another one's MAC, or none.
@@ -83,13 +90,8 @@ def filters(query: Any, where: str) -> list[tuple[str, str]]:
         raise ConfigError("query: a mapping is wanted", node=where, wanted=", ".join(FILTERS))
     found = []
     for name, value in given.items():
-        base = _LOOKUP.sub("", str(name))
-        if base not in FILTERS and not re.match(r"cf_[a-z0-9_]+\Z", base):
-            raise ConfigError(
-                f"a source of type netbox has no filter {name}",
-                node=where,
-                wanted=f"{', '.join(FILTERS)}, or cf_ and the name of a custom field",
-            )
+        if not _is_filter(str(name)):
+            raise _no_filter(str(name), where)
         words = value if isinstance(value, (list, tuple)) else [value]
         if not words or any(isinstance(word, (Mapping, list, tuple)) or word in (None, "") for word in words):
             raise ConfigError(f"query, {name}: a word is wanted, or a list of them", node=where)
@@ -97,15 +99,57 @@ def filters(query: Any, where: str) -> list[tuple[str, str]]:
     return found
 
 
+def _is_filter(name: str) -> bool:
+    base, behind, lookup = name.partition("__")
+    lookups = _CHOICE if re.match(r"cf_[a-z0-9_]+\Z", base) else FILTERS.get(base)
+    return lookups is not None and (lookup in lookups if behind else True)
+
+
+def _no_filter(name: str, where: str) -> ConfigError:
+    base = name.partition("__")[0]
+    lookups = FILTERS.get(base, _CHOICE if base.startswith("cf_") else ())
+    return ConfigError(
+        f"a source of type netbox has no filter {name}",
+        node=where,
+        wanted=", ".join([base, *(f"{base}__{one}" for one in lookups)])
+        if base in FILTERS or base.startswith("cf_")
+        else f"{', '.join(FILTERS)}, or cf_ and the name of a custom field",
+    )
+
+
 def _know_fields(devices: Sequence[Mapping[str, Any]], query: Sequence[tuple[str, str]], where: str) -> None:
-    """:raises ConfigError: for a custom field that devices do not have: NetBox passes that over as well."""
-    for name, _value in query:
-        own = _LOOKUP.sub("", name)[3:] if name.startswith("cf_") else ""
+    """:raises ConfigError: for a custom field that devices do not have, or that is not to be filtered by: NetBox passes
+    those over as well."""
+    asked: dict[str, list[str]] = {}
+    for name, value in query:
+        asked.setdefault(name, []).append(value)
+    for name, values in asked.items():
+        own = name.partition("__")[0][3:] if name.startswith("cf_") else ""
         known = devices[0].get("custom_fields") if devices else None
         if own and isinstance(known, Mapping) and own not in known:
             raise ConfigError(
                 f"query, {name}: devices of this NetBox have no custom field {own}", node=where, wanted=", ".join(known)
             )
+        passed = [one.get("name") or one["id"] for one in devices if own and _is_passed_over(one, own, name, values)]
+        if passed:
+            raise ConfigError(
+                f"query, {name}: NetBox has passed it over",
+                node=where,
+                wanted=f"{name} {' or '.join(values)}",
+                seen=f"device {passed[0]}",
+                do="let the custom field be filtered by, or take it out of query",
+            )
+
+
+def _is_passed_over(device: Mapping[str, Any], own: str, name: str, values: Sequence[str]) -> bool:
+    """Is it not what was asked for? A filter by text may be loose: a part of it is enough."""
+    told = (device.get("custom_fields") or {}).get(own)
+    if not isinstance(told, (str, bool, type(None))) or "null" in values:
+        return False
+    text = ("" if told is None else str(told)).lower()
+    if name.endswith("__n"):
+        return bool(text) and any(text == value.lower() for value in values)
+    return not any(value.lower() in text for value in values)
 
 
 class NetboxApi:

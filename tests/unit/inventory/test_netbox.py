@@ -95,6 +95,21 @@ def test_all_pages_are_read_and_the_token_goes_nowhere_else(netbox: Netbox) -> N
     assert [path for path in netbox.asked if "offset=8" in path and "devices" in path]
 
 
+def test_each_filter_has_the_lookups_that_netbox_makes_of_its_kind() -> None:
+    query = {"name__isw": "gpu", "serial__empty": False, "id__gte": 5, "role__n": "x", "cf_sku__n": "h", "rack_id": 3}
+    found = dict(source.filters(query, "x"))
+    assert list(found) == list(query) and found["serial__empty"] == "false" and found["id__gte"] == "5"
+
+
+@pytest.mark.parametrize("query", [{"cf_sku": "b200"}, {"cf_sku__n": "h100-sxm-8"}, {"cf_empty": "x"}])
+def test_a_custom_field_that_netbox_filters_by_nothing_is_told(netbox: Netbox, query: Any) -> None:
+    """So is one for which its administrator has filtering disabled."""
+    netbox.devices[0]["custom_fields"]["empty"] = None
+    fields = [{**device, "custom_fields": {"empty": "", **device["custom_fields"]}} for device in netbox.devices]
+    with pytest.raises(ConfigError, match="has passed it over"):
+        source._know_fields(fields, source.filters(query, "x"), "x")
+
+
 def test_netbox_itself_filters(netbox: Netbox) -> None:
     assert [one.name for one in read(netbox, query={"tag": ["ring-1"], "site": "dc1"})] == ["gpu001"]
     assert [one.name for one in read(netbox, query={"cf_sku": "h100-sxm-8"})] == ["gpu001"]
@@ -103,7 +118,10 @@ def test_netbox_itself_filters(netbox: Netbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"rol": "gpu"}, {"sites": "dc1"}, {"cf_skus": "x"}, {"site": ""}, ["site"], {"site": {}}]
+    "query",
+    [{"rol": "gpu"}, {"sites": "dc1"}, {"cf_skus": "x"}, {"site": ""}, ["site"], {"site": {}}]
+    + [{name: "x"} for name in ("role__isw", "tag__ic", "has_primary_ip__n", "name__gt", "id__ic", "site_id__gt")]
+    + [{name: "x"} for name in ("status__isw", "device_type__iew", "cluster", "cf_sku__gte", "name__", "id__empty")],
 )
 def test_what_netbox_would_pass_over_is_no_filter(netbox: Netbox, query: Any) -> None:
     """Misspelt, it would let the whole site through."""
