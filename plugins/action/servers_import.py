@@ -88,6 +88,12 @@ class ActionModule(VerbAction):
             raise exc.located(node=where) from None
 
     def _written(self, servers: Sequence[Server], params: Mapping[str, Any]) -> dict[str, Any]:
+        if self._task.check_mode:
+            return self._merged(servers, params)
+        with lists.kept_from_others(params["dest"]):
+            return self._merged(servers, params)
+
+    def _merged(self, servers: Sequence[Server], params: Mapping[str, Any]) -> dict[str, Any]:
         path = params["dest"]
         before = lists.text_of(path)
         known = lists.read(path, {**params, "password_refs": None, "delimiter": ""}) if before.strip() else []

@@ -12,13 +12,15 @@ import csv
 import io
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotProven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import (
@@ -185,6 +187,23 @@ def text_of(path: str) -> str:
         raise ConfigError(f"the list {path} is there and cannot be read: {type(exc).__name__}", address=path) from exc
 
 
+@contextmanager
+def kept_from_others(path: str) -> Iterator[None]:
+    """From reading a list to replacing it: of two imports at once one would take out the rows of the other.
+
+    :raises ConfigError: where nothing can be written beside the list, or another import has it.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    try:
+        lock = private.open_lock(os.path.join(folder, f".{name}.lock"))
+    except OSError as exc:
+        raise ConfigError(f"the list cannot be written: {exc.strerror}", address=path) from exc
+    with lock:
+        if not locked(lock):
+            raise ConfigError("another import is writing this list", address=path, do="run again once it has ended")
+        yield
+
+
 def write(path: str, text: str) -> None:
     """The whole list or none of it, with the mode that it had; read back.
 
@@ -192,8 +211,7 @@ def write(path: str, text: str) -> None:
     """
     try:
         mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else _MODE
-        private.write(path, text)
-        os.chmod(path, mode)
+        private.write(path, text, mode)
         there = Path(path).read_bytes().decode()
     except OSError as exc:
         raise ConfigError(f"the list cannot be written: {exc.strerror}", address=path) from exc

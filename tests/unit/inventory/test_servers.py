@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible.template import is_trusted_as_template
 from ansible_collections.gpufleet.baremetal.plugins.action import servers_import
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _servers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugins"))
@@ -164,6 +165,24 @@ def test_a_delivery_is_added_to_the_list_of_the_fleet(imports: Imports) -> None:
     assert rows["gpu001"]["rack"] == "r12" and rows["old1"]["bmc_ip"] == "10.0.0.100"
     assert imports.dest.stat().st_mode & 0o777 == 0o640
     assert imports.written(purge=True)["merged"]["removed"] == ["old1"] and "old1" not in imports.dest.read_text()
+
+
+def test_of_two_imports_into_one_list_the_second_one_takes_nothing_out(imports: Imports) -> None:
+    """It waits for nothing, and is refused as long as the first one is at work. Whoever only looks needs no lock."""
+    imports.dest.write_text(FLEET)
+    with _servers.kept_from_others(str(imports.dest)):
+        message, _mistakes = imports.refused(DELIVERY, dest=str(imports.dest))
+        assert "another import is writing this list" in message and imports.dest.read_text() == FLEET
+        assert imports.written(check_mode=True)["changed"]
+    assert imports.written()["changed"]
+
+
+def test_a_list_is_never_there_in_a_mode_that_it_is_not_to_have(
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ends the import at its last step leaves one that the fleet can read."""
+    monkeypatch.setattr(_servers.os, "chmod", lambda *_: pytest.fail("it stood there in another mode"))
+    assert imports.written()["changed"] and imports.dest.stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize(
