@@ -15,6 +15,7 @@ or one that is in somebody's service.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -87,7 +88,8 @@ def _taken(one: NodeState | None, is_named: bool) -> str:
 def _known(driver: Any, name: str, one: NodeState) -> Machine:
     macs = sorted(driver.network(one, ask=True).macs)
     serials = [serial for serial in driver.serials(one, ask=True).values() if serial]
-    return Machine(name, one.id, boot_mac=macs[0] if len(macs) == 1 else "", serial=serials[0] if serials else "")
+    card = macs[0] if len(macs) == 1 else ""
+    return Machine(name, one.id, boot_mac=card, serial=serials[0] if serials else "", serves=one.state not in _FREE)
 
 
 def certificate(
@@ -159,7 +161,13 @@ def trial(args: argparse.Namespace) -> tuple[Trial, Selector, str]:
         interval=args.interval,
         secrets=secrets,
     )
-    return Trial(plan, registry.DRIVERS[args.driver], lambda line: print(f"  {line}", file=sys.stderr)), wanted, version
+
+    def taken(one: Machine) -> str:
+        with registry.connected(reached, nobody) as driver:
+            return _taken(driver.states([one.id]).get(one.id), one.serves)
+
+    say = functools.partial(print, file=sys.stderr)
+    return Trial(plan, registry.DRIVERS[args.driver], lambda line: say(f"  {line}"), taken), wanted, version
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:

@@ -21,7 +21,10 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    Changed,
+    EvidenceMissing,
     FleetError,
+    NotAdopted,
     NotOurs,
     WrongMachine,
 )
@@ -34,6 +37,9 @@ PASSED, FAILED, NOT_APPLICABLE, NOT_TRIED = "passed", "failed", "not applicable"
 #: A card that nobody has: of the range for documentation.
 NO_CARD = "00:00:5e:00:53:ff"
 BOOT_SECONDS = 600.0
+#: After these a machine is somebody else's, or another one: nothing more of it is written to.
+_HANDS_OFF = (NotOurs, Changed, WrongMachine)
+_KINDS = {one.kind for one in (*_HANDS_OFF, NotAdopted, EvidenceMissing)}
 
 
 class NotApplicable(Exception):
@@ -67,12 +73,13 @@ class Guard(Lifeline):
 
 @dataclass(frozen=True)
 class Machine:
-    """One that was selected, with what its provisioner knows it by."""
+    """One that was selected, with what its provisioner knows it by. serves: it was in use then, and was named."""
 
     name: str
     id: str
     boot_mac: str = ""
     serial: str = ""
+    serves: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,11 +112,20 @@ def demand(condition: object, words: str) -> None:
         raise Broken(words)
 
 
+Say = Callable[[str], None]
+Taken = Callable[[Machine], str]
+
+
 class Trial:
     """The verbs, on the machines of one plan."""
 
-    def __init__(self, plan: Plan, driver: type[Driver], say: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, driver: type[Driver], say: Say, taken: Taken = lambda _one: "") -> None:
+        """:param taken: why a machine is not to be tried any more, looked up now; empty where it is."""
         self.plan = plan
+        self.taken = taken
+        #: Deployments that were ordered here, by machine; machines that turned out to be somebody else's.
+        self.ordered: dict[str, list[str]] = {}
+        self.lost: set[str] = set()
         self.driver = driver
         self.run = f"contract-{uuid.uuid4().hex[:12]}"
         self.guard = Guard(frozenset(one.name for one in plan.machines))
@@ -117,19 +133,29 @@ class Trial:
 
     # -- the verbs ---------------------------------------------------------------------------------------------
 
+    def known(self, one: Machine) -> dict[str, Any]:
+        """What a ledger would know of it. Of one that was named whatever it does, what it does may end, once."""
+        ids = self.ordered.get(one.name, [])
+        known = True if ids else None if one.serves else False
+        return {"known_runs": [self.run], "known_deployed": known, "known_deploy_ids": list(ids)}
+
     def lead(self, one: Machine, state: str, *, check: bool = False, **more: Any) -> dict[str, Any]:
         params = {
             **self.plan.connection, "provisioner_id": one.id, "name": one.name, "boot_mac": one.boot_mac,
             "serial": one.serial, "driver": dict(self.plan.options), "state": state, "run_id": self.run,
-            "known_runs": [self.run], **more,
+            **self.known(one), **more,
         }  # fmt: skip
         ctx = Context(check_mode=check, node=one.name, lifeline=self.guard)
-        return node(params, ctx).as_dict(ctx)
+        try:
+            return node(params, ctx).as_dict(ctx)
+        finally:
+            if more.get("deploy_id") and not check:
+                self.ordered.setdefault(one.name, []).append(more["deploy_id"])
 
     def watch(self, until: str, *machines: Machine, check: bool = False, **more: Any) -> dict[str, Any]:
         entries = [
             {"host": one.name, "provisioner_id": one.id, "boot_mac": one.boot_mac, "serial": one.serial,
-             "known_runs": [self.run], **(more if one in self.plan.machines else {})}
+             **self.known(one), **(more if one in self.plan.machines else {})}
             for one in machines
         ]  # fmt: skip
         params = {
@@ -146,6 +172,8 @@ class Trial:
         if verdict["step"] == "boot":
             booted_at = self._boot(one)
             verdict = self.watch(until, one, **{**more, "booted_at": booted_at})["verdicts"][one.name]
+        if verdict.get("kind") in _KINDS:
+            self.lost.add(one.name)
         demand(verdict["ok"], f"it did not become {until}: {verdict['reason']}")
 
     def _boot(self, one: Machine) -> float:
@@ -225,6 +253,13 @@ def check_mode(trial: Trial, one: Machine) -> None:
 
 
 # -- the life of a machine -------------------------------------------------------------------------------------
+
+
+def free(trial: Trial, one: Machine) -> None:
+    """Those before it had their lives since it was selected, which may take hours."""
+    why = trial.taken(one)
+    if why:
+        raise NotOurs("it was taken since it was selected", node=one.name, seen=why)
 
 
 def ready(trial: Trial, one: Machine) -> None:
@@ -314,6 +349,7 @@ READS: Mapping[str, Scenario] = {
     "check mode sends nothing": check_mode,
 }
 LIFE: Mapping[str, Scenario] = {
+    "still free": free,
     "ready": ready,
     "held and given back": held,
     "deployed": deployed,
@@ -321,7 +357,7 @@ LIFE: Mapping[str, Scenario] = {
     "deployed anew": redeployed,
     "released": released,
 }
-#: Tried whatever failed before it: a machine is not left with what was deployed here.
+#: Tried whatever failed before it, but of what somebody else has by then: nothing is left that was deployed here.
 _LAST = "released"
 
 
@@ -341,7 +377,7 @@ def tried(trial: Trial) -> Iterator[Outcome]:
 def _life(trial: Trial, one: Machine) -> Iterator[Outcome]:
     broken = ""
     for name, scenario in LIFE.items():
-        if broken and not (name == _LAST and one.name in trial.guard.touched):
+        if broken and not (name == _LAST and one.name in trial.guard.touched - trial.lost):
             yield Outcome(name, one.name, NOT_TRIED, f"after: {broken}")
             continue
         outcome = _tried(trial, name, scenario, one)
@@ -358,5 +394,7 @@ def _tried(trial: Trial, name: str, scenario: Scenario, one: Machine, *, of_all:
         result, words = NOT_APPLICABLE, str(exc)
     except (Broken, FleetError) as exc:
         result, words = FAILED, str(exc)
+        if isinstance(exc, _HANDS_OFF):
+            trial.lost.add(one.name)
     seconds = round(time.monotonic() - began, 1)
     return Outcome(name, machine, result, words, seconds, len(trial.guard.writes) - before)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -156,6 +157,34 @@ def _serves(site: Any, options: dict[str, Any]) -> None:
 
 def _held(site: Any, options: dict[str, Any]) -> None:
     site.machine(options["name"]).locked = True
+
+
+def test_a_machine_that_was_taken_since_it_was_selected_is_left_to_whoever_has_it(
+    maas_site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before it may have had their lives for hours. Nor is it released at the end."""
+    monkeypatch.syspath_prepend(str(MAKE))
+    scenarios = importlib.import_module("contract_scenarios")
+    spec = importlib.util.spec_from_file_location("certifier", MAKE / "contract.py")
+    certifier: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(certifier)  # type: ignore[union-attr]
+    given, theirs = maas_site.connection(), enrolled(maas_site, "late-")
+    for key in names.OPTIONS:
+        monkeypatch.setenv(f"GPUFLEET_{key.upper()}", str(given.get(key) or ""))
+    words = ["maas", given["provisioner_url"], "--prefix", "late-", "--interval", "0.05", "--timeout", "60"]
+    trial, _selector, _version = certifier.trial(certifier.arguments(words))
+    [one] = trial.plan.machines
+    assert trial.taken(one) == ""
+    lead({**theirs, "image": maas_site.image()}, "deployed")
+    trial.guard.touched.add(one.name)
+    maas_site.faults.forget()
+    for looks in (True, False):
+        trial.taken = trial.taken if looks else lambda _one: ""
+        trial.lost.clear()
+        found = {each.scenario: each for each in scenarios._life(trial, one)}
+        assert "NAMED=" in found["still free"].words if looks else found["still free"].outcome == "passed"
+        assert looks or "this node is at work" in found["ready"].words, found
+        assert found["released"].outcome == "not tried" and maas_site.faults.writes == []
 
 
 @pytest.mark.parametrize(
