@@ -177,8 +177,11 @@ class Store:
 
     def _host(self, name: str, record: dict[str, Any]) -> None:
         """What makes dnsmasq answer the node; a unit has it read this folder anew whenever something changes there."""
-        words = [record["mac"], *(["ignore"] if record.get("out") else [str(record.get("ip") or "")])]
-        line = ",".join(filter(None, [*words, *([] if record.get("out") else [name])]))
+        if record.get("out"):  # beside another server's DHCP dnsmasq answers one that it is told to ignore
+            with suppress(FileNotFoundError):
+                os.unlink(self.root / "dhcp-hosts" / name)
+            return
+        line = ",".join(filter(None, [record["mac"], str(record.get("ip") or ""), name]))
         _replace(self.root / "dhcp-hosts" / name, line + "\n", 0o644)
 
 
