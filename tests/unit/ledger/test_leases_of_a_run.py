@@ -116,6 +116,13 @@ print(json.dumps([process_start(asked[0][0]), *dead]))
 
 
 @pytest.mark.needs_root
+def test_w9_a_run_of_another_boot_under_this_hosts_name_is_not_called_dead() -> None:
+    """Two controllers that were cloned have one name and one machine id, and both run."""
+    here = this_run(os.getpid())
+    gone = replace(here, pid=2**30, pid_start=1)
+    assert gone.provably_dead_here(here) and not replace(gone, boot_id="another").provably_dead_here(here)
+
+
 def test_w9_a_live_run_that_this_user_may_not_see_is_not_dead() -> None:
     """With hidepid ``/proc`` tells a user nothing of another one's processes: not that there is none."""
     script = 'set -e; mount -t proc -o hidepid=2 proc /proc; sleep 600 & exec "$0" -c "$1" $!'

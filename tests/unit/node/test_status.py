@@ -197,6 +197,10 @@ def test_j7_what_was_adopted_is_due_until_its_first_imaging(ledger: Ledger) -> N
     assert one["unrecorded"] and "its provisioner has no record of it" in shown, one
     one = told(ledger, ("state", "draining", {}), ("state", "admitted", {}))
     assert one["adopted"] and not one["passport_due"] and one["next"] == ALL, "who readmits it images nothing"
+    ledger.save_passport("r1", node, issued=now - 2, expires=now - 1, digest="sha256:2", envelope={})
+    one = told(ledger, ("state", "admitted", {}))
+    assert one["adopted"] and not one["passport_due"], "no renewal adds to what its passport says"
+    ledger.save_passport("r1", node, issued=now, expires=now + 9e6, digest="sha256:3", envelope={})
     one = told(ledger, ("state", "imaging", {}), ("state", "admitted", {}))
     assert not one["adopted"] and not one["passport_due"] and one["next"] == "", one
 
