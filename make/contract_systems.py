@@ -49,7 +49,7 @@ def _maas(driver: Any, selector: Selector) -> Machines:
 
 
 def _ironic(driver: Any, selector: Selector) -> Machines:
-    found = driver.api.listed("/v1/nodes", "nodes", fields="uuid,name,traits")
+    found = driver.api.listed("/nodes", "nodes", fields="uuid,name,traits")
     told = ((one.get("name") or one["uuid"], one["uuid"], one.get("traits") or []) for one in found)
     return {name: key for name, key, traits in told if selector.takes(name, traits)}
 

@@ -31,7 +31,9 @@ def test_from_nothing_to_ready(site: Any) -> None:
     assert predicted["changed"] and predicted["pending"] and predicted["provisioner_id"] == ""
     assert site.faults.writes == [], "check mode sends no write"
     begun = lead(options, "ready")
-    assert begun["changed"] and begun["provisioner_id"] and begun["pending"] == bool(begun["step"])
+    # On a busy machine a step of a moment may be over before it is looked at.
+    assert begun["changed"] and begun["provisioner_id"]
+    assert begun["pending"] == bool(begun["step"]) or begun["state"] == "ready"
     assert begun["before"] == {"state": "absent"}
     verdict = await_all(site, "ready", options)["verdicts"][options["name"]]
     assert verdict["ok"] and verdict["state"] == "ready"
