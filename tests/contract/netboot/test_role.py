@@ -167,8 +167,10 @@ def test_the_web_server_gives_each_node_its_own_and_strangers_nothing(server: An
         assert get(f"{url}/entries/52-54-00-99-00-09.ipxe") == "#!ipxe\nboot\n"
         assert command(root, "list", "gpu009")["nodes"]["gpu009"]["seen"]["what"] == "entry"
         assert "set gpufleet http://10.99.0.1:8080" in get(f"{url}/boot.ipxe")
-        for path in ("entries/52-54-00-99-00-77.ipxe", "../nodes/gpu009.json", "nodes/gpu009.json", "failed/x/boot"):
-            assert get(f"{url}/{path}") == "404"
+        outside = ("images/../../nodes/gpu009.json", "images/%2e%2e/%2e%2e/nodes/gpu009.json", "images/..%2fboot.ipxe")
+        strangers = ("entries/52-54-00-99-00-77.ipxe", "failed/52-54-00-99-00-77/boot", "failed/x/boot")
+        for path in (*strangers, *outside, "../nodes/gpu009.json", "nodes/gpu009.json"):
+            assert get(f"{url}/{path}") == "404", path
         assert not (root / "seen" / "52-54-00-99-00-77.json").exists(), "of a stranger nothing is written down"
         command(root, "out", "gpu009")
         assert get(f"{url}/entries/52-54-00-99-00-09.ipxe") == "404", "a person keeps it out"

@@ -7,29 +7,21 @@ there."""
 from __future__ import annotations
 
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    AuthFailed,
     BadAnswer,
     Changed,
     EvidenceMissing,
     NotOurs,
-    Refused,
     Unreachable,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK, NodeView
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import Answer
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.login import Login
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.settling import unsettled
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import SETTLES
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import OPTIONS
 from contract.proxy import Asked
 from contract.scheduler.site_kubernetes import KubernetesSite
 from contract.scheduler.verbs import RUN, TOKEN, Line, events, evidence, node, verdict, wait
@@ -343,102 +335,3 @@ def test_an_object_that_cannot_be_read_spoils_no_batch(site: KubernetesSite) -> 
 
 
 # -- who we are ----------------------------------------------------------------------------------------------------
-
-
-def test_a_token_that_was_renewed_in_its_file_is_tried_once(site: KubernetesSite, tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text("ours-secret\n")
-    site.reached = {"scheduler_url": site.proxy.url, "scheduler_token_path": str(file)}
-    driver = site.open()
-    assert driver.states([NAME])[NAME].in_service
-    site.server.tokens = {"the-next-secret": "gpufleet"}
-    with pytest.raises(AuthFailed):
-        driver.states([NAME])
-    site.faults.forget()
-    file.write_text("the-next-secret")
-    assert driver.states([NAME])[NAME].in_service
-    refused = [one for one in site.faults.calls if one.what == f"GET /api/v1/nodes/{NAME}"]
-    assert len(refused) == 2
-
-
-def test_a_token_that_another_thread_has_renewed_already_is_tried(site: KubernetesSite, tmp_path: Path) -> None:
-    """Eight at once, all refused before the first of them reads the file."""
-    file, together = tmp_path / "token", threading.Barrier(8)
-    file.write_text("ours-secret")
-    site.reached = {"scheduler_url": site.server.url, "scheduler_token_path": str(file)}
-    driver = site.open()
-    site.server.tokens = {"the-next-secret": "gpufleet"}
-    file.write_text("the-next-secret")
-
-    def ask(_number: int) -> Any:
-        together.wait(30)
-        return driver.api.get(f"/api/v1/nodes/{NAME}")
-
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        assert all(pool.map(ask, range(8)))
-
-
-def test_a_token_is_held_against_the_one_that_was_refused(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text("first")
-    login = Login(
-        access.of_options(
-            {**dict.fromkeys(OPTIONS, ""), "scheduler_url": "https://k8s", "scheduler_token_path": str(file)}
-        )
-    )
-    assert login.renewed("first") == ""
-    file.write_text("second")
-    assert [login.renewed("first") for _thread in range(2)] == ["second", "second"] and login.renewed("second") == ""
-
-
-def test_only_the_authorisers_own_words_are_of_access() -> None:
-    whose = 'forbidden: User "gpufleet" cannot'
-    for words in (f'pods "train-0" is {whose} create resource', f"pods is {whose} list resource", f"{whose} get path"):
-        assert Answer(403, {"kind": "Status", "message": words}).of_access, words
-    for words in ("pod train-0 cannot be evicted", f'admission webhook "w" denied the request: {whose} evict it'):
-        assert not Answer(403, {"kind": "Status", "message": words}).of_access, words
-
-
-def test_a_webhook_that_says_cannot_refuses_one_pod_and_ends_no_batch(site: KubernetesSite) -> None:
-    node(site, NAME, "held")
-    site.guard(NAME, "pod train-0 cannot be evicted", for_good=True)
-    found = verdict(wait(site, NAME, timeout=0), NAME)
-    assert not found["ok"] and "cannot be evicted" in found["reason"]
-
-
-def test_what_the_rules_of_access_forbid_is_told_with_the_right_that_lacks(site: KubernetesSite) -> None:
-    assert site.open().prerequisites() == []
-    site.server.rules["gpufleet"] = [
-        one for one in site.server.rules["gpufleet"] if one["resources"] != ["pods/eviction"]
-    ]
-    (lacking,) = site.open().prerequisites()
-    assert "create pods/eviction" in lacking.wanted and "rbac.yaml" in lacking.do
-    site.server.rules["gpufleet"][0]["verbs"] = ["get", "list"]
-    with pytest.raises(AuthFailed, match='cannot patch resource "nodes"'):
-        node(site, NAME, "held")
-
-
-def test_the_shipped_role_grants_what_is_asked_for_and_no_more(site: KubernetesSite) -> None:
-    """Everything that the driver ever sends, over a node with each kind of trouble, against the rules."""
-    job, twice = site.start(NAME), site.start(NAME)
-    for name in ("one", "two"):
-        site.people.budget(twice, name, 0)
-    site.open().prerequisites()
-    site.open().known()
-    node(site, NAME, "held")
-    wait(site, NAME, OTHER, timeout=0)
-    site.end(job)
-    site.end(twice)
-    node(site, NAME, "resumed", known_token=TOKEN)
-    asked = {(verb, kind) for user, verb, kind in site.server.used if user == "gpufleet"}
-    rules = site.server.rules["gpufleet"]
-    granted = {(verb, kind) for rule in rules for verb in rule["verbs"] for kind in rule["resources"]}
-    assert asked - granted == {("create", "selfsubjectaccessreviews")}, "which everybody may"
-    assert granted - asked == set()
-
-
-def test_a_webhook_that_forbids_a_hold_is_a_refusal(site: KubernetesSite) -> None:
-    said = b'{"kind": "Status", "code": 422, "reason": "Invalid", "message": "denied the request: no holds on Fridays"}'
-    site.proxy.fault = lambda asked: (422, {}, said) if asked.method == "PATCH" else None
-    with pytest.raises(Refused, match="Fridays"):
-        node(site, NAME, "held")

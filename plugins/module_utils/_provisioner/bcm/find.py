@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     FleetError,
     Refused,
@@ -29,7 +30,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT as NOT_STORED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import PRESENT, Stored
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -128,6 +131,13 @@ class BcmReader(Driver):
         image, note = wanted.image, record.words(node.raw).note
         current = image is None or (tables.is_ours(node.raw, note) and record.is_noted(image, note))
         return {"image_current": current and not wanted.redeploy}
+
+    def stored_image(self, wanted: Wanted) -> Stored:
+        """By its name: what a software image holds, BCM does not tell."""
+        require({"image": wanted.image}, "image", node=wanted.host)
+        named = cast(Image, wanted.image).named
+        there = bool(record.OBJECT.match(named)) and named in self.needs.images()
+        return Stored(named, PRESENT if there else NOT_STORED)
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
         return self.needs.lacking(wanted, node)
