@@ -91,7 +91,10 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_written(begun: Copy, port:
 def test_who_asks_for_a_port_or_driver_that_is_not_there_is_told_those_that_are(begun: Copy) -> None:
     for asked, words in (
         (("fabric", "acme"), "there is no port fabric; the ports are bmc, gate, provisioner, scheduler"),
-        (("scheduler", "acne"), "there is no driver acne in the port scheduler, which has slurm, none, acme"),
+        (
+            ("scheduler", "acne"),
+            "there is no driver acne in the port scheduler, which has slurm, kubernetes, none, acme",
+        ),
     ):
         done = begun.run("tests/contract/newcomers.py", *asked)
         assert done.returncode == 2 and words in done.stdout, done.stdout + done.stderr
@@ -105,6 +108,9 @@ def whole(tmp_path: Path) -> Any:
     own = (ROOT / "tests/contract/scheduler/versioned/driver.py").read_text(encoding="utf-8")
     driver = copy.root / UTILS / "_scheduler" / "acme" / "driver.py"
     driver.write_text(own.replace('"versioned"', '"acme"').replace("Versioned", "Acme"), encoding="utf-8")
+    names = copy.root / UTILS / "_scheduler" / "names.py"  # the option of an address that this driver reads
+    given = names.read_text(encoding="utf-8").replace('"acme": (),', '"acme": ("scheduler_url",),')
+    names.write_text(given, encoding="utf-8")
     site = copy.root / "tests" / "contract" / "scheduler" / "site_acme.py"
     head = "".join(own.splitlines(keepends=True)[:3])
     site.write_text(
@@ -134,9 +140,9 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
         assert any("no broken line" in line for line in whole.told("scheduler")), f"N8: {nothing} keeps nothing"
     whole.edit("tests/mutants/scheduler.yml", nothing, f"{kept}  mutations: [{{why: a, old: b, new: c}}]\n")
     whole.edit("docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | |\n| `none` |")
-    whole.edit("README.md", "| Slurm, or none |", "| Slurm, Acme, or none |")
-    whole.edit("docs/reference/host-variables.md", "`slurm` or `none`", "`slurm`, `acme` or `none`")
-    whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, none]", "[slurm, none, acme]")
+    whole.edit("README.md", "| Slurm, Kubernetes, or none |", "| Slurm, Kubernetes, Acme, or none |")
+    whole.edit("docs/reference/host-variables.md", "`kubernetes` or `none`", "`kubernetes`, `acme` or `none`")
+    whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, kubernetes, none]", "[slurm, kubernetes, none, acme]")
     assert whole.told("scheduler") == ["scheduler acme: nothing is missing"]
     done = whole.run("-m", "pytest", "-q", "tests/contract/scheduler/test_contract.py", "-k", "acme")
     assert done.returncode == 0 and "passed" in done.stdout, done.stdout[-3000:]

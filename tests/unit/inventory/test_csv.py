@@ -127,7 +127,7 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
         (HEADER + "gpu001,A1,10.0.0.1,,extra\n", "servers.csv:2:5: 5 cells"),
         ("name,serial,service_tag\ng,a,b\n", "servers.csv:1:3: a second column for serial ('service_tag')"),
         ("name,,serial\ng,,b\n", "servers.csv:1:2: '' is no name of a column"),
-        ("serial,provisioner\nA1,foreman\n", "one of bcm, ironic, maas, warewulf, xcat is wanted"),
+        ("serial,provisioner\nA1,foreman\n", "one of bcm, ironic, maas, pxe, warewulf, xcat is wanted"),
         ("serial,gpu_count\nA1,eight\n", "a whole number is wanted"),
         (
             "serial,bmc_ca_path\nA1,/x/$AWS_SECRET_ACCESS_KEY\n",

@@ -132,7 +132,7 @@ def test_names_of_the_configuration_file(listed: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ({"type": "netbox"}, "no known type"),
+        ({"type": "foreman"}, "no known type"),
         ({"type": "csv", "path": "servers.csv", "passwrd": "x"}, "unknown options: passwrd"),
         ({**CSV, "password_refs": "env:*"}, "password_refs: a list of texts is wanted"),
         ({**CSV, "password_refs": None}, "password_refs: a list of texts is wanted"),

@@ -99,7 +99,9 @@ def test_v9_what_a_policy_says_of_a_gate_itself_counts() -> None:
 
 def test_v9_a_littleof_no_gate_is_an_error_that_names_its_place(tmp_path: Path) -> None:
     content = "schema: 1\ngates:\n  dcgm_gate: {level: 4}\n  dcgm: {level: 4}\n"
-    with pytest.raises(ConfigError, match=r"policy\.yml:4: gates\.dcgm: not a gate of the collection \(dcgm_gate"):
+    with pytest.raises(
+        ConfigError, match=r"policy\.yml:4: gates\.dcgm: not a gate of the collection \(collective_gate"
+    ):
         policy_of({"policy_file": written(tmp_path, content), "sku": "h100-sxm-8"})
     with pytest.raises(ConfigError, match=r"the option policy is none: gates\.kernel_log: not"):
         policy_of({"policy": {"gates": {"kernel_log": {"window": "boot"}}}, "sku": "h100-sxm-8"})
@@ -110,7 +112,8 @@ def test_v9_a_littleof_no_gate_is_an_error_that_names_its_place(tmp_path: Path) 
 @pytest.mark.parametrize("name", ["dcgm", "kernel_log", "nvbandwidth", "image_artifact"])
 def test_v9_a_required_gate_that_no_node_can_pass_is_an_error_that_names_its_place(tmp_path: Path, name: str) -> None:
     """Mistyped it would quarantine node after node; what looks at no node passes for none."""
-    told = f"required_gates: {name}: not a gate of the collection (dcgm_gate, image_verify, kernel_log_gate)"
+    gates = "collective_gate, dcgm_gate, gpu_bandwidth_gate, gpu_state_gate, image_verify, kernel_log_gate"
+    told = f"required_gates: {name}: not a gate of the collection ({gates})"
     content = f"schema: 1\nrequired_gates:\n  - image_verify\n  - {name}\n"
     for given in (
         {"policy_file": written(tmp_path, content)},
