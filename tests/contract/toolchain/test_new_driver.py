@@ -139,7 +139,9 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
         (whole.root / "tests/mutants/scheduler.yml").write_text(with_nothing, encoding="utf-8")
         assert any("no broken line" in line for line in whole.told("scheduler")), f"N8: {nothing} keeps nothing"
     whole.edit("tests/mutants/scheduler.yml", nothing, f"{kept}  mutations: [{{why: a, old: b, new: c}}]\n")
-    whole.edit("docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | |\n| `none` |")
+    whole.edit(
+        "docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | `gpufleet_scheduler_url` |\n| `none` |"
+    )
     whole.edit("README.md", "| Slurm, Kubernetes, or none |", "| Slurm, Kubernetes, Acme, or none |")
     whole.edit("docs/reference/host-variables.md", "`kubernetes` or `none`", "`kubernetes`, `acme` or `none`")
     whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, kubernetes, none]", "[slurm, kubernetes, none, acme]")
