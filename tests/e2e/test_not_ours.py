@@ -65,7 +65,9 @@ def test_check_mode_of_every_playbook_sends_no_write(playbook: str) -> None:
     assert run.rc == 0 or playbook in ("reimage", "revalidate"), run.tail()
 
 
-def test_check_mode_of_every_verb_sends_no_write() -> None:
+def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
+    delivery = tmp_path / "delivery.csv"
+    delivery.write_text("name,serial,bmc_address,mac\ngpu901,SN901,192.0.2.9,02:00:00:00:09:01\n", encoding="utf-8")
     bmc = lab.verbs("gpu001", [("bmc_info", {})])[0]["identity"]
     before = world()
     calls = [
@@ -84,6 +86,7 @@ def test_check_mode_of_every_verb_sends_no_write() -> None:
         *(("scheduler_wait", {"until": until}) for until in ("drained", "idle")),
         *(("dcgm_gate", {"level": level}) for level in (1, 3)),
         ("kernel_log_gate", {}),
+        *((f"{gate}_gate", {}) for gate in ("gpu_state", "gpu_bandwidth", "collective")),
         *(("image_verify", {"mode": mode, "image": lab.image("2026.11.1")}) for mode in ("artifact", "node")),
         ("node_passport", {"state": "issued", "image": lab.image("2026.11.1"), "bmc_identity": bmc}),
         ("node_passport", {"state": "verified", "image": lab.image("2026.11.1")}),
@@ -96,9 +99,15 @@ def test_check_mode_of_every_verb_sends_no_write() -> None:
         ("node_history", {}),
         ("ledger_store", {"state": "verified"}),
         ("preflight", {"stop": False}),
+        ("fleet_report", {"path": str(tmp_path / "report.html")}),
+        ("provisioner_info", {}),
+        ("provisioner_image", {"image": lab.image("2026.11.1")}),
+        ("hardware_verify", {}),
+        ("servers_import", {"path": str(delivery), "dest": str(tmp_path / "servers.csv")}),
     ]
     results = lab.verbs("gpu001", calls, *CHECK)
     assert world() == before
+    assert list(tmp_path.iterdir()) == [delivery]
     assert {name for name, _args in calls} == {path.stem for path in modules()}
     broken = [(call, result["msg"]) for call, result in zip(calls, results) if result.get("failed")]
     assert not broken, broken
