@@ -34,7 +34,7 @@ author: gpufleet.baremetal contributors (@gpufleet)
 requirements:
   - openstacksdk >= 4.0 (Ironic)
   - requests >= 2.31 (MAAS and Warewulf)
-  - netaddr >= 1.0
+  - netaddr >= 1.0 (Ironic, MAAS and Warewulf)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger

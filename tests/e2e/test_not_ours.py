@@ -101,7 +101,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("preflight", {"stop": False}),
         ("fleet_report", {"path": str(tmp_path / "report.html")}),
         ("provisioner_info", {}),
-        ("provisioner_image", {"image": lab.image("2026.11.1")}),
+        ("provisioner_image", {"image": {**lab.image("2026.11.1"), "sha256": lab.image_digest("2026.11.1")}}),
         ("hardware_verify", {}),
         ("servers_import", {"path": str(delivery), "dest": str(tmp_path / "servers.csv")}),
     ]

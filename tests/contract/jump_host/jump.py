@@ -41,17 +41,13 @@ def missing() -> str:
 
 
 def declared(module: str, word: str = "") -> list[str]:
-    """The Python libraries that a module's documentation asks for, with the least version.
-
-    :param word: of the lines that are for some systems alone, those in which it stands; all others are for every one.
-    """
+    """The Python libraries that a module's documentation asks for, with the least version; ``word`` picks lines."""
     documentation = yaml.safe_load(importlib.import_module(f"{MODULES}.{module}").DOCUMENTATION)
     names = [name.rpartition(".")[2] for name in documentation["extends_documentation_fragment"]]
     fragments = [importlib.import_module(f"{FRAGMENTS}.{name}").ModuleDocFragment.DOCUMENTATION for name in names]
     declared_by = [documentation, *map(yaml.safe_load, fragments)]
-    lines = [line for part in declared_by for line in part.get("requirements", [])]
-    assert any(word in line for line in lines), f"{module} declares nothing for {word}"
-    lines = [line for line in lines if word in line or "(" not in line]
+    lines = [line for part in declared_by for line in part.get("requirements", []) if word in line]
+    assert lines or not word, f"{module} declares nothing for {word}"
     return [match.group(0) for line in lines if (match := re.match(r"([A-Za-z0-9_.-]+) >= ([0-9.]+)", line))]
 
 

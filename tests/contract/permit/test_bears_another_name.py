@@ -147,9 +147,14 @@ class Hold(scheduler_node.ActionModule):
 
 
 def over_ssh(site: Controller, does: str) -> Path:
-    """All machines answer over an ssh that does this; it notes in a file its process and whom it was to reach."""
+    """All machines answer over an ssh that does this; it notes in a file its process and whom it was to reach.
+
+    None shares a connection, which is what ``-O`` asks.
+    """
     client, told = site.folder / "ssh", site.folder / "connections"
-    client.write_text(f"#!/bin/sh\nfor one; do case $one in gpu0*) echo $$ $one >> {told};; esac; done\n{does}\n")
+    shared = 'for one; do [ "$one" = -O ] && exit 255; done'
+    noted = f"for one; do case $one in gpu0*) echo $$ $one >> {told};; esac; done"
+    client.write_text(f"#!/bin/sh\n{shared}\n{noted}\n{does}\n")
     client.chmod(0o755)
     for host in site.hosts.values():
         host.update(ansible_connection="ssh", ansible_ssh_executable=str(client))

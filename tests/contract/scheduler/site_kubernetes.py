@@ -25,7 +25,7 @@ TOKENS = {"ours-secret": "gpufleet", "admins-secret": "admin"}
 
 def rules() -> list[dict[str, Any]]:
     """Of the role that is shipped."""
-    found = [one for one in yaml.safe_load_all(RBAC.read_text(encoding="utf-8")) if one["kind"] == "ClusterRole"]
+    found = [one for one in yaml.safe_load(RBAC.read_text(encoding="utf-8"))["items"] if one["kind"] == "ClusterRole"]
     return [rule for one in found for rule in one["rules"]]
 
 

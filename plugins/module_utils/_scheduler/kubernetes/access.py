@@ -97,7 +97,7 @@ def _given_token(options: Mapping[str, Any]) -> Callable[[], str]:
     if path:
         return lambda: _secret_of(path)
     keep_secret(text)
-    return lambda: text.strip()
+    return text.strip
 
 
 def _of_pod(options: Mapping[str, Any]) -> Access:
