@@ -327,13 +327,6 @@ def ledger_insert(node: str, kind: str, name: str, data: dict[str, Any], *, age:
         )
 
 
-def image_digest(version: str) -> str:
-    """Of the artifact of that version, as the rack's web server publishes it."""
-    (sums,) = RACK.rglob("SHA256SUMS")
-    lines = [line.split() for line in sums.read_text(encoding="ascii").splitlines()]
-    return next(digest for digest, name in lines if name.lstrip("*") == f"gpu-golden-{version}.tar.gz")
-
-
 def image(version: str) -> dict[str, Any]:
     """``gpufleet_image`` for another version of the golden image that the rack holds."""
     web = "http://10.77.0.1:8080/images"

@@ -41,6 +41,14 @@ def redeploy(deploy_id: str = "another") -> tuple[str, dict[str, Any]]:
     return "provisioner_node", {"state": "deployed", "image": lab.image("2026.11.1"), "deploy_id": deploy_id}
 
 
+def published() -> dict[str, Any]:
+    """The image with the digest that the rack's web server tells."""
+    (sums,) = lab.RACK.rglob("SHA256SUMS")
+    lines = [line.split() for line in sums.read_text(encoding="ascii").splitlines()]
+    named = {name.lstrip("*"): digest for digest, name in lines}
+    return {**lab.image("2026.11.1"), "sha256": named["gpu-golden-2026.11.1.tar.gz"]}
+
+
 def verified() -> tuple[str, dict[str, Any]]:
     """Without it a deploy is refused for its image, before anything else is asked."""
     return "image_verify", {"mode": "artifact", "image": lab.image("2026.11.1")}
@@ -65,9 +73,13 @@ def test_check_mode_of_every_playbook_sends_no_write(playbook: str) -> None:
     assert run.rc == 0 or playbook in ("reimage", "revalidate"), run.tail()
 
 
+def delivered(path: Path) -> Path:
+    path.write_text("name,serial,bmc_address,mac\ngpu901,SN901,192.0.2.9,02:00:00:00:09:01\n", encoding="utf-8")
+    return path
+
+
 def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
-    delivery = tmp_path / "delivery.csv"
-    delivery.write_text("name,serial,bmc_address,mac\ngpu901,SN901,192.0.2.9,02:00:00:00:09:01\n", encoding="utf-8")
+    delivery = delivered(tmp_path / "delivery.csv")
     bmc = lab.verbs("gpu001", [("bmc_info", {})])[0]["identity"]
     before = world()
     calls = [
@@ -101,7 +113,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("preflight", {"stop": False}),
         ("fleet_report", {"path": str(tmp_path / "report.html")}),
         ("provisioner_info", {}),
-        ("provisioner_image", {"image": {**lab.image("2026.11.1"), "sha256": lab.image_digest("2026.11.1")}}),
+        ("provisioner_image", {"image": published()}),
         ("hardware_verify", {}),
         ("servers_import", {"path": str(delivery), "dest": str(tmp_path / "servers.csv")}),
     ]

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardwar
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import Machine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.reading import Reading
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 
 #: The state of a place in which there is nothing; DMTF Resource, State.
@@ -35,11 +35,11 @@ class RedfishInventory(c.Inventory):
         return _Look(self._machine).all(firmware)
 
 
-class _Look:
+class _Look(Reading):
     def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
         self._machine = machine
         self._system = machine.system()
-        self._unread: list[str] = []
 
     def all(self, firmware: Sequence[str]) -> c.Parts:
         processors = self._whole(lambda: self._docs(select.link(self._system, "Processors")))
@@ -53,7 +53,7 @@ class _Look:
             drive_count=None if drives is None else parts.several(drives),
             firmware=self._firmware(firmware),
         )
-        return c.Parts(found, tuple(self._unread))
+        return c.Parts(found, tuple(self.unread))
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -108,29 +108,12 @@ class _Look:
 
     def _whole(self, read: Callable[[], list[Doc]]) -> Optional[list[Doc]]:
         """What was read; None where a part of it could not be, and a count would be too low."""
-        before = len(self._unread)
+        before = len(self.unread)
         found = read()
-        return found if len(self._unread) == before else None
+        return found if len(self.unread) == before else None
 
     def _docs(self, collection: str) -> list[Doc]:
         return [doc for doc in map(self._doc, self._uris(collection)) if _is_there(doc)]
-
-    def _uris(self, collection: str) -> list[str]:
-        return self._or_unread(collection, lambda: select.members_of(self._machine.read, collection), [])
-
-    def _doc(self, uri: str) -> Doc:
-        return self._or_unread(uri, lambda: self._machine.read(uri), {})
-
-    def _or_unread(self, uri: str, read: Callable[[], Any], nothing: Any) -> Any:
-        if not uri:
-            return nothing
-        try:
-            return read()
-        except (AuthFailed, MissingLibrary):
-            raise
-        except FleetError as exc:
-            self._unread.append(f"{uri}: {exc.what}")
-            return nothing
 
 
 def _is_there(doc: Mapping[str, Any]) -> bool:

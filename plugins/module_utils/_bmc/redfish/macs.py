@@ -11,14 +11,14 @@ out each interface whose health is null, which on several recorded BMCs is all o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import Machine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, FleetError, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.reading import Reading
 
 #: Property of a resource, as a path: a word, or a list of them.
 _Path = tuple[str, ...]
@@ -50,12 +50,11 @@ class RedfishCards(c.Cards):
         return _Union(self._machine).all()
 
 
-class _Union:
+class _Union(Reading):
     def __init__(self, machine: Machine) -> None:
-        self._read = machine.read
+        super().__init__(machine)
         self._system = machine.system()
         self._found: dict[str, list[str]] = {}
-        self._unread: list[str] = []
 
     def all(self) -> c.Macs:
         system = self._system
@@ -66,7 +65,7 @@ class _Union:
             for name, paths in _BELOW:
                 self._members(select.link(adapter, name), paths)
         found = (c.Mac(mac, tuple(places), bool(int(mac[:2], 16) & _LOCAL)) for mac, places in self._found.items())
-        return c.Macs(tuple(sorted(found, key=lambda one: one.mac)), tuple(self._unread))
+        return c.Macs(tuple(sorted(found, key=lambda one: one.mac)), tuple(self.unread))
 
     def _adapters(self) -> Iterator[str]:
         for uri in self._uris(select.link(self._system, "NetworkInterfaces")):
@@ -89,23 +88,6 @@ class _Union:
                 place = f"{uri}#/{'/'.join(path)}"
                 if place not in places:
                     places.append(place)
-
-    def _uris(self, collection: str) -> list[str]:
-        return self._or_unread(collection, lambda: select.members_of(self._read, collection), [])
-
-    def _doc(self, uri: str) -> dict[str, Any]:
-        return self._or_unread(uri, lambda: self._read(uri), {})
-
-    def _or_unread(self, uri: str, read: Callable[[], Any], nothing: Any) -> Any:
-        if not uri:
-            return nothing
-        try:
-            return read()
-        except (AuthFailed, MissingLibrary):
-            raise
-        except FleetError as exc:
-            self._unread.append(f"{uri}: {exc.what}")
-            return nothing
 
 
 def _macs_in(text: Any) -> Iterator[str]:

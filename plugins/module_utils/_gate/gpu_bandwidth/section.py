@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.floors import chosen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 
 NAME = "gpu_bandwidth"
@@ -46,10 +46,4 @@ def floors_of(wanted: Wanted, names: Sequence[str] = ()) -> list[Floor]:
 
     :raises ConfigError: where the profile has no such section, or no floor for a case that is named.
     """
-    known = {floor.name: floor for floor in wanted.section(NAME, _read)}
-    missing = sorted(set(names) - set(known))
-    if missing:
-        raise ConfigError(
-            f"the SKU profile {wanted.sku} has no floor for {', '.join(missing)}", wanted=", ".join(sorted(known))
-        )
-    return [floor for floor in known.values() if not names or floor.name in names]
+    return chosen(wanted, NAME, _read, names)
