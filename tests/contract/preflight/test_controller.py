@@ -87,6 +87,7 @@ def test_u8_each_playbook_of_a_fleet_asks_for_a_host_in_the_same_words() -> None
     """Also one that only tells, or looks after the ledger: a backup at night that backs up nothing is no success."""
     books = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in CHECKOUT.glob("playbooks/*.yml")}
     del books["rack"]  # of no fleet
+    del books["import_servers"]  # its hosts are those of the list that it reads
     asked = {
         name: [play["hosts"] for play in plays if "groups['all']" in play["hosts"]] for name, plays in books.items()
     }
