@@ -97,6 +97,21 @@ def tftp(name: str) -> str:
         return data[4:].decode("ascii", "replace") if data[:2] == b"\0\3" else f"error {data[4:]!r}"
 
 
+def read_again(server: subprocess.Popen[bytes], log: str, unchanged: str) -> None:
+    """It takes a while until it has seen the signal: until then it answers by what it knew.
+
+    :param unchanged: a node whose file nobody touched, so that nothing but a reload reads it.
+    """
+    with open(log, encoding="utf-8", errors="replace") as told:
+        told.seek(0, os.SEEK_END)
+        server.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 20
+        while f"/{unchanged}\n" not in told.read():
+            if time.monotonic() > end:
+                raise TimeoutError(f"no word of a reload in {log}")
+            time.sleep(0.05)
+
+
 def main() -> None:
     ip("link", "set", "lo", "up")
     ip("link", "add", CABLE[0], "type", "veth", "peer", "name", CABLE[1])
@@ -111,8 +126,7 @@ def main() -> None:
         for line in sys.stdin:
             asked = json.loads(line)
             if "reload" in asked:
-                server.send_signal(signal.SIGHUP)
-                answer: Any = None
+                answer: Any = read_again(server, log, asked["reload"])
             else:
                 answer = tftp(asked["tftp"]) if "tftp" in asked else dhcp(wire, **asked)
             print(json.dumps(answer), flush=True)

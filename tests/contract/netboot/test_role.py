@@ -141,14 +141,14 @@ def test_who_is_enrolled_is_answered_and_nobody_else(server: Any) -> None:
         assert cable.boot(LATE) is not None
         # Kept out, back on another card, and taken away: what a reload reads is what it goes by.
         command(root, "out", "gpu003")
-        cable.ask(reload=True)
+        cable.ask(reload="gpu001")
         assert cable.boot(LATE, quiet=True) is None
         command(root, "put", "gpu003", "2", given={"mac": OTHER})
         command(root, "in", "gpu003")
-        cable.ask(reload=True)
+        cable.ask(reload="gpu001")
         assert cable.boot(OTHER) is not None and cable.boot(LATE, quiet=True) is None
         command(root, "remove", "gpu003")
-        cable.ask(reload=True)
+        cable.ask(reload="gpu001")
         assert cable.boot(OTHER, quiet=True) is None
         assert cable.ask(tftp="../nodes/gpu001.json").startswith("error"), "nothing but loaders is served"
 
