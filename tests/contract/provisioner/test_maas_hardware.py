@@ -24,6 +24,8 @@ MAC = "52:54:00:77:00:01"
 class Rack:
     """A MAAS, and one machine behind a Redfish BMC over TLS."""
 
+    interval = 0.1
+
     def __init__(self, folder: Path, bmc: FakeBmc, ca: Path) -> None:
         self.bmc = bmc
         self.entry = folder / "http" / "pxelinux.cfg" / "52-54-00-77-00-01"
