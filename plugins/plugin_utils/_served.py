@@ -61,10 +61,19 @@ def _state(event: Mapping[str, Any] | None) -> str:
 def _asked(driver: Scheduler, claims: Mapping[str, Claim]) -> dict[str, Seen]:
     views = driver.states(list(claims)) if claims else {}
     doubted = doubts(driver, views, claims)
-    return {name: _seen(views[name], claim, str(doubted.get(name, ""))) for name, claim in claims.items()}
+    unheard = {name: _unheard(driver.NAME, views[name]) for name in claims}
+    return {
+        name: _seen(views[name], claim, str(doubted.get(name, "")) or unheard[name]) for name, claim in claims.items()
+    }
 
 
 def _seen(view: NodeView, claim: Claim, doubt: str) -> Seen:
     problem = doubt or view.unread or ("it does not know this node" if view.absent else "")
     stranger = claim.stranger and claim.serves(view)
     return Seen(view.in_service, claim.owner(view), view.native, view.reason, claim.told(view), problem, stranger)
+
+
+def _unheard(system: str, view: NodeView) -> str:
+    """A scheduler that was just started has not heard of its nodes yet, those that work among them."""
+    waits = view.state == "unknown" and bool(view.booted) and not view.held
+    return f"{system} has not heard of it lately ({view.native}): wait until it has" if waits else ""

@@ -83,6 +83,8 @@ class Site:
     #: Nodes that are broken, or were and are judged by that still: only these may end in quarantine. With each the boot
     #: that has logged it, and how many failures our ledger had of the node before.
     broken: dict[str, tuple[str, int]] = field(default_factory=dict)
+    #: How often a person's button made a node boot from the network: what runs from memory does so at each boot.
+    by_hand: dict[str, int] = field(default_factory=dict)
     #: How many states of each node in our ledger were judged.
     judged: dict[str, int] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
@@ -146,8 +148,10 @@ class Site:
         drains may have its job still, and that would be lost by this button."""
         free = node not in self.jobs and node not in self.kept()
         if free and answers(node) and "DRAIN" in lab.node_state(node)["state"]:
+            before = counts.network_boots(node)
             reset(node)
             lab.wait_for(lambda: answers(node), 60, f"{node} answers again")
+            self.by_hand[node] = self.by_hand.get(node, 0) + counts.network_boots(node) - before
 
     # -- what must hold ----------------------------------------------------------------------------------------
 
@@ -176,7 +180,7 @@ class Site:
         found = []
         slurm, states = lab.node_state(node), counts.events_of("state")[node]
         found += self._wrong_of_its_health(node, states)
-        imaged, booted = states.count("imaging"), counts.network_boots(node)
+        imaged, booted = states.count("imaging"), counts.network_boots(node) - self.by_hand.get(node, 0)
         if booted > imaged:
             found.append(f"{node} booted {booted} times from the network, and the ledger tells of {imaged} deployments")
         if slurm["state"] in SERVING:

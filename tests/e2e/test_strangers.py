@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +78,31 @@ def test_t2_a_dead_node_is_reported_and_stops_nobody(batch: lab.Run) -> None:
 
 @pytest.fixture(scope="module")
 def mended(batch: lab.Run) -> lab.Run:
-    """The serials are right and the BMC answers; now gpu003 takes its image and never comes up."""
+    """The serials are right and the BMC answers; now gpu003 takes its image and never comes up, and gpu004 fails to
+    come up once, as while a boot server is away."""
     lab.fault("gpu001", "none")
     lab.fault("gpu004", "none")
     lab.revive_bmc("gpu003")
-    lab.fault("gpu003", "ignore_netboot")
-    return lab.play("day0_bringup", "-e", '{"deploy_boot_timeout": 15}')
+    for node in ("gpu003", "gpu004"):
+        lab.fault(node, "ignore_netboot")
+    lifts = threading.Thread(target=lifted_when_it_hangs, args=("gpu004",))
+    lifts.start()
+    run = lab.play("day0_bringup", "-e", '{"deploy_boot_timeout": 15}')
+    lifts.join()
+    return run
+
+
+def lifted_when_it_hangs(node: str) -> None:
+    console = lab.RACK / "nodes" / node / "console.log"
+    lab.wait_for(lambda: "no bootable device" in console.read_text(encoding="utf-8"), 300, f"{node} hangs")
+    lab.fault(node, "none")
 
 
 def test_t2_a_node_that_never_comes_up_is_quarantined_and_the_others_are_admitted(mended: lab.Run) -> None:
     assert mended.rc == 2, mended.tail()
     for node in ("gpu001", "gpu002", "gpu004"):
         assert lab.node_state(node) == {"state": "IDLE", "reason": ""}, mended.tail()
+    assert counts.network_boots("gpu004") == 1, "its second boot is the one that came up"
     assert counts.events_of("state")["gpu003"][-1] == "quarantined"
     held = lab.node_state("gpu003")
     assert "DRAIN" in held["state"] and "does not answer" in held["reason"], held

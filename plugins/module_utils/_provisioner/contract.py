@@ -85,9 +85,8 @@ class NodeState:
     foreign: why the node is not ours to touch, in words; empty where it is. stamp: changes with every change of
     the native state where the provisioner tells. deploy_id: which deployment of ours it is deployed with, as the
     provisioner keeps it with that deployment and no longer; empty where it does not tell. deploy_failed: did a
-    deployment fail, whoever ordered it, of which parts may be there? interrupted: did the step fail because the
-    provisioner itself ended amid it, which says nothing of the node? raw: the provisioner's record, for its own driver
-    alone.
+    deployment fail, whoever ordered it, of which parts may be there? excuse: what happened to the provisioner, where
+    the step failed by that and it says nothing of the node. raw: the provisioner's record, for its own driver alone.
     """
 
     id: str
@@ -105,7 +104,7 @@ class NodeState:
     inspection: str = ""
     deploy_id: str = ""
     deploy_failed: bool = False
-    interrupted: bool = False
+    excuse: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def moved(self, native: str, state: str) -> NodeState:

@@ -40,6 +40,6 @@ def verdict(
 
 def failure(name: str, node: NodeState, words: str) -> tuple[str, str]:
     """Why a step failed, and whose failure that is."""
-    if node.interrupted:
-        return f"{name} was restarted amid it, which says nothing of the node: {words}; run again", Unreachable.kind
+    if node.excuse:
+        return f"{name} {node.excuse}, which says nothing of the node: {words}; run again", Unreachable.kind
     return words, ""

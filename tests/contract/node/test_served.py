@@ -63,6 +63,15 @@ def test_c2_a_scheduler_that_is_away_is_told_and_no_node_is_green(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_c8_a_slurm_that_was_just_started_says_nothing_of_a_node_that_it_has_not_heard_of(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        nodes.scheduler("gpu001", state="UNKNOWN")
+        told = nodes.book("status", ok=False)
+        assert "slurm has not heard of it lately (UNKNOWN): wait until it has; then run again" in " ".join(told.split())
+        assert "1 unknown" in told and "day2_recycle" not in told, "nobody is told to image a node that may be at work"
+
+
+@pytest.mark.slow
 def test_u10_a_tenants_node_is_touched_only_by_a_run_that_names_the_tenant(tmp_path: Path) -> None:
     """The tenant's node is half drained, so that each playbook would have something to do."""
     with in_service(tmp_path, 2) as nodes:

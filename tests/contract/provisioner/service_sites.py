@@ -141,11 +141,12 @@ class IronicSite(ServiceSite):
         lead(options, "ready")
         return options, "ready", "manage led back to enroll: "
 
-    def fails_to_deploy(self, options: dict[str, Any]) -> str:
+    def fails_to_deploy(
+        self, options: dict[str, Any], words: str = "Deploy step deploy.write_image failed: no space left on device"
+    ) -> str:
         """As its conductor notes it: fake hardware has no deployment that fails."""
         lead(options, "deployed")
         self.until(options["name"], "active")
-        words = "Deploy step deploy.write_image failed: no space left on device"
         values = ("deploy failed", "active", words, options["name"])
         with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
             database.execute(

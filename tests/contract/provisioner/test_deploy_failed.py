@@ -50,6 +50,19 @@ def test_c7_a_deployment_that_a_restart_of_the_provisioner_ended_says_nothing_of
     assert await_all(ironic_site, "deployed", options)["verdicts"][options["name"]]["ok"]
 
 
+def test_c7_an_image_that_the_provisioner_could_not_fetch_says_nothing_of_the_node(ironic_site: Any) -> None:
+    options = {**ready(ironic_site), "image": ironic_site.image()}
+    refused = "reason: Got HTTP code 503 instead of 200 in response to HEAD request."
+    ironic_site.fails_to_deploy(
+        options, f"Deploy step deploy.deploy failed: Validation of image href http://a/k failed, {refused}"
+    )
+    told = watch_all(ironic_site, "deployed", options)["verdicts"][options["name"]]
+    assert (told["ok"], told["kind"]) == (False, "unreachable"), told
+    assert "could not fetch an image, which says nothing of the node" in told["reason"] and "503" in told["reason"]
+    assert lead(options, "deployed")["changed"], "the next run orders it anew"
+    assert await_all(ironic_site, "deployed", options)["verdicts"][options["name"]]["ok"]
+
+
 def test_a_deployment_that_failed_is_told_with_the_systems_words_until_a_later_one_is_good(site: Any) -> None:
     _demand_told(site)
     options = {**ready(site), "image": site.image()}

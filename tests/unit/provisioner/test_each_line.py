@@ -75,7 +75,7 @@ def test_t1_a_node_that_came_back_to_where_it_was_is_not_sent_on_again() -> None
     )
     assert not found["ok"] and "led back to new: no image" in found["reason"] and Memory.sent == ["n1"]
     assert found["kind"] == "", "which is a verdict about the node"
-    back = at("new", stamp="3", last_error="the conductor was restarted", interrupted=True)
+    back = at("new", stamp="3", last_error="the conductor was restarted", excuse="was restarted amid it")
     found = verdict(at("new", stamp="1"), at("going", stamp="2"), back, timeout=60)
     assert not found["ok"] and found["kind"] == "unreachable" and "led back to new" in found["reason"], found
 

@@ -165,7 +165,7 @@ class IronicReader(Driver):
             inspection=_inspection(raw),
             deploy_id=record.deploy_id(raw),
             deploy_failed=native == tables.DEPLOY_FAILED,
-            interrupted=any(words in str(raw.get("last_error")) for words in tables.INTERRUPTED),
+            excuse=next((told for words, told in tables.EXCUSES.items() if words in str(raw.get("last_error"))), ""),
             raw=raw,
         )
 

@@ -62,9 +62,16 @@ STATES: Mapping[str, str] = {
     "service failed": FAILED,
 }
 
-#: What a conductor notes of what it was at when it ended, or another took its nodes over; the node is asked of neither.
-#: ironic/conductor/base_manager.py, _fail_transient_state; ironic/conductor/utils.py, abort_on_conductor_take_over
-INTERRUPTED = ("state can't be resumed by conductor", "aborted due to conductor take over")
+_RESTARTED = "was restarted amid it"
+#: What a conductor notes of a failure that says nothing of the node, each with what happened in our words: it ended, or
+#: another took its nodes over; it could not fetch an image, which it does itself before the node has any part in it.
+#: ironic/conductor/base_manager.py, _fail_transient_state; ironic/conductor/utils.py, abort_on_conductor_take_over;
+#: ironic/common/exception.py, ImageRefValidationFailed
+EXCUSES: Mapping[str, str] = {
+    "state can't be resumed by conductor": _RESTARTED,
+    "aborted due to conductor take over": _RESTARTED,
+    "Validation of image href": "could not fetch an image",
+}
 
 #: Whose a node is in this state rests on who ordered that deployment.
 DEPLOY_FAILED = "deploy failed"
