@@ -74,6 +74,8 @@ def _seen(view: NodeView, claim: Claim, doubt: str) -> Seen:
 
 
 def _unheard(system: str, view: NodeView) -> str:
-    """A scheduler that was just started has not heard of its nodes yet, those that work among them."""
-    waits = view.state == "unknown" and bool(view.booted) and not view.held
-    return f"{system} has not heard of it lately ({view.native}): wait until it has" if waits else ""
+    """A scheduler that was just started has not heard of its nodes yet, those that work among them; one that was killed
+    has forgotten their boots as well."""
+    if view.state != "unknown" or view.held:
+        return ""
+    return f"{system} has not heard of it lately ({view.native}): wait a minute, or see that its agent runs on the node"

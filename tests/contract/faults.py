@@ -169,10 +169,16 @@ class ToolFaults(Faults):
     :param tools: name of the command -> argv of the real one, or a function that is it (a test's own tool).
     :param writes: patterns that are searched in ``NAME ARGUMENT ...``; a call that matches one is a write.
     :param ways: OUTAGE, REFUSAL, GARBAGE and any more.
+    :param reads: the tools are functions, and are given what stands on their standard input.
     """
 
     def __init__(
-        self, folder: Path, tools: Mapping[str, Tool], writes: Sequence[str], ways: Mapping[str, Said]
+        self,
+        folder: Path,
+        tools: Mapping[str, Tool],
+        writes: Sequence[str],
+        ways: Mapping[str, Said],
+        reads: bool = False,
     ) -> None:
         self.path = folder / "bin"
         self._state = folder / "faults.json"
@@ -182,7 +188,7 @@ class ToolFaults(Faults):
         self.unusable = tuple(way for way in ways if way not in (REFUSAL, NO))
         self.path.mkdir(parents=True, exist_ok=True)
         for name, tool in tools.items():
-            before(self.path / name, str(folder), tool)
+            before(self.path / name, str(folder), tool, reads)
         self.forget()
 
     def strike(self, way: str, times: Optional[int] = None) -> None:

@@ -20,12 +20,12 @@ from typing import Any, Union
 from suite import commands
 
 #: A program with its first arguments; or a function of this process that is called as one, and gives its exit status
-#: and what it prints.
+#: and what it prints. One that reads is given what stands on its standard input first.
 Tool = Union[Sequence[str], Callable[..., tuple[int, str, str]]]
 
 
-def before(path: Path, folder: str, tool: Tool) -> None:
-    def answer(argv: list[str], is_gone: Callable[[], bool]) -> commands.Ended:
+def before(path: Path, folder: str, tool: Tool, reads: bool = False) -> None:
+    def answer(argv: list[str], is_gone: Callable[[], bool], *given: str) -> commands.Ended:
         way, lost, slow = judged(folder, [path.name, *argv])
         if slow:
             comes(slow)
@@ -35,10 +35,10 @@ def before(path: Path, folder: str, tool: Tool) -> None:
             return way["code"], way["out"], way["err"]
         if not callable(tool):
             return commands.LOST if lost else commands.GO, "", ""
-        ended = tool(*argv)
+        ended = tool(*given, *argv)
         return (commands.KILLED, "", "") if lost else ended
 
-    commands.install(path, answer, () if callable(tool) else tool)
+    commands.install(path, answer, () if callable(tool) else tool, reads)
 
 
 def judged(folder: str, argv: list[str]) -> tuple[dict[str, Any] | None, bool, str]:

@@ -28,12 +28,13 @@ KILLED = -int(signal.SIGKILL)
 GO, LOST = "go", "lost"
 #: Exit status or one of the two, and what is printed on the two streams; None where nobody waits for it any more.
 Ended = Optional[tuple[object, str, str]]
-#: Of the arguments; and tells whether the caller has killed the script meanwhile.
-Answer = Callable[[list[str], Callable[[], bool]], Ended]
+#: Of the arguments; and tells whether the caller has killed the script meanwhile. Of one that reads, what it was given
+#: on its standard input comes third.
+Answer = Callable[..., Ended]
 
 _SCRIPT = r"""#!{bash}
 exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1
-printf '%s\0' {key} "$#" "$@" >&3
+printf '%s\0' {key} "$#" "$@" {given} >&3
 IFS= read -r -d '' code <&3; IFS= read -r -d '' out <&3; IFS= read -r -d '' err <&3
 exec 3>&-
 case "$code" in
@@ -45,13 +46,16 @@ printf '%s' "$out"; printf '%s' "$err" >&2
 exit "$code"
 """
 _answers: dict[str, Answer] = {}
+_readers: set[str] = set()
 
 
-def install(path: Path, answer: Answer, real: Sequence[str] = ()) -> None:
+def install(path: Path, answer: Answer, real: Sequence[str] = (), reads: bool = False) -> None:
     """Make the command. It lives as long as the process of the test, whoever calls it from wherever."""
     key = str(path)
     _answers[key] = answer
+    (_readers.add if reads else _readers.discard)(key)
     words = {"key": shlex.quote(key), "real": shlex.join(real or ["false"]), "port": _server().server_address[1]}
+    words["given"] = '"$(cat)"' if reads else ""
     path.write_text(_SCRIPT.format(bash=shutil.which("bash"), **words), encoding="utf-8")
     path.chmod(0o755)
 
@@ -73,8 +77,9 @@ class _Asked(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         key, count = self._word(), self._word()
         argv = [self._word() for _number in range(int(count or 0))]
+        given = [self._word()] if key in _readers else []
         try:
-            ended = _answers[key](argv, self._is_gone)
+            ended = _answers[key](argv, self._is_gone, *given)
         except Exception:  # as a command in Python ends: a mistake of ours must not look like one that was killed
             ended = (1, "", traceback.format_exc())
         if ended is not None:

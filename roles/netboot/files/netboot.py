@@ -24,10 +24,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
@@ -215,13 +215,13 @@ def _replace(path: Path, text: str, mode: int) -> None:
     os.replace(new, path)
 
 
-def _run(store: Store, words: argparse.Namespace) -> dict[str, Any]:
+def _run(store: Store, words: argparse.Namespace, given_text: Callable[[], str]) -> dict[str, Any]:
     if words.verb == "list":
         return {"nodes": store.nodes(words.words), "now": time.time()}
     name = words.words[0]
     version = int(words.words[1]) if len(words.words) > 1 else 0
     # Whoever is slow to say what is to be written keeps nobody from writing.
-    given = json.loads(sys.stdin.read()) if words.verb in ("put", "boot") else {}
+    given = json.loads(given_text()) if words.verb in ("put", "boot") else {}
     with store.alone():
         if words.verb in ("put", "boot"):
             getattr(store, words.verb)(name, version, given)
@@ -235,27 +235,36 @@ def _run(store: Store, words: argparse.Namespace) -> dict[str, Any]:
         return {"nodes": {name: store.shown(name)}, "now": time.time()}
 
 
-def _fail(kind: str, text: str) -> NoReturn:
-    print(json.dumps({"error": text, "kind": kind}))
-    sys.exit(1)
+def _failed(kind: str, text: str) -> tuple[int, str]:
+    return 1, json.dumps({"error": text, "kind": kind})
 
 
-def main() -> None:
+def answered(argv: Sequence[str], given_text: Callable[[], str]) -> tuple[int, str]:
+    """Exit status, and what is printed.
+
+    :param given_text: reads what the caller has to say beside its arguments.
+    """
     parser = argparse.ArgumentParser(prog="netboot")
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("verb", choices=("list", "put", "boot", "unboot", "out", "in", "remove"))
     parser.add_argument("words", nargs="*")
-    words = parser.parse_args()
+    words = parser.parse_args(argv)
     if words.verb != "list" and not words.words:
         parser.error("which node?")
     try:
-        print(json.dumps(_run(Store(words.root), words)))
+        return 0, json.dumps(_run(Store(words.root), words, given_text))
     except No as exc:
-        _fail(exc.kind, str(exc))
+        return _failed(exc.kind, str(exc))
     except PermissionError as exc:
-        _fail("denied", str(exc))
+        return _failed("denied", str(exc))
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        _fail("io", f"{type(exc).__name__}: {exc}")
+        return _failed("io", f"{type(exc).__name__}: {exc}")
+
+
+def main() -> None:
+    status, told = answered(sys.argv[1:], sys.stdin.read)
+    print(told)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

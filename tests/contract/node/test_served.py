@@ -63,11 +63,14 @@ def test_c2_a_scheduler_that_is_away_is_told_and_no_node_is_green(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_c8_a_slurm_that_was_just_started_says_nothing_of_a_node_that_it_has_not_heard_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize("booted", ["2026-11-20T10:12:58", "None"], ids=["stopped", "killed"])
+def test_c8_a_slurm_that_was_just_started_says_nothing_of_a_node_that_it_has_not_heard_of(
+    tmp_path: Path, booted: str
+) -> None:
     with in_service(tmp_path) as nodes:
-        nodes.scheduler("gpu001", state="UNKNOWN")
+        nodes.scheduler("gpu001", state="UNKNOWN", booted=booted)
         told = nodes.book("status", ok=False)
-        assert "slurm has not heard of it lately (UNKNOWN): wait until it has; then run again" in " ".join(told.split())
+        assert "slurm has not heard of it lately (UNKNOWN): wait a minute, or see that" in " ".join(told.split())
         assert "1 unknown" in told and "day2_recycle" not in told, "nobody is told to image a node that may be at work"
 
 
