@@ -4,6 +4,6 @@
 
 # Would a test notice? Part of no other target: it takes as long as all its tests, once for each broken line.
 .PHONY: mutants
-mutants: setup-link setup-$(MAIN) ## Break one line after another and see whether a test notices (ONLY=, NEW=1, JOBS=3, WRITE=1, ANEW=1)
+mutants: setup-link setup-$(MAIN) ## Break one line after another and see whether a test notices (ONLY=, NEW=1, JOBS=2, WRITE=1, ANEW=1)
 	@PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python make/mutants.py --jobs $(JOBS) --only "$(ONLY)" \
 		$(if $(NEW),--new) $(if $(WRITE),--write) $(if $(ANEW),--anew)

@@ -5,10 +5,10 @@
 # Tests. What needs the rack is marked so; everything else runs anywhere, as anybody.
 PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIBLE_HOME=$(BUILD)/home-$*/.ansible \
 	PATH="$(BUILD)/venv/$*/bin:$$PATH" $(BUILD)/venv/$*/bin/python -m pytest --junit-xml=build/junit/$@.xml
-# More at once than a small machine has cores: unit tests wait for other programs part of their time, contract tests (of
-# which most talk to a server, or wait for a clock of their own) most of it.
-JOBS ?= 3
-CONTRACT_JOBS ?= 5
+# Each worker reads all tests first, fourteen seconds of CPU. Contract tests (of which most talk to a server, or wait for
+# a clock of their own) wait most of their time, so that there are more at once than a small machine has cores.
+JOBS ?= 2
+CONTRACT_JOBS ?= 4
 # Each worker reads all tests first, fifteen seconds of CPU, and what waits most is no part of the fast ones.
 FAST_JOBS ?= 4
 

@@ -105,8 +105,9 @@ def read_again(server: subprocess.Popen[bytes], log: str, unchanged: str) -> Non
     with open(log, encoding="utf-8", errors="replace") as told:
         told.seek(0, os.SEEK_END)
         server.send_signal(signal.SIGHUP)
-        end = time.monotonic() + 20
-        while f"/{unchanged}\n" not in told.read():
+        end, said = time.monotonic() + 20, ""
+        while f"/{unchanged}\n" not in said:
+            said += told.read()  # a line may be written in two parts
             if time.monotonic() > end:
                 raise TimeoutError(f"no word of a reload in {log}")
             time.sleep(0.05)
