@@ -4,40 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.section import floors_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GPU_BANDWIDTH_GATE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._floors_gate import Claims, FloorsGate
 
 
-class ActionModule(GateAction):
+class ActionModule(FloorsGate):
     NAME = "gpu_bandwidth_gate"
     SPEC = GPU_BANDWIDTH_GATE
-    LOADS = True
     verb = staticmethod(gpu_bandwidth_gate)
-
-    def needs(self, wanted: Wanted) -> object:
-        return floors_of(wanted)
-
-    def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            return asked(params["profile"], _cases(params))
-        except (ConfigError, KeyError, TypeError, AttributeError):  # a profile that says nothing of these cases
-            return {"tests": sorted(_cases(params))}
-
-    def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
-        return lacking(params["profile"], _cases(params), verdict)
-
-    def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
-        return own(params["profile"], _cases(params))
-
-
-def _cases(params: Mapping[str, Any]) -> list[str]:
-    return [str(name) for name in params.get("cases") or []]
+    CHOICE = "cases"
+    CLAIMS = Claims(floors_of, asked, lacking, own)
