@@ -134,6 +134,7 @@ def play(
     unmet = [outage for outage in outages if outage not in (*met, *disturbed.absent)]
     wrong = [f"{outage.stage!r} was never reached" for outage in unmet if run.rc == 0]
     wrong += [*quarantined(before), *(untold(run, ended) if run.rc else ())]
+    heard(nodes)
     for follow in to_do(run, playbook):
         again = lab.play(follow, *(args if follow == playbook else ()))
         if again.rc:
@@ -143,6 +144,12 @@ def play(
     if undisturbed and run.rc == 0 and not imaged_anew(met):
         wrong += apart(done, undisturbed)
     return Played(run, done, met, ended, list(dict.fromkeys(wrong)))
+
+
+def heard(nodes: Sequence[str]) -> None:
+    """As the report says: a Slurm that was killed hears of its nodes again within a minute or two."""
+    seconds = 120 * lab.slowness()
+    lab.wait_for(lambda: all(lab.node_state(node)["state"] != "UNKNOWN" for node in nodes), seconds, "Slurm hears")
 
 
 def failures(run: lab.Run) -> dict[str, dict[str, Any]]:
