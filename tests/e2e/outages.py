@@ -196,7 +196,7 @@ def untold(run: lab.Run, ended: Sequence[Outage]) -> Iterator[str]:
         kind = (result.get("error") or {}).get("kind") or result.get("kind")
         if kind and WHOSE.get(str(kind)) != "service":  # a verdict that a role tells has its kind with the watcher
             yield f"{host} failed as {kind!r}, which is no service's: {said}"
-    if "Do: " not in run.output and "Next: " not in run.output:
+    if not re.search(r"\bDo: |\bNext: |then run\s+again", run.output):
         yield "nobody is told what to do"
 
 
