@@ -60,10 +60,16 @@ def elsewhere(event: Optional[Mapping[str, Any]], own: Place) -> Optional[Config
     if own["provisioner"] == there.get("provisioner") and not same(own, left):
         return None
     if event.get("name") == LEFT:
-        what = f"this node has left {words(left)} for {words(there)}, and the move did not come to its end"
-        do = "run the playbook gpufleet.baremetal.migrate_provisioner again for it, with the same migrate_to"
-    else:
-        what = f"this node was moved to {words(there)}, and the inventory does not name that"
-        lines = (event.get("data") or {}).get("inventory") or [f"gpufleet_provisioner: {there.get('provisioner')}"]
-        do = f"change the inventory: {'; '.join(map(str, lines))}"
-    return ConfigError(what, wanted=words(there), seen=words(own), do=do)
+        return ConfigError(
+            f"this node has left {words(left)} for {words(there)}, and the move did not come to its end",
+            wanted=words(there),
+            seen=words(own),
+            do="run the playbook gpufleet.baremetal.migrate_provisioner again for it, with the same migrate_to",
+        )
+    lines = (event.get("data") or {}).get("inventory") or [f"gpufleet_provisioner: {there.get('provisioner')}"]
+    return ConfigError(
+        f"this node was moved to {words(there)}, and the inventory does not name that",
+        wanted=words(there),
+        seen=words(own),
+        do=f"change the inventory: {'; '.join(map(str, lines))}",
+    )

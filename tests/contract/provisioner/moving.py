@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from pathlib import Path
@@ -21,10 +22,25 @@ BOOK = "gpufleet.baremetal.migrate_provisioner"
 _MOMENT = 60.0
 
 
+class _Unheard:
+    """A site whose new nodes no other site has seen either: each of them counts for itself."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, site: Any) -> None:
+        self.image, self.extras, self.own_driver = site.image, site.extras, site.own_driver
+        self._site = site
+
+    def new(self) -> dict[str, Any]:
+        number = next(self._numbers)
+        mac = f"52:54:0a:00:{number >> 8:02x}:{number & 255:02x}"
+        return {**self._site.new(), "name": f"moves{number:04d}", "boot_mac": mac, "serial": f"MV{number:05d}"}
+
+
 class Move:
     def __init__(self, old: Any, new: Any, folder: Path, *, deploy: bool = False) -> None:
         self.old, self.new, self.folder = old, new, folder
-        self.controller = Controller(old, folder, 1)
+        self.controller = Controller(_Unheard(old), folder, 1)
         [(self.name, self.node)] = self.controller.nodes.items()
         self.inventory = folder / "hosts.yml"
         self.to = {"migrate_to": self.new.connection()}
