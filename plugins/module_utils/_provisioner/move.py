@@ -206,7 +206,8 @@ def moved(driver: Driver, wanted: Wanted, params: Params, ctx: Context) -> Resul
         return _result(node, node, Changes(), {"here": True, **_told(event)}, [], changed=False)
     after, changes, marked = _entered(driver, node, wanted, params, ctx)
     same = sorted(agreed(driver, after, wanted)) if after.id else []
-    origin = moves.ends(event)[0] if event else params.get("known_place") or {}
+    named: moves.Place = params.get("known_place") or {}
+    origin = moves.ends(event)[0] if event else {} if moves.same(named, here) else named
     place = {**here, "address": driver.address, "name": after.name or wanted.name, "id": after.id}
     told = {
         "from": dict(origin),
