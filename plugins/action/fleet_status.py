@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
@@ -23,11 +24,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
     known_hosts,
     not_told,
     of_tenant,
+    on_its_way,
     status,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact, report
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import foretold
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import unproven
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
@@ -153,11 +156,23 @@ class ActionModule(VerbAction):
                 told[host] = of_tenant(one, stranger(self.host_var, host))
             except ConfigError as exc:
                 problems[host] = exc
+        self._moved_on(told, ids)
         for host, problem in problems.items():
             # Of whom nothing is told may be a new one; who contradicts the ledger may be a node in service.
             one = told[host] if problem.what == NAMELESS else not_told(host, "")
             told[host] = {**one, "stopped": _why(problem)}
         return told
+
+    def _moved_on(self, told: dict[str, dict[str, Any]], ids: Mapping[str, str]) -> None:
+        """Whoever goes by an inventory that names the provisioner of before would work past the new one."""
+        events = self.ledger().latest([one for one in ids.values() if one], moves.KIND, moves.EVENTS)
+        for host, event in ((host, events[one]) for host, one in ids.items() if one in events):
+            named = {name: self.host_var(f"gpufleet_{name}", host) for name in (names.OPTION, *names.OPTIONS)}
+            why = moves.elsewhere(event, moves.place_of(named))
+            if why is not None:
+                goes_on = on_its_way(host) if event["name"] == moves.LEFT else ""
+                stays = {"state": "unknown", "stopped": _why(why), "next": goes_on, "way": [], "deploy_resume": ""}
+                told[host] = {**told[host], **stays}
 
     def _warn_of_another(self, seen: Mapping[str, Seen]) -> None:
         """A ledger that has never let a node into service is hardly that of a site where some serve."""

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, PROVISIONER, SCHEDULER
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
@@ -112,6 +113,12 @@ class _Record:
             return {}
         known = noted(self._ledger(), list(self._ids.values()))
         return {host: former_serials(self._ledger(), one, known[one]) for host, one in self._ids.items()}
+
+    def moves(self) -> Mapping[str, Mapping[str, Any]]:
+        if not self._ids:
+            return {}
+        events = self._ledger().latest(list(self._ids.values()), moves.KIND, moves.EVENTS)
+        return {host: events[one] for host, one in self._ids.items() if one in events}
 
 
 class ActionModule(VerbAction):

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
@@ -23,7 +25,7 @@ class ActionModule(VerbAction):
     SPEC = NODE_SPEC
     TOUCHES = True
     LEAVES = True
-    TELLS = {"maintenance": ("held", "lifted")}
+    TELLS = {"maintenance": ("held", "lifted"), moves.KIND: moves.EVENTS}
     verb = staticmethod(node)
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
@@ -43,7 +45,22 @@ class ActionModule(VerbAction):
         params["known_deploy_ids"], params["known_stamps"] = known.known_ids, known.stamps
         params["known_former_serials"] = former_serials(self.ledger(), node_id, known)
         params["image_verified"] = self._verified(params, node_id)
+        self._of_moves(params, node_id)
         return params
+
+    def _of_moves(self, params: dict[str, Any], node_id: str) -> None:
+        """Where the ledger has the node, and what the old provisioner told before it was released there."""
+        events = self.ledger().latest([node_id], moves.KIND, moves.EVENTS) if node_id else {}
+        event = events.get(node_id)
+        params["known_move"] = {key: event[key] for key in ("id", "name", "run_id", "data")} if event else None
+        if params["state"] != moves.MOVED or not node_id:
+            return
+        variables = {name: self.host_var(f"gpufleet_{name}") for name in (names.OPTION, *names.OPTIONS)}
+        params["known_place"] = moves.place_of(variables)
+        since = event["id"] if event and event["name"] == moves.MOVED else 0
+        notes = self.ledger().history(node_id, since=since, kinds=("note",), names=(moves.LEAVING,))
+        told = [params["carry"], *(note["data"].get("tells") or {} for note in notes)]
+        params["carry"] = {key: value for one in told for key, value in one.items() if value}
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         """All hosts of this run wait together for a provisioner that is away."""

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
@@ -63,10 +65,20 @@ class ActionModule(SlicedAction):
             }
             for node in params["nodes"]
         ]
+        self._leave_moved_alone(params, known)
         for node in known if self._task.check_mode else []:
             node["coming"] = self._coming(str(node.get("host")))
         params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
         return params
+
+    def _leave_moved_alone(self, params: Mapping[str, Any], nodes: list[dict[str, Any]]) -> None:
+        """One that went to another provisioner is none of this one's, whatever it still has of it."""
+        events = self.ledger().latest(list(self.ids.values()), moves.KIND, moves.EVENTS)
+        for node in nodes if not params.get("force_reason") else []:
+            event = events.get(self.ids.get(str(node.get("host")), ""))
+            why = moves.elsewhere(event, moves.place_of(params))
+            if why is not None:
+                node.update(refusal(str(why.located(node=str(node.get("host")))), why.kind))
 
     def _coming(self, host: str) -> bool:
         """Check mode has enrolled it before this: of such a one its provisioner has no record."""

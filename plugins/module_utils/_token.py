@@ -31,6 +31,13 @@ _APPENDS = re.compile(r"\s+:(?=\s)")
 USUAL = "work"
 #: A person's hold that was made through us: no run lifts it, whichever took it.
 KEEP = "keep"
+#: What a provisioner keeps of a node that went to another one.
+MOVED = "moved"
+#: Kinds of a provisioner's hold that no run lifts, and what each says.
+KEPT: Mapping[str, str] = {
+    KEEP: "held by a person: a keep hold that was made through us, and that no run lifts",
+    MOVED: "the node was moved from here to another provisioner",
+}
 
 
 def has_form(reason: str) -> bool:

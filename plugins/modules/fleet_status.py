@@ -19,6 +19,8 @@ description:
     and stays unknown to it.
   - Each host is read in the ledger that a task of its own would use. Where some ledgers cannot be read, their hosts are
     V(unknown), and the others are told all the same; where none can, the task fails.
+  - A host that was moved to another provisioner than its C(gpufleet_provisioner), or is on its way there, is V(unknown)
+    too, and RV(nodes) says under C(stopped) which lines of the inventory are to be changed.
   - A host whose serial, MAC or node id contradict each other or the ledger is V(unknown) as well. One that has none of
     them may be a new machine, and is V(discovered).
 extends_documentation_fragment:

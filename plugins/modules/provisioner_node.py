@@ -53,9 +53,15 @@ options:
         on Warewulf the token is a tag of the node; on xCAT and BCM it is a word in a field of the node, which keeps
         our own runs and nobody else.
       - V(serviceable) lifts that, if the hold is ours.
+      - V(left) and V(moved) are the two ends of a way from one provisioner to another, for the playbook
+        C(migrate_provisioner). V(left) is asked of the old one. It is refused where that may still boot the node or
+        wipe it; else a hold there, which no run lifts, says where the node went, and is read back. V(moved) is asked of
+        the new one, in the same run and on the same controller. It does what V(enrolled) does, and the ledger records
+        from where and to where. Where the ledger has no word that the node has left, it is refused with error kind
+        V(evidence_missing), unless O(force_reason) is given.
     type: str
     required: true
-    choices: [enrolled, ready, deployed, released, maintenance, serviceable]
+    choices: [enrolled, ready, deployed, released, maintenance, serviceable, left, moved]
   provisioner_id:
     description:
       - The node's name or id at the provisioner. Taken from the host variable C(gpufleet_provisioner_id), else O(name).
@@ -136,6 +142,26 @@ options:
     description: The reason that becomes part of the token of O(state=maintenance).
     type: str
     default: maintenance
+  moved_to:
+    description:
+      - To which provisioner the node goes, with O(state=left), by the keys C(provisioner), C(provisioner_url),
+        C(provisioner_cloud) and C(provisioner_id). No login is needed here.
+    type: dict
+  carry:
+    description:
+      - What the old provisioner told of the node, as RV(tells), with O(state=moved). Of that its annotations are
+        written where the new one keeps any, and its card where O(boot_mac) is not set and it told one alone.
+    type: dict
+    default: {}
+  known_move:
+    description:
+      - The newest word of the ledger on the node's way from one provisioner to another. Filled in by the action on the
+        controller. Every state but V(left) and V(moved) is refused at a provisioner that the node has left.
+    type: dict
+  known_place:
+    description:
+      - The provisioner that the inventory names, with O(state=moved). Filled in by the action on the controller.
+    type: dict
   run_id:
     description: The run that the token names. Filled in by the action on the controller.
     type: str
@@ -269,6 +295,13 @@ EXAMPLES = r"""
     state: maintenance
     why: power cycle after Xid 79
 
+- name: Let the old provisioner say that the node went to another one, once it is released there
+  gpufleet.baremetal.provisioner_node:
+    state: left
+    moved_to:
+      provisioner: ironic
+      provisioner_url: https://ironic.example.com:6385
+
 - name: Give it back
   gpufleet.baremetal.provisioner_node:
     state: serviceable
@@ -311,13 +344,13 @@ state:
   sample: ready
 pending:
   description: Whether the wanted state is still to come.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: bool
 step:
   description:
     - The transition that was begun; empty where none was. V(boot) where the record is right and the machine must now be
       booted from the network by others, since its provisioner boots nothing.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: str
 ordered:
   description:
@@ -340,40 +373,41 @@ owner:
   type: str
 foreign:
   description: Why the node is not ours to touch; in the result's C(error) where the task failed for it.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: str
 inspection:
   description:
     - V(passed) where the provisioner has inspected the hardware, V(pending), V(failed), or V(unsupported) where it
       has no means to, which is no pass.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: str
 image:
   description: The image that the provisioner's record says was deployed last.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: dict
 deploy_id:
   description: The id of the deployment that was asked for.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: str
 deploy_proof:
   description:
     - By what a deployment of this provisioner's is known on its node. V(nonce), its id goes there with it;
       V(network_boot), the node is stateless and its boot from the network is one; V(none).
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: str
 stamp:
   description:
     - What changes with the node's next deployment where the provisioner tells of that, as it was before the task. Empty
       where it has no record of the node.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: str
   sample: "2026-11-20T10:12:58+00:00"
 agrees:
   description:
     - In what record and inventory agree, of V(serial) and V(boot_mac), and of V(bmc_address) where neither does. Told
-      in check mode with O(state=enrolled), since a record that was made right agrees.
-  returned: success in check mode, with O(state=enrolled), of a record that there is
+      in check mode with O(state=enrolled), since a record that was made right agrees; and with O(state=left) and
+      O(state=moved).
+  returned: success in check mode, with O(state=enrolled), of a record that there is; with O(state=left), O(state=moved)
   type: list
   elements: str
   sample: [serial, boot_mac]
@@ -400,9 +434,47 @@ undeployable:
       description: What is wrong, and what to do.
       type: str
   sample: {}
+tells:
+  description: What another provisioner may take over of the node, without secrets.
+  returned: success, with O(state=left)
+  type: dict
+  sample:
+    name: gpu017
+    macs: ["52:54:00:12:34:56"]
+    addresses: [10.1.0.17]
+    bmc_address: 10.9.0.17
+    annotations: {rack: r12}
+    image: gpu-golden-2026.11.1
+boots:
+  description: What there may still boot the node or wipe it. Empty where nothing.
+  returned: success, with O(state=left)
+  type: str
+release:
+  description: Whether it is to be released there first, as check mode tells.
+  returned: success, with O(state=left)
+  type: bool
+here:
+  description: Whether the ledger had the node here before this task.
+  returned: success, with O(state=moved)
+  type: bool
+carried:
+  description: What the new provisioner has of the node.
+  returned: success, with O(state=moved)
+  type: dict
+not_carried:
+  description: What of the old one it has not, each with what to do for whoever needs it.
+  returned: success, with O(state=moved)
+  type: list
+  elements: str
+inventory:
+  description: Line by line, what the inventory must say of the host from now on. No secret is in it.
+  returned: success, with O(state=moved)
+  type: list
+  elements: str
+  sample: ["gpufleet_provisioner: ironic", "gpufleet_provisioner_url: https://ironic.example.com:6385"]
 last_error:
   description: The provisioner's last error about the node.
-  returned: success
+  returned: success, with another state than V(left) and V(moved)
   type: str
 deferred:
   description: Fields that are to be changed, and cannot be in the node's present state.

@@ -21,6 +21,7 @@ ARTIFACTS: tuple[str, ...] = (
     "gpufleet_day_2",
     "gpufleet_identity",
     "gpufleet_maintenance",
+    "gpufleet_move",
     "gpufleet_passports",
     "gpufleet_status",
 )
@@ -150,6 +151,7 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
     ),
     "ledger": ("ledger", "ledger_force_reason", "ledger_older_than", "ledger_path", "ledger_to"),
     "maintenance": ("maintenance", "maintenance_readmit", "maintenance_until", "maintenance_why"),
+    "migrate_provisioner": ("migrate_ask_bmc", "migrate_erase", "migrate_interval", "migrate_timeout", "migrate_to"),
     "passports": (
         "passports_all",
         "passports_all_hours",

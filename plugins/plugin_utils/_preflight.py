@@ -43,6 +43,8 @@ class Record(Protocol):
 
     def former_serials(self) -> Mapping[str, Sequence[str]]: ...
 
+    def moves(self) -> Mapping[str, Mapping[str, Any]]: ...
+
 
 class Batch:
     """The hosts of one look, what is set for them, and what was found so far.
@@ -158,6 +160,10 @@ class Batch:
     def former_serials(self) -> Mapping[str, Sequence[str]]:
         """By host, of boards that were swapped out of it: a provisioner may know it by one of them."""
         return self._record.former_serials() if self._record else {}
+
+    def moves(self) -> Mapping[str, Mapping[str, Any]]:
+        """By host, the newest word of its way from one provisioner to another."""
+        return self._record.moves() if self._record else {}
 
     # -- what was found ----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, PROVISIONER, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
@@ -56,7 +57,7 @@ def _one_provisioner(batch: Batch, options: Mapping[str, Any], hosts: Sequence[s
     with connected(options, Context(check_mode=True)) as driver:
         wanted: dict[str, Wanted] = {}
         former = batch.former_serials()
-        for host in hosts:
+        for host in _there(batch, options, hosts):
             batch.try_for(
                 [host],
                 PROVISIONER_CHECK,
@@ -68,6 +69,16 @@ def _one_provisioner(batch: Batch, options: Mapping[str, Any], hosts: Sequence[s
             if one.flaw is not None:
                 batch.tell([one.host], cause_of(PROVISIONER_CHECK, one.flaw))
         batch.heard(driver.address, lambda: _asked(batch, driver, wanted))
+
+
+def _there(batch: Batch, options: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
+    """Without those that went to another provisioner, or are on their way there: they are told so."""
+    away = {host: moves.elsewhere(batch.moves().get(host), moves.place_of(options)) for host in hosts}
+    for host, why in away.items():
+        if why is not None:
+            told = {"wanted": why.wanted, "seen": why.seen, "do": why.do}
+            batch.tell([host], Cause(PROVISIONER_CHECK, ONE_NODE, why.what, **told))
+    return [host for host in hosts if away[host] is None]
 
 
 def _asked(batch: Batch, driver: Driver, wanted: Mapping[str, Wanted]) -> None:

@@ -331,6 +331,11 @@ def of_tenant(one: Mapping[str, Any], tenant: str) -> dict[str, Any]:
     return {**one, "tenant": tenant, "next": named if tenant else one["next"]}
 
 
+def on_its_way(host: str) -> str:
+    """What brings a node on that has left one provisioner and is not at the other one yet."""
+    return _AGAIN.format(playbook="migrate_provisioner", host=host) + " -e @MIGRATE_TO"
+
+
 def renewing(state: str, data: Mapping[str, Any]) -> bool:
     """Did a renewal of its passport leave it so? Then it goes on as one, which images nothing.
 

@@ -16,6 +16,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, normal
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import wrapped
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import KIND, LEFT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import words as place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import why_of
 
 #: Who looks for a node of former days looks for some of these.
@@ -30,7 +32,7 @@ SPEC = spec(
 #: What became of a node. The rest is how: what was to be written, what was, and what was looked at on the way.
 _TURNS = (
     *("state", "verdict", "passport", "hold", "named", "maintenance"),
-    *("identity", "attempt", "lift", "note"),
+    *("identity", KIND, "attempt", "lift", "note"),
 )
 #: As many findings of one verdict; the ledger has them all.
 _FINDINGS = 3
@@ -158,6 +160,11 @@ def _identity(kind: str, name: str, data: Data) -> str:
     return _with(f"identity {name}", what, data.get("reason"), way)
 
 
+def _provisioner(kind: str, name: str, data: Data) -> str:
+    left, there = (place(data.get(end) or {}) for end in ("from", "to"))
+    return f"left {left} for {there}" if name == LEFT else f"moved from {left} to {there}"
+
+
 def _lift(kind: str, name: str, data: Data) -> str:
     return _with(f"failures of {name} lifted", data.get("reason"))
 
@@ -183,6 +190,7 @@ _WORDS: Mapping[str, Callable[[str, str, Data], str]] = {
     "hold": _hold,
     "maintenance": _hold,
     IDENTITY: _identity,
+    KIND: _provisioner,
     "lift": _lift,
     "intent": _intent,
     "outcome": _outcome,

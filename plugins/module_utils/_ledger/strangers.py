@@ -50,6 +50,7 @@ _NOTES = (
     "SELECT node_id, run_id, id, kind, name, data FROM events WHERE node_id IN :nodes"
     " AND (kind = 'state' AND name IN ('imaging', 'admitted')"
     " OR kind = 'identity' AND name = 'replaced'"
+    " OR kind = 'provisioner' AND name = 'moved'"
     " OR kind IN ('intent', 'outcome') AND name IN ('provisioner_node', 'provisioner_wait'))" + _SINCE_RETIRED
 )
 
@@ -90,6 +91,9 @@ class Noted:
             self._ordered(row, data)
         elif row["kind"] == "outcome":
             self._answered(row, data)
+        elif row["kind"] == "provisioner":  # what was deployed at the old one is nothing that the new one has
+            self._ends.add(row["id"])
+            self.ids, self.stamps, self._begun = [], [], []
         elif row["kind"] == "identity":
             self.serials += map(str, data.get("serials") or ())
         elif row["name"] == "admitted":

@@ -59,6 +59,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ce
     boots_are_asked_for,
     resolve_cell,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.leaving import OfLeaving
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import OfImages
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -155,7 +156,7 @@ def _refusal(limit: str, method: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Driver(OfImages, ABC):
+class Driver(OfImages, OfLeaving, ABC):
     """One provisioner's API. Every write asks ``ctx.may_write`` first, and sends nothing on False."""
 
     #: The value of gpufleet_provisioner.

@@ -38,7 +38,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import AGAIN, not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
-    KEEP,
+    KEPT,
     PREFIX,
     clean_run,
     has_form,
@@ -50,7 +50,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
 
 #: What a task asks for -> the declaration that says whether the driver can.
 _OPTIONS: Mapping[str, str] = {"erase": "erases", "annotations": "annotates"}
-_STATES: Mapping[str, str] = {"maintenance": "holds", "serviceable": "holds"}
+_STATES: Mapping[str, str] = {"maintenance": "holds", "serviceable": "holds", "left": "holds"}
 
 
 def can(driver: Driver, asked: Mapping[str, Any]) -> None:
@@ -82,8 +82,9 @@ def not_ours(driver: Driver, node: NodeState, wanted: Wanted) -> str:
         if wanted.deployed:
             return f"{_has(node)}, and somebody has deployed it since we did, or since it was adopted"
         return f"{_has(node)}, and our ledger has no note that we deployed or adopted it"
-    if kind_of(node.hold) == KEEP:
-        return f"held by a person: a keep hold that was made through us, and that no run lifts: {node.hold}"
+    kind = kind_of(node.hold)
+    if kind in KEPT and kind != wanted.passes:
+        return f"{KEPT[kind]}: {node.hold}"
     if wanted.runs is None or not has_form(node.hold) or run_of(node.hold) in wanted.runs | {clean_run(wanted.run)}:
         return ""
     return f"held by another controller of this kind: {node.hold}"
@@ -351,6 +352,8 @@ def demand_deployable(driver: Driver, node: NodeState | None, wanted: Wanted) ->
 
 def found(driver: Driver, wanted: Wanted) -> NodeState | None:
     """The node, if it is there: the machine that is meant, and not somebody else's."""
+    if wanted.elsewhere is not None:
+        raise wanted.elsewhere
     node = driver.find(wanted)
     if node is not None:
         right_machine(driver, node, wanted, ask=False)

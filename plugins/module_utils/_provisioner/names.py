@@ -48,6 +48,6 @@ NO_MAINTENANCE: set[str] = set()
 STATELESS: dict[str, tuple[str, ...]] = {"ironic": ("ramdisk",), "pxe": ("ramdisk",)}
 
 #: What ``provisioner_node`` brings about.
-STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable")
+STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable", "left", "moved")
 #: What ``provisioner_wait`` waits for: the goals of the drivers' step tables.
 GOALS = ("ready", "deployed", "released")

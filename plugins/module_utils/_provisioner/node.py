@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     verified,
     writing,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.move import left, moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -152,6 +153,8 @@ _STATES: Mapping[str, Callable[[Driver, Wanted, Mapping[str, Any], Context], Res
     "released": _released,
     "maintenance": _maintenance,
     "serviceable": _serviceable,
+    "left": left,
+    "moved": moved,
 }
 
 

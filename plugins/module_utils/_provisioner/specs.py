@@ -32,6 +32,10 @@ NODE_SPEC = spec(
     erase={"type": "bool", "default": False},
     redeploy={"type": "bool", "default": False},
     deploy_id={"type": "str"},
+    moved_to={"type": "dict"},
+    carry={"type": "dict", "default": {}},
+    known_move={"type": "dict"},
+    known_place={"type": "dict"},
     update_password={"type": "str", "choices": ["on_create", "always"], "default": "on_create", "no_log": False},
     leave={"type": "dict"},
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, of_each_host, require, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
@@ -114,6 +115,10 @@ class Wanted:
     former_serials: frozenset[str] = frozenset()
     #: Has a person said why it is done all the same?
     forced: bool = False
+    #: Why this provisioner is asked for nothing of it any more: it went to another one.
+    elsewhere: ConfigError | None = field(default=None, compare=False)
+    #: The kind of hold, of those that no run lifts, that stands in nobody's way here.
+    passes: str = ""
     #: Has this run verified the image? None where no ledger was there to tell.
     verified: bool | None = None
 
@@ -195,6 +200,7 @@ def _wanted(
         stamps=frozenset(map(str, of_node.get("known_stamps") or ())),
         former_serials=frozenset(map(str, of_node.get("known_former_serials") or ())),
         forced=bool(of_all.get("force_reason")),
+        elsewhere=None if of_all.get("force_reason") else _elsewhere(of_node.get("known_move"), of_all),
         verified=of_node.get("image_verified"),
     )
 
@@ -205,6 +211,10 @@ def _image(of_node: Mapping[str, Any], host: str, needs: Sequence[str]) -> tuple
         return Image.of(of_node.get("image"), node=host, needs=needs, deploy_id=of_node.get("deploy_id")), None
     except ConfigError as exc:
         return None, exc
+
+
+def _elsewhere(event: Mapping[str, Any] | None, options: Mapping[str, Any]) -> ConfigError | None:
+    return moved.elsewhere(event, moved.place_of(options))
 
 
 def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:

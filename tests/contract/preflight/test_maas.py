@@ -64,6 +64,9 @@ class Swapped:
     def former_serials(self) -> Mapping[str, Sequence[str]]:
         return {"gpu001": ["SN-OLD-1"]}
 
+    def moves(self) -> Mapping[str, Mapping[str, Any]]:
+        return {}
+
 
 def test_u2_a_record_of_another_machine_is_told_and_one_of_a_board_that_was_swapped_is_not(
     site: SoundSite, maas: Any

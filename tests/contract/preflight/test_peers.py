@@ -246,6 +246,9 @@ class Imaged:
     def former_serials(self) -> Mapping[str, Sequence[str]]:
         return {}
 
+    def moves(self) -> Mapping[str, Mapping[str, Any]]:
+        return {}
+
     def holds(self) -> Mapping[str, Mapping[str, Any]]:
         return {"gpu001": {"known_here": True}, "gpu002": {"known_here": False}, "gpu003": {"known_here": False}}
 

@@ -125,6 +125,18 @@ class BcmReader(Driver):
     def bmc(self, node: NodeState) -> tuple[str, str]:
         return self.cmsh.bmcs({node.id: node.raw}).get(node.id, ""), ""
 
+    def boots(self, node: NodeState) -> str:
+        """Its installer takes whatever boots by a node's card, and installs it where the disk is not as it left it."""
+        if super().boots(node) or not node.raw.get("mac"):
+            return super().boots(node)
+        return (
+            f"its installer takes whatever boots by the card {node.raw['mac']}: take that out of its record"
+            f" (cmsh -c 'device; set {node.id} mac {record.NO_MAC}; commit')"
+        )
+
+    def marks(self, node: NodeState) -> Mapping[str, str]:
+        return record.words(node.raw).marks
+
     # -- images ------------------------------------------------------------------------------------------------
 
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:

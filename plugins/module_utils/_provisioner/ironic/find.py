@@ -132,6 +132,15 @@ class IronicReader(Driver):
         raw = node.raw if "driver_info" in node.raw else self.api.get(f"/nodes/{node.id}") or {}
         return record.bmc_in(raw.get("driver_info") or {})
 
+    def boots(self, node: NodeState) -> str:
+        """One whose inspection failed rests, as one does that was never looked at."""
+        return "" if node.native == tables.INSPECT_FAILED else super().boots(node)
+
+    def marks(self, node: NodeState) -> Mapping[str, str]:
+        """What is no text was written by no annotation."""
+        extra = node.raw.get("extra") or {}
+        return {key: one for key, one in extra.items() if isinstance(one, str) and not key.startswith(record.EXTRA)}
+
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
         """Ironic's list has both the name and the UUID."""
         return {one.host: one.key for one in wanted}

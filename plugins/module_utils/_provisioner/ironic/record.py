@@ -17,7 +17,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 
 MASK = "********"
 #: Keys of extra that are ours.
-EXTRA_SERIAL, EXTRA_IMAGE = "gpufleet_serial", "gpufleet_image"
+EXTRA = "gpufleet_"
+EXTRA_SERIAL, EXTRA_IMAGE = f"{EXTRA}serial", f"{EXTRA}image"
 #: And one of instance_info, which ends with the deployment: a disk that is written has no command line to be told by.
 _INSTANCE_DEPLOY = "gpufleet_deploy"
 

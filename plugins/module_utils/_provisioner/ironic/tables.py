@@ -73,6 +73,7 @@ EXCUSES: Mapping[str, str] = {
     "Validation of image href": "could not fetch an image",
 }
 
+INSPECT_FAILED = "inspect failed"
 #: Whose a node is in this state rests on who ordered that deployment.
 DEPLOY_FAILED = "deploy failed"
 

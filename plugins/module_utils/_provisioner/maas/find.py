@@ -223,6 +223,15 @@ class MaasReader(Driver):
             raw=raw,
         )
 
+    def boots(self, node: NodeState) -> str:
+        """What failed to be looked at rests; what is taken for somebody does not, whatever it runs."""
+        if node.raw.get("status") in tables.AT_REST:
+            return ""
+        return super().boots(node) or ("" if node.raw.get("status") == tables.READY_NUMBER else "it is allocated")
+
+    def marks(self, node: NodeState) -> Mapping[str, str]:
+        return record.marks(node.raw)
+
     def _foreign(self, raw: Mapping[str, Any], hold: str) -> str:
         owner = str(raw.get("owner") or "")
         if raw.get("locked") and not hold:

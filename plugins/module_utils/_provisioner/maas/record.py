@@ -189,6 +189,12 @@ def noted(raw: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def marks(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Annotations that are none of ours."""
+    standing_now = raw.get("workload_annotations") or {}
+    return {str(key): str(value) for key, value in standing_now.items() if not str(key).startswith(_NOTE)}
+
+
 def deployed_image(raw: Mapping[str, Any]) -> dict[str, str]:
     """For people: what MAAS says it deployed, and what is noted of it."""
     label = running(raw).rpartition("/")[2]

@@ -127,6 +127,8 @@ DESTRUCTIVE = frozenset({COMMISSION, DEPLOY, RELEASE, TEST})
 #: Whose a machine is rests on these.
 ORDERS: Mapping[str, str] = {DEPLOY: DEPLOYED, RELEASE: "released"}
 
+#: In these it does nothing to a machine by itself, and has nothing on it.
+AT_REST = frozenset({0, 2, 4, FAILED_TESTING})
 #: Only in these does MAAS lock.
 LOCKABLE = frozenset({6, 9})
 #: Only in these has a machine an owner, without which MAAS takes no annotation.

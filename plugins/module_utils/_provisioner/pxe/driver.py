@@ -110,6 +110,9 @@ class PxeDriver(Driver):
         card, address = str(node.raw.get("mac") or ""), str(node.raw.get("ip") or "")
         return Network(frozenset({card} - {""}), frozenset({address} - {""}), complete=True)
 
+    def marks(self, node: NodeState) -> Mapping[str, str]:
+        return {str(key): str(value) for key, value in dict(node.raw.get("marks") or {}).items()}
+
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
         current = wanted.image is None or record.is_current(node.id, node.raw, wanted.image)
         return {

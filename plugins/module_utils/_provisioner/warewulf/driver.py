@@ -166,6 +166,16 @@ class WarewulfDriver(Driver):
         port = f":{found['port']}" if found.get("port") else ""
         return (f"{found['ipaddr']}{port}" if found.get("ipaddr") else ""), ""
 
+    def boots(self, node: NodeState) -> str:
+        """Without an image of its own it boots that of its profiles."""
+        if node.native != tables.OF_PROFILE:
+            return super().boots(node)
+        image = record.image_of(node.raw["node"])
+        return f"its profiles give it the image {image}: take it out of those (wwctl node set {node.id} --profile ...)"
+
+    def marks(self, node: NodeState) -> Mapping[str, str]:
+        return record.marks(node.raw["node"]) if node.raw else {}
+
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
         image, known = wanted.image, node.raw["node"]
         current = image is None or (record.image_of(known) == image.named and record.is_ordered(known, image))

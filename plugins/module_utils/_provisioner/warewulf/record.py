@@ -71,6 +71,11 @@ def serial(record: Mapping[str, Any]) -> str:
     return serial_of(tags(record).get(SERIAL))
 
 
+def marks(record: Mapping[str, Any]) -> dict[str, str]:
+    """Tags that are none of ours, and say not whose it is."""
+    return {key: value for key, value in tags(record).items() if value and key != OWNER and not key.startswith(_OURS)}
+
+
 def image_of(record: Mapping[str, Any]) -> str:
     return str(record.get("image name") or "")
 

@@ -133,6 +133,15 @@ class XcatReader(Driver):
     def bmc(self, node: NodeState) -> tuple[str, str]:
         return node.raw.get("bmc", ""), ""
 
+    def boots(self, node: NodeState) -> str:
+        """What ``nodeset`` has set up stands whatever the node has told of itself."""
+        first = node.raw.get("currstate", "").partition(" ")[0].partition("=")[0]
+        set_up = f"nodeset says {node.raw.get('currstate')}: run nodeset {node.id} offline"
+        return super().boots(node) or ("" if first in tables.BOOTS_NOTHING else set_up)
+
+    def marks(self, node: NodeState) -> Mapping[str, str]:
+        return record.words(node.raw.get("usercomment", "")).marks
+
     # -- images ------------------------------------------------------------------------------------------------
 
     def stored_image(self, wanted: Wanted) -> Stored:

@@ -39,6 +39,8 @@ _SEEN = ("bmcready", "discovered", "configured")
 _IDLE = ("", "defined", "standingby", *_SEEN)
 #: First words of ``currstate`` of a node that boots nothing of an image.
 _NOT_SET_UP = ("", "offline", "standby")
+#: Of one that boots nothing from the network at all: its own disk is no matter of xCAT's.
+BOOTS_NOTHING = (*_NOT_SET_UP, "boot")
 #: First words of ``currstate`` with which a person has the node in xCAT's own small system.
 _BY_HAND = ("shell", "runcmd", "runimage")
 
