@@ -73,10 +73,12 @@ def test_who_comes_needs_proof_that_it_left_and_is_taken_up_where_it_was_before(
     here = moves.place_of(options)
     site.faults.forget()
     left = {"name": moves.LEFT, "run_id": "run7", "data": {"from": moves.place_of(THERE), "to": here}}
+    third = {"from": moves.place_of(THERE), "to": {"provisioner": "a third one"}}
     for wrong in (
         None,
         {**left, "run_id": "run6"},
-        {**left, "name": moves.MOVED, "data": {"to": moves.place_of(THERE)}},
+        {**left, "data": third},
+        {**left, "name": moves.MOVED, "data": third},
     ):
         with pytest.raises(EvidenceMissing, match="another provisioner may still boot this node"):
             lead(options, "moved", known_move=wrong, **RUN)

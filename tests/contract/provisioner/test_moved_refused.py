@@ -104,7 +104,10 @@ def test_what_the_ledger_does_not_know_is_not_moved(move: Move) -> None:
     with Ledger(f"sqlite:///{move.controller.ledger}") as ledger:
         node = ledger.identify(move.name, aliases=[("serial", move.node["serial"])])
         ledger.append("r1", [(node, Event("state", "retired", {"reason": "sold"}))])
-    assert "nothing of it is ours to move" in move.play(ok=False) and move.writes() == []
+    assert "This machine was retired (sold): nothing of it is ours to move" in move.play(ok=False)
+    with Ledger(f"sqlite:///{move.controller.ledger}") as ledger:
+        ledger.append("r1", [(node, Event("state", "discovered", {"reason": "back"}))])
+    assert "The ledger does not know this node" in move.play(ok=False) and move.writes() == []
 
 
 @pytest.mark.parametrize("said", [{}, {"provisioner": "warewulf"}])
