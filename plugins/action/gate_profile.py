@@ -13,8 +13,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.model import Made, Question, changes, make
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import SEEN
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import MEASURES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DRIVERS, SEEN
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import LOOKS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_PROFILE, GATE_PROFILE_RULES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest, now_utc
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _profile_file as files
@@ -29,6 +29,8 @@ _TOLD = ("changed", "failed", "msg", "error", "runs", "on_bus", "events")
 #: The column of a site's list that says how many GPUs were ordered.
 _ORDERED = COLUMNS["gpu_count"][0]
 _QUARANTINED = "quarantined"
+#: Whose failure speaks against a node. What the GPUs' state is now, this verb sees itself.
+_GATES = tuple(gate for gate in DRIVERS.values() if gate != f"{LOOKS.section}_gate")
 
 
 class ActionModule(OnItsMachine):
@@ -99,7 +101,7 @@ class ActionModule(OnItsMachine):
             kept=kept,
             like=like,
             against=self._against(ids),
-            measured={gate: self._newest(ids, gate) for gate in MEASURES},
+            measured={gate: self._newest(ids, gate) for gate in _GATES},
         )
 
     def _looked_at(self, looks: Mapping[str, Any]) -> list[str]:

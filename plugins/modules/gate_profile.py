@@ -22,7 +22,7 @@ description:
   - The section C(dcgm), and limits of counts, no look tells. They stay as they are in a profile that is replaced, or
     are those of O(like).
   - Each node is judged by the rules of the gates. One with a finding is no known-good node, and is refused with it; so
-    is one that is quarantined, or whose newest verdict of those gates is V(fail). Nodes that differ are refused with
+    is one that is quarantined, or whose newest verdict of another gate is V(fail). Nodes that differ are refused with
     node, field and both values. A tool that is absent, or prints nothing, is a finding. In the end each node is held
     against the profile that was made of it.
   - The playbook C(gpufleet.baremetal.gate_profile) does all of it.

@@ -65,8 +65,8 @@ class Shown:
 class Looks:
     """How a gate looks at a node, and what it has in a profile.
 
-    section: its name in a profile. ask: on the node, what its tool prints. shown: reads that on the controller. sections: of a profile. passes: empty
-    where a node that showed this passes by a profile, else what is in the way.
+    section: its name in a profile. ask: on the node, what its tool prints. shown: reads that on the controller.
+    sections: of a profile. passes: empty where a node that showed this passes by a profile, else what is in the way.
     """
 
     section: str
