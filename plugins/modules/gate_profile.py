@@ -95,7 +95,7 @@ options:
     description:
       - Cells of the section C(gpu_state), and parts of the section C(hardware), that the profile shall not have, since
         this model does not tell them, or since nodes may differ in them.
-      - What tells of broken hardware refuses a node all the same.
+      - Uncorrected errors, failed repairs and slowed clocks refuse a node all the same.
     type: list
     elements: str
     default: []
@@ -143,41 +143,41 @@ EXAMPLES = r"""
 RETURN = r"""
 node:
   description: The host that was looked at.
-  returned: with O(state=seen)
+  returned: success, with O(state=seen)
   type: str
   sample: gpu001
 runs:
   description: What each call of nvidia-smi printed, and how it ended.
-  returned: with O(state=seen)
+  returned: success, with O(state=seen)
   type: list
   elements: dict
   sample:
     - {argv: [nvidia-smi, -q, -x], rc: 0, ended: exit, seconds: 1.2, stdout: "<?xml ...", stderr: ""}
 on_bus:
   description: The device ids of all that NVIDIA has made in the machine, as the kernel knows them.
-  returned: with O(state=seen)
+  returned: success, with O(state=seen)
   type: list
   elements: str
   sample: ["2330", "2330", "22a3"]
 hardware:
   description: The option O(hardware), as it was given.
-  returned: with O(state=seen)
+  returned: success, with O(state=seen)
   type: dict
   sample:
     bmc: {cpu_sockets: 2, memory_gib: 2048.0, gpu_count: 8}
 path:
   description: The file of the profile.
-  returned: with O(state=present)
+  returned: success, with O(state=present)
   type: str
   sample: /etc/gpufleet/profiles/h100-nvl-2.yaml
 sku:
   description: The SKU.
-  returned: with O(state=present)
+  returned: success, with O(state=present)
   type: str
   sample: h100-nvl-2
 profile:
   description: The profile, as gates take it by their option C(profile). In check mode too.
-  returned: with O(state=present)
+  returned: success, with O(state=present)
   type: dict
   sample:
     schema: 1
@@ -191,23 +191,23 @@ profile:
         conditions: measured on 2 nodes of this site; all that nvidia-smi and the kernel know
 digest:
   description: The digest of the profile, as verdicts and passports name it.
-  returned: with O(state=present)
+  returned: success, with O(state=present)
   type: str
   sample: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 left_out:
   description: The cells that the section C(gpu_state) could have, and has not, each with the reason.
-  returned: with O(state=present)
+  returned: success, with O(state=present)
   type: dict
   sample: {retired_pages: nvidia-smi does not tell it of these GPUs}
 floors:
   description: The floors that were made of measurements in the ledger.
-  returned: with O(state=present)
+  returned: success, with O(state=present)
   type: list
   elements: str
   sample: ["gpu_bandwidth.device_to_device_memcpy_read_ce: 352.64, of gpu001, gpu002"]
 differences:
   description: What a profile that was there says differently.
-  returned: with O(state=present)
+  returned: success, with O(state=present)
   type: list
   elements: str
   sample: ["gpu.power.value: 600 (the file), 700 (these nodes)"]

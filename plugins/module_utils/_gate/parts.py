@@ -23,7 +23,7 @@ _CONDITIONS = "as BMC and inspection tell it"
 
 
 def parts(told: Any) -> dict[str, Hardware]:
-    """By who tells it, what he tells of a node: RV(hardware) of hardware_verify, by whomever."""
+    """By who tells it, what he tells of a node, as hardware_verify has it under hardware."""
     return {str(who): hardware_of(one) for who, one in told.items()} if isinstance(told, Mapping) else {}
 
 

@@ -190,6 +190,23 @@ def test_nodes_may_differ_in_what_drivers_reserve_and_in_what_is_left_out() -> N
         make(asked(leave_out=["powr"]), {"a1": both[0]})
 
 
+PARTLY = ("mig_mode/pending_mig", "ecc_mode/pending_ecc", "gpu_power_readings/average_power_draw", "fabric/status")
+
+
+@pytest.mark.parametrize("gone", PARTLY)
+def test_a_cell_that_is_told_in_part_is_in_the_way_until_a_person_leaves_it_out(gone: str) -> None:
+    """To leave it out in silence would make a weaker profile of a driver's whim."""
+    look = nodes.look(text=nodes.document({gone: "N/A"}))
+    cell = {"ecc_mode": "ecc_mode", "mig_mode": "mig", "fabric": "fabric"}.get(gone.partition("/")[0], "power")
+    assert "nvidia-smi does not tell" in refused(look)
+    found = make(asked(leave_out=[cell]), {"a1": look})
+    assert cell not in cells(found.profile) and found.left_out[cell] == "left out by leave_out"
+
+
+def test_a_profile_that_asks_for_nothing_is_none() -> None:
+    assert "not told, or not as it must be: cells of node" in refused(nodes.look(), leave_out=list(RULES))
+
+
 def test_what_is_left_out_still_tells_of_broken_hardware() -> None:
     bad = nodes.look(text=smi.xml({f"{UNC}failure": "Yes"}))
     assert "a row remap failed" in refused(bad, leave_out=["row_remap"])
