@@ -35,15 +35,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     now_utc,
     refusal,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import PROFILE_SCHEMA, profile_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._right_machine import OnItsMachine
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import of_a_crash, said_last
 
 #: What only the controller may know; a ledger's URL can hold a password.
 _STAYS_HERE = ("ledger_url", "node_id", "force_reason", "profile_path", "dmi_path")
-#: Where Linux shows what the firmware says of the machine.
-_DMI = "/sys/class/dmi/id"
 #: The states and the outcomes of the provisioner that begin a node's life anew.
 _REIMAGED = ("imaging",)
 _DEPLOYING = ("deploying", "deployed")
@@ -51,7 +48,7 @@ _DEPLOYING = ("deploying", "deployed")
 _ANNOUNCED = 2000
 
 
-class GateAction(VerbAction):
+class GateAction(OnItsMachine):
     """Base of the gates' actions: what each tells of is its own verdict, and each says whether it loads the GPUs, what
     its question is, and what a claimed pass lacks."""
 
@@ -139,26 +136,6 @@ class GateAction(VerbAction):
         except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
             text = f"what the node answered cannot be read: {type(exc).__name__}: {cut(exc, 300)}"
             return self._concluded(params, self._without(text, "forged", "retest", params))
-
-    def _right_machine(self) -> None:
-        """Before anything runs there: a verdict is one on the node only where the node is what answers.
-
-        :raises WrongMachine: where it is another machine.
-        :raises ConfigError: where nobody can tell.
-        """
-        node = self.node_id()
-        proven = _machine.proven(self.ledger(), node, self.run_id)
-        if proven is False:
-            raise _machine.refused(self.ledger(), node, self._host)
-        if proven is None:
-            inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
-            folder = str(self._params.get("dmi_path") or _DMI)
-            answer = self._low_level_execute_command(_machine.question(folder))
-            machine = _machine.told(str(answer.get("stdout", "")), str(answer.get("stderr", "")))
-            ours = _machine.known(self.ledger(), node, inventory)
-            # A dry run has recorded no proof that there could be.
-            _machine.demand(self._host, ours, machine, dry=bool(self._task.check_mode))
-            _machine.not_of_another(self.ledger(), node, self._host, machine)
 
     def _unconfirmed(self, exc: FleetError, params: Mapping[str, Any]) -> None:
         """Where the gate ran, an older verdict must not stay its newest one."""

@@ -127,6 +127,17 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),
     "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout"),
     "drain": ("drain_why",),
+    "gate_profile": (
+        "gate_profile_beside_known",
+        "gate_profile_dest",
+        "gate_profile_hardware",
+        "gate_profile_leave_out",
+        "gate_profile_like",
+        "gate_profile_margin",
+        "gate_profile_replace",
+        "gate_profile_sku",
+        "gate_profile_title",
+    ),
     "history": ("history_all", "history_last", "history_of"),
     "identity": (
         "identity",

@@ -68,7 +68,7 @@ def wishes(expected: Mapping[str, Any], profile: Optional[Mapping[str, Any]]) ->
         raise ConfigError(f"nobody looks at {', '.join(unknown)}", wanted=", ".join(CELLS), do="correct expected")
     for cell, wish in _of_profile(profile or {}).items():
         other = found.get(cell)
-        if other is not None and not _SAME.get(cell, _equal)(wish.value, other.value):
+        if other is not None and not alike(cell, wish.value, other.value):
             raise ConfigError(
                 f"list and profile want different machines: {cell}",
                 wanted=f"{wish.value} ({wish.source})",
@@ -158,6 +158,11 @@ def _shown(value: Any) -> str:
 
 
 # -- what is the same ------------------------------------------------------------------------------------------------
+
+
+def alike(cell: str, wanted: Any, told: Any) -> bool:
+    """Is what is told the part that is wanted?"""
+    return _SAME.get(cell, _equal)(wanted, told)
 
 
 def _equal(wanted: Any, told: Any) -> bool:

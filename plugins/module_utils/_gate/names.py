@@ -26,5 +26,7 @@ DETACHED = ("dcgm_gate",)
 FAIL_ON = ("fail", "inconclusive", "never")
 #: DCGM's run levels.
 DCGM_LEVELS = (1, 2, 3, 4)
+#: What gate_profile does: look at a node, and make a profile of what several have shown.
+PROFILE_STATES = (SEEN, PRESENT) = ("seen", "present")
 #: Where a kernel log is read from.
 KERNEL_LOG_SOURCES = ("auto", "kmsg", "journal", "file")

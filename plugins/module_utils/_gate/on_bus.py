@@ -29,10 +29,24 @@ def on_bus(wanted: Wanted, folder: str) -> int:
     return sum(_is_of(wanted, os.path.join(folder, place)) for place in places)
 
 
+def devices_on_bus(folder: str) -> list[str]:
+    """The device ids of all that NVIDIA has made in this machine; bridges and switches are among them."""
+    try:
+        places = [os.path.join(folder, place) for place in sorted(os.listdir(folder))]
+    except OSError:
+        return []
+    ours = [_ID.match(_word(os.path.join(place, "device"))) for place in places if _of_nvidia(place)]
+    return [match.group(1) for match in ours if match]
+
+
 def _is_of(wanted: Wanted, place: str) -> bool:
     match = _ID.match(_word(os.path.join(place, "device")))
     ours = match is not None and match.group(1) in wanted.device_ids
-    return ours and _word(os.path.join(place, "vendor")) == _VENDOR
+    return ours and _of_nvidia(place)
+
+
+def _of_nvidia(place: str) -> bool:
+    return _word(os.path.join(place, "vendor")) == _VENDOR
 
 
 def _word(path: str) -> str:

@@ -59,12 +59,7 @@ def load(sku: str, folders: Sequence[Path], schema: Path) -> Profile:
     :raises ConfigError: naming file and line, when the first profile found is not valid. A broken profile of the site
         never falls back to ours.
     """
-    if not _SKU.match(sku):
-        raise ConfigError(
-            f"the SKU {sku!r} is no name of a profile",
-            wanted="lower-case letters, digits, dot, dash and underscore, for instance h100-sxm-8",
-            do="correct gpufleet_sku",
-        )
+    named(sku)
     for folder in folders:
         for suffix in _SUFFIXES:
             path = folder / f"{sku}{suffix}"
@@ -73,8 +68,23 @@ def load(sku: str, folders: Sequence[Path], schema: Path) -> Profile:
     raise ProfileMissing(
         f"the SKU {sku} has no profile",
         seen="looked in " + ", ".join(str(folder) for folder in folders),
-        do=f"write {_to_write(sku, folders)}; docs/reference/profiles.md shows how",
+        do=f"write {_to_write(sku, folders)}; docs/reference/profiles.md shows how, and the playbook"
+        " gate_profile makes one from nodes that are known to be good",
     )
+
+
+def named(sku: str) -> str:
+    """The SKU, which is the name of a file.
+
+    :raises ConfigError: where it cannot be one.
+    """
+    if not _SKU.match(sku):
+        raise ConfigError(
+            f"the SKU {sku!r} is no name of a profile",
+            wanted="lower-case letters, digits, dot, dash and underscore, for instance h100-sxm-8",
+            do="correct gpufleet_sku",
+        )
+    return sku
 
 
 def _to_write(sku: str, folders: Sequence[Path]) -> str:

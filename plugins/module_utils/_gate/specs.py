@@ -50,6 +50,29 @@ DCGM_GATE = spec(
     pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
 )
 
+GATE_PROFILE = spec(
+    FLEET,
+    state={"type": "str", "choices": list(names.PROFILE_STATES), "default": names.PROFILE_STATES[1]},
+    nvidia_smi={"type": "str", "default": "nvidia-smi"},
+    timeout={"type": "int", "default": 120},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
+    dmi_path={"type": "path", "default": "/sys/class/dmi/id"},
+    hardware={"type": "dict"},
+    looks={"type": "dict"},
+    sku={"type": "str"},
+    title={"type": "str"},
+    dest={"type": "path"},
+    profile_path={"type": "list", "elements": "path"},
+    margin={"type": "float", "default": 5.0},
+    gpu_count={"type": "int"},
+    leave_out={"type": "list", "elements": "str", "default": []},
+    like={"type": "str"},
+    beside_known={"type": "bool", "default": False},
+    replace={"type": "bool", "default": False},
+)
+#: What a profile cannot be made without.
+GATE_PROFILE_RULES = {"required_if": [("state", names.PROFILE_STATES[1], ("looks", "sku", "title"))]}
+
 GATE_WAIT = spec(
     FLEET,
     BATCH,

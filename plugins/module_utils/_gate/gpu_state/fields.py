@@ -141,6 +141,11 @@ FIELDS: Mapping[str, Spelling] = {
         "enforced.power.limit | power.limit",
         "GPU Power Readings/Current Power Limit | Power Readings/Enforced Power Limit",
     ),
+    "power_default": Spelling(
+        "gpu_power_readings/default_power_limit | power_readings/default_power_limit",
+        "power.default_limit",
+        "GPU Power Readings/Default Power Limit | Power Readings/Default Power Limit",
+    ),
     "power_draw": Spelling(
         "gpu_power_readings/average_power_draw | gpu_power_readings/power_draw | gpu_power_readings/instant_power_draw"
         " | power_readings/power_draw",
