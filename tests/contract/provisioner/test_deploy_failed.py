@@ -50,15 +50,29 @@ def test_c7_a_deployment_that_a_restart_of_the_provisioner_ended_says_nothing_of
     assert await_all(ironic_site, "deployed", options)["verdicts"][options["name"]]["ok"]
 
 
-def test_c7_an_image_that_the_provisioner_could_not_fetch_says_nothing_of_the_node(ironic_site: Any) -> None:
+#: What a conductor noted, as Ironic's own exceptions word it, and what is told of it.
+NOT_THE_NODE = {
+    "image": (
+        "Validation of image href http://a/k failed, reason: Got HTTP code 503 instead of 200.",
+        "could not fetch an image",
+    ),
+    "download": ("Failed to download image http://a/k, reason: timed out", "could not fetch an image"),
+    "ipmi": ("IPMI call failed: power status..", "did not reach the BMC"),
+    "redfish": (
+        "Redfish connection failed for node 7: Unable to connect to https://b/redfish",
+        "did not reach the BMC",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_THE_NODE)
+def test_c7_what_the_provisioner_could_not_reach_says_nothing_of_the_node(ironic_site: Any, name: str) -> None:
+    words, told_of_it = NOT_THE_NODE[name]
     options = {**ready(ironic_site), "image": ironic_site.image()}
-    refused = "reason: Got HTTP code 503 instead of 200 in response to HEAD request."
-    ironic_site.fails_to_deploy(
-        options, f"Deploy step deploy.deploy failed: Validation of image href http://a/k failed, {refused}"
-    )
+    ironic_site.fails_to_deploy(options, f"Deploy step deploy.deploy failed: {words}")
     told = watch_all(ironic_site, "deployed", options)["verdicts"][options["name"]]
     assert (told["ok"], told["kind"]) == (False, "unreachable"), told
-    assert "could not fetch an image, which says nothing of the node" in told["reason"] and "503" in told["reason"]
+    assert f"{told_of_it}, which says nothing of the node" in told["reason"] and words in told["reason"]
     assert lead(options, "deployed")["changed"], "the next run orders it anew"
     assert await_all(ironic_site, "deployed", options)["verdicts"][options["name"]]["ok"]
 

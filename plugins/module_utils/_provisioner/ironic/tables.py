@@ -62,15 +62,20 @@ STATES: Mapping[str, str] = {
     "service failed": FAILED,
 }
 
-_RESTARTED = "was restarted amid it"
+_RESTARTED, _NO_IMAGE, _NO_BMC = "was restarted amid it", "could not fetch an image", "did not reach the BMC"
 #: What a conductor notes of a failure that says nothing of the node, each with what happened in our words: it ended, or
-#: another took its nodes over; it could not fetch an image, which it does itself before the node has any part in it.
+#: another took its nodes over; it could not fetch an image, which it does itself before the node has any part in it; it
+#: lost the BMC, of which whoever asks it next tells more.
 #: ironic/conductor/base_manager.py, _fail_transient_state; ironic/conductor/utils.py, abort_on_conductor_take_over;
-#: ironic/common/exception.py, ImageRefValidationFailed
+#: ironic/common/exception.py, ImageRefValidationFailed to RedfishConnectionError; sushy/exceptions.py, ConnectionError
 EXCUSES: Mapping[str, str] = {
     "state can't be resumed by conductor": _RESTARTED,
     "aborted due to conductor take over": _RESTARTED,
-    "Validation of image href": "could not fetch an image",
+    "Validation of image href": _NO_IMAGE,
+    "Failed to download image": _NO_IMAGE,
+    "IPMI call failed": _NO_BMC,
+    "Redfish connection failed for node": _NO_BMC,
+    "Unable to connect to http": _NO_BMC,
 }
 
 INSPECT_FAILED = "inspect failed"
