@@ -49,7 +49,8 @@ def together(one: Mapping[str, Any], seen: Seen | None) -> dict[str, Any]:
         return {}
     admitted = one["state"] == "admitted"
     if seen.problem:
-        lost = {"state": UNKNOWN, "stopped": f"unknown to the scheduler: {seen.problem}; then run again", "next": ""}
+        told = seen.problem if seen.problem.endswith("run again") else f"{seen.problem}; then run again"
+        lost = {"state": UNKNOWN, "stopped": f"unknown to the scheduler: {told}", "next": ""}
         return {"served": UNKNOWN, **(lost if admitted else {})}
     found = {"served": "yes" if seen.serves else "no", "held_by": seen.owner, "kept": _kept(one, seen)}
     return {**found, **(_unserved(one, seen) if admitted and not seen.serves else {})}
