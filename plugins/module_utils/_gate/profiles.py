@@ -9,6 +9,7 @@ and an error names file and line. Nodes get the checked mapping; they have neith
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -65,10 +66,11 @@ def load(sku: str, folders: Sequence[Path], schema: Path) -> Profile:
             path = folder / f"{sku}{suffix}"
             if path.is_file():
                 return read(path, sku, schema)
+    near = _near(sku, folders)
     raise ProfileMissing(
         f"the SKU {sku} has no profile",
         seen="looked in " + ", ".join(str(folder) for folder in folders),
-        do=f"write {_to_write(sku, folders)}; docs/reference/profiles.md shows how, and the playbook"
+        do=f"{near}write {_to_write(sku, folders)}; docs/reference/profiles.md shows how, and the playbook"
         " gate_profile makes one from nodes that are known to be good",
     )
 
@@ -85,6 +87,15 @@ def named(sku: str) -> str:
             do="correct gpufleet_sku",
         )
     return sku
+
+
+def _near(sku: str, folders: Sequence[Path]) -> str:
+    """A slip of the keys is likelier than a machine that nobody knows."""
+    known = {
+        path.stem for folder in folders if folder.is_dir() for path in folder.iterdir() if path.suffix in _SUFFIXES
+    }
+    near = difflib.get_close_matches(sku, sorted(known), 1, 0.8)
+    return f"did you mean {near[0]}? Else " if near else ""
 
 
 def _to_write(sku: str, folders: Sequence[Path]) -> str:

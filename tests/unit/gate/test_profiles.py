@@ -97,8 +97,12 @@ def test_an_unknown_sku_names_the_file_to_write(tmp_path: Path) -> None:
     with pytest.raises(profiles.ProfileMissing) as caught:
         load("x9", tmp_path)
     assert str(tmp_path / "x9.yaml") in str(caught.value)
-    with pytest.raises(profiles.ProfileMissing, match="x9.yaml in a folder of your own"):
+    with pytest.raises(profiles.ProfileMissing, match="Do: write x9.yaml in a folder of your own"):
         load("x9")
+    with pytest.raises(
+        profiles.ProfileMissing, match=r"did you mean h100-sxm-8\? Else write h100-sxm8.yaml in a folder"
+    ):
+        load("h100-sxm8")
 
 
 @pytest.mark.parametrize("sku", ["../../etc/passwd", "", "H100", "a/b", "a\n"])

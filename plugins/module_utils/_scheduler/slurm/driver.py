@@ -304,5 +304,6 @@ class Slurm(Scheduler):
             f"{what} failed with exit code {done.returncode}",
             address=self.address,
             seen=said or "no message",
-            do="run the command by hand with the same SLURM_CONF",
+            do="set gpufleet_scheduler_conf to the slurm.conf of this cluster, or run the command by hand with the same"
+            " SLURM_CONF",
         )
