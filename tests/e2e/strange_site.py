@@ -41,6 +41,8 @@ def extra(**values: Any) -> tuple[str, ...]:
 
 #: A job may run for a day, and nobody waits for it here.
 IMPATIENT = extra(drain_timeout=15)
+DEST = {"gate_profile_dest": str(lab.RACK / "profiles")}
+LIST = {"import_servers_path": str(lab.RACK / "servers.csv")}
 #: Every playbook that a user has, with what it is told.
 PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     *(("day0_bringup",),) * 2,
@@ -58,7 +60,12 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("maintenance", *extra(maintenance="off", maintenance_readmit=True)),
     ("maintenance", *extra(maintenance="off")),
     # These only read, whatever they find.
-    *(("preflight",), ("status",), ("identity",), ("ledger",)),
+    *(("preflight",), ("status",), ("identity",), ("ledger",), ("history",)),
+    ("report", *extra(report_page=str(lab.RACK / "report.html"))),
+    ("gate_profile", "--check", *extra(gate_profile_sku="h100-of-ours", gate_profile_title="As ours", **DEST)),
+    *(("import_servers", *extra(import_servers=what, **LIST), "--check") for what in ("report", "enrol")),
+    # To somewhere that does not answer.
+    ("migrate_provisioner", *extra(migrate_to={"provisioner": "maas", "provisioner_url": "http://127.0.0.1:9/MAAS"})),
 )
 LIMITS: tuple[tuple[str, ...], ...] = ((), (), (), OURS, OURS, *((node,) for node in lab.NODES), ("gpu002", "gpu003"))
 #: How often a service goes away in the middle of a run, the other controller runs, a colleague's inventory is taken.

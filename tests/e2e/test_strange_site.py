@@ -10,11 +10,20 @@ from __future__ import annotations
 
 import os
 import random
+from pathlib import Path
 
-from strange_site import all_is_well_again, step, strange_site
+from strange_site import PLAYBOOKS, all_is_well_again, step, strange_site
 
 STEPS = int(os.environ.get("GPUFLEET_STRANGE_STEPS") or 5)
 SEED = int(os.environ.get("GPUFLEET_STRANGE_SEED") or 1)
+
+#: The rack's own: it makes the machines.
+OF_THE_RACK = {"rack"}
+
+
+def test_every_playbook_that_a_user_has_may_come_up() -> None:
+    there = {path.stem for path in (Path(__file__).parents[2] / "playbooks").glob("*.yml")}
+    assert {name for name, *_options in PLAYBOOKS} == there - OF_THE_RACK
 
 
 def test_j7_whatever_is_run_in_whatever_order() -> None:

@@ -38,6 +38,7 @@ class Machine:
         self.answers = folder / f"{self.name}.boot"
         self._site = site
         self._known = 1
+        self.mute = 0  # so many network boots hang
         mac = options["boot_mac"].replace(":", "")
         context = authority.server_context("127.0.0.1")
         self.bmc = FakeBmc("plain", context=context, power="On", lag=0.1, mac=mac)
@@ -58,6 +59,9 @@ class Machine:
         elif len(self.bmc.machine.boots) > self._known:
             self._known = len(self.bmc.machine.boots)
             if self.bmc.machine.boots[-1] == "Pxe":
+                if self.mute >= self.bmc.machine.boots.count("Pxe"):
+                    self.answers.unlink(missing_ok=True)
+                    return
                 self._site.boot(self.name)
             self._say()
 
@@ -219,6 +223,7 @@ def test_a_machine_that_does_not_boot_from_the_network_is_not_deployed(imagectl_
         deaf, good = made.machines
         deaf._site = _Deaf()
         made.deploy(ok=False, deploy_timeout=8)
+        assert deaf.bmc.machine.boots == ["disk", "Pxe", "Pxe"], "twice, and not for ever"
         assert f"[{deaf.name}]: FAILED" in made.output and "Not deployed: still set after" in made.output
         assert f"[{good.name}]: FAILED" not in made.output
         assert imagectl_site.native(good.name) == "gold-1 running"
@@ -229,6 +234,56 @@ class _Deaf:
 
     def boot(self, name: str) -> None:
         return None
+
+
+class _Away:
+    """The boot server is away when the machine boots for the first time."""
+
+    def __init__(self, machine: Machine, site: Any) -> None:
+        self._machine, self._site = machine, site
+
+    def boot(self, name: str) -> None:
+        if self._machine.bmc.machine.boots.count("Pxe") > 1:
+            self._site.boot(name)
+
+
+def test_a_machine_whose_boot_server_was_away_is_booted_once_more(imagectl_site: Any, tmp_path: Path) -> None:
+    """It waits for ever where it found nobody, and is as good as any other."""
+    with room(imagectl_site, tmp_path) as made:
+        late, good = made.machines
+        late._site = _Away(late, imagectl_site)
+        made.deploy(deploy_timeout=8)
+        assert late.bmc.machine.boots == ["disk", "Pxe", "Pxe"] and good.bmc.machine.boots == ["disk", "Pxe"]
+        assert imagectl_site.native(late.name) == "gold-1 running"
+        assert len(late.bmc.writes) == 2 * len(good.bmc.writes), "the second boot is proven as the first"
+
+
+def test_a_boot_that_is_not_proven_is_tried_once_more(imagectl_site: Any, tmp_path: Path) -> None:
+    """Its own word is asked for: where it hung at its network boot it says nothing."""
+    with room(imagectl_site, tmp_path) as made:
+        late, good = made.machines
+        late.mute = 1
+        made.deploy(deploy_pxe_prove="boot", deploy_pxe_timeout=6)
+        assert late.bmc.machine.boots == ["disk", "Pxe", "Pxe"] and good.bmc.machine.boots == ["disk", "Pxe"]
+
+
+def test_a_machine_that_is_deployed_and_silent_is_deployed_once_more(maas_site: Any, tmp_path: Path) -> None:
+    """And one that stays so is not: the other answers at once, and is deployed once."""
+
+    def orders(machine: Machine) -> int:
+        ids = [one.system_id for one in maas_site.server.store.machines.values() if one.hostname == machine.name]
+        return sum("op=deploy" in str(line) and ids[0] in str(line) for line in maas_site.faults.writes if ids)
+
+    with room(maas_site, tmp_path, 3) as made:
+        late, dead, good = made.machines
+        for machine in (late, dead):
+            machine.answers.unlink()
+        made.meanwhile = lambda: late._say() if orders(late) > 1 else None
+        made.deploy(ok=False, deploy_boot_timeout=4)
+        assert [orders(machine) for machine in made.machines] == [2, 2, 1]
+        assert f"[{dead.name}]: FAILED" in made.output and "it does not answer" in made.output
+        assert f"[{late.name}]: FAILED" not in made.output and f"[{good.name}]: FAILED" not in made.output
+        assert set(made.begun()) == {late.name, dead.name, good.name}
 
 
 def test_where_the_provisioner_boots_no_task_is_added(maas_site: Any, tmp_path: Path) -> None:
