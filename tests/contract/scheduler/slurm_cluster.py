@@ -145,10 +145,13 @@ class Cluster:
 
     def boot(self, node: str, *, again: bool = False) -> None:
         """Start a node's slurmd; ``again`` makes it report a new boot, and waits until slurmctld has heard of it."""
-        before = self.show(node)["SlurmdStartTime"] if again else ""
+        before, begun = self.show(node)["SlurmdStartTime"] if again else "", time.time()
         self._spawn("slurmd", "-f", str(self.conf), *(["-b"] if again else []), "-N", node)
         if again:
             self.wait_for(lambda: self.show(node)["SlurmdStartTime"] != before, f"{node} has registered", 60)
+            # No machine is given work in the second in which it boots; there slurmctld, which counts in whole ones, takes
+            # its next word for that of another boot.
+            self.wait_for(lambda: time.time() > begun + 3, f"the boot of {node} is over", 60)
 
     def power_off(self, node: str) -> None:
         self._end(f"slurmd.{node}")
