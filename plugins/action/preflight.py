@@ -15,7 +15,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import known_hosts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._preflight import CHECKS, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_files as on_the_controller
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_machines as machines
@@ -33,6 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import 
     lines_of,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FIXED
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
@@ -108,11 +108,11 @@ class _Record:
             return {}
         return {**{host: {"known_here": False} for host in self._hosts}, **holds(self._there, self._ids)}
 
-    def former_serials(self) -> Mapping[str, Sequence[str]]:
-        if not self._ids:
+    def deployments(self) -> Mapping[str, Mapping[str, Any]]:
+        """The same of what its provisioner is told of it."""
+        if self._there is None:
             return {}
-        known = noted(self._ledger(), list(self._ids.values()))
-        return {host: former_serials(self._ledger(), one, known[one]) for host, one in self._ids.items()}
+        return deployments(self._there, {**dict.fromkeys(self._hosts, ""), **self._ids})
 
     def moves(self) -> Mapping[str, Mapping[str, Any]]:
         if not self._ids:

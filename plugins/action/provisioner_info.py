@@ -10,13 +10,12 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.info import UNKNOWN, info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import INFO_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import NOTHING, deployments
 
 _OF_NODE = ("provisioner_id", "image", "boot_mac", "serial", "bmc_address", "bmc_system_id")
 
@@ -36,25 +35,9 @@ class ActionModule(BatchAction):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
-        runs, found = writers(self.ledger(), self.ids), noted(self.ledger(), list(self.ids.values()))
-        nodes = [self._known(node, runs, found) for node in params["nodes"]]
+        known = deployments(self.ledger(), self.ids)
+        nodes = [{**known.get(str(node.get("host") or ""), NOTHING), **node} for node in params["nodes"]]
         return {**params, "nodes": nodes, "run_cache": self._run_as.process}
-
-    def _known(
-        self, node: Mapping[str, Any], runs: Mapping[str, list[str]], found: Mapping[str, Noted]
-    ) -> dict[str, Any]:
-        """With what the ledger says of whose it is; of one that it has never seen it has no notes."""
-        host = str(node.get("host") or "")
-        node_id = self.ids.get(host, "")
-        notes = found.get(node_id, Noted())
-        return {
-            "known_runs": runs.get(host, []),
-            "known_deployed": notes.stands,
-            "known_deploy_ids": notes.known_ids,
-            "known_stamps": notes.stamps,
-            "known_former_serials": former_serials(self.ledger(), node_id, notes) if node_id else [],
-            **node,
-        }
 
     def _leased(self, nodes: Sequence[dict[str, Any]]) -> dict[str, str]:
         """The ledger's ids of those that it knows. Who only looks keeps nobody from working on a node."""

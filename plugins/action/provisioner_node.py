@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 
 
@@ -39,11 +38,8 @@ class ActionModule(VerbAction):
         params["name"] = params.get("name") or self._host
         params["run_id"] = params.get("run_id") or self.run_id
         node_id = self.node_id(create=not self._task.check_mode)
-        params["known_runs"] = writers(self.ledger(), {self._host: node_id})[self._host]
-        known = noted(self.ledger(), [node_id])[node_id]
-        params["known_deployed"] = bool(params.get("force_reason")) or known.stands
-        params["known_deploy_ids"], params["known_stamps"] = known.known_ids, known.stamps
-        params["known_former_serials"] = former_serials(self.ledger(), node_id, known)
+        params.update(deployments(self.ledger(), {self._host: node_id})[self._host])
+        params["known_deployed"] = bool(params.get("force_reason")) or params["known_deployed"]
         params["image_verified"] = self._verified(params, node_id)
         self._of_moves(params, node_id)
         return params

@@ -4,18 +4,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import Noted, former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import NOTHING, deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._steps_there import Steps
@@ -43,33 +43,26 @@ class ActionModule(SlicedAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
         params["run_id"] = params.get("run_id") or self.run_id
-        runs = writers(self.ledger(), self.ids)
         # Check mode records no verdicts, and a given reason is in the ledger with the intent: neither is judged.
         judged = [] if self._task.check_mode or params.get("force_reason") else params["nodes"]
         images = {str(node.get("host")): node.get("image") for node in judged}
         # Without a declared image there is nothing that a run could have verified.
         shown = {**dict.fromkeys(images, False), **approved(self.ledger(), self.run_id, self.ids, images)}
-        found = noted(self.ledger(), list(self.ids.values()))
-        # Whom the ledger has never seen, as in check mode, it has no notes of.
-        notes = {str(node.get("host")): Noted() for node in params["nodes"]}
-        notes.update({host: found[node_id] for host, node_id in self.ids.items()})
-        former = {host: former_serials(self.ledger(), node_id, notes[host]) for host, node_id in self.ids.items()}
-        known = [
-            {
-                "known_runs": runs.get(node.get("host"), []),
-                "known_deployed": bool(params.get("force_reason")) or notes[str(node.get("host"))].stands,
-                "known_deploy_ids": notes[str(node.get("host"))].known_ids,
-                "known_stamps": notes[str(node.get("host"))].stamps,
-                "known_former_serials": former.get(str(node.get("host")), []),
-                **node,
-            }
-            for node in params["nodes"]
-        ]
+        known = [{**self._known(str(node.get("host")), params), **node} for node in params["nodes"]]
         self._leave_moved_alone(params, known)
         for node in known if self._task.check_mode else []:
             node["coming"] = self._coming(str(node.get("host")))
         params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
         return params
+
+    @functools.cached_property
+    def _deployments(self) -> dict[str, dict[str, Any]]:
+        return deployments(self.ledger(), self.ids)
+
+    def _known(self, host: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Whom the ledger has never seen, as in check mode, it has no notes of."""
+        known = self._deployments.get(host, NOTHING)
+        return {**known, "known_deployed": bool(params.get("force_reason")) or known["known_deployed"]}
 
     def _leave_moved_alone(self, params: Mapping[str, Any], nodes: list[dict[str, Any]]) -> None:
         """One that went to another provisioner is none of this one's, whatever it still has of it."""

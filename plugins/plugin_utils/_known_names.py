@@ -102,6 +102,8 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
     "oob_ready": {
         "oob_ready_provisioner": {"type": "bool"},
         "oob_ready_deploys": {"type": "bool"},
+        "oob_ready_new": {"type": "bool"},
+        "oob_ready_take_running": {"type": "bool"},
     },
     "passport": {
         "passport_identity": {"type": "dict"},

@@ -12,17 +12,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HELD, MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import former_serials, noted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, not_ours
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import writers
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 
 #: What tells a host's node, beside the connection.
 _OF_THE_NODE = ("provisioner_id", "boot_mac", "serial")
+#: Whose its hold is, and not whose what it runs.
+_KNOWN = ("known_runs", "known_former_serials")
 Variable = Callable[[str, str], Any]
 
 
@@ -41,11 +42,8 @@ def renewed(
         try:
             node_id = identify(host)
             moment = ledger.moment().as_data()
-            known = {
-                "known_runs": writers(ledger, {host: node_id})[host],
-                # A board was swapped under this maintenance: its record has the old one until the next deployment.
-                "known_former_serials": former_serials(ledger, node_id, noted(ledger, [node_id])[node_id]),
-            }
+            # A board was swapped under this maintenance: its record has the old one until the next deployment.
+            known = {name: deployments(ledger, {host: node_id})[host][name] for name in _KNOWN}
             event = _look(variable, host, run_id, known)
             tell([(node_id, Event(event.kind, event.name, {**event.data, **moment}))])
         except FleetError as exc:

@@ -41,7 +41,7 @@ class Record(Protocol):
 
     def holds(self) -> Mapping[str, Mapping[str, Any]]: ...
 
-    def former_serials(self) -> Mapping[str, Sequence[str]]: ...
+    def deployments(self) -> Mapping[str, Mapping[str, Any]]: ...
 
     def moves(self) -> Mapping[str, Mapping[str, Any]]: ...
 
@@ -157,9 +157,9 @@ class Batch:
         """By host, what is known of holds at its scheduler."""
         return self._record.holds() if self._record else {}
 
-    def former_serials(self) -> Mapping[str, Sequence[str]]:
-        """By host, of boards that were swapped out of it: a provisioner may know it by one of them."""
-        return self._record.former_serials() if self._record else {}
+    def deployments(self) -> Mapping[str, Mapping[str, Any]]:
+        """By host, what is known of it to whoever asks its provisioner."""
+        return self._record.deployments() if self._record else {}
 
     def moves(self) -> Mapping[str, Mapping[str, Any]]:
         """By host, the newest word of its way from one provisioner to another."""

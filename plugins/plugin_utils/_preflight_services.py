@@ -12,10 +12,18 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, PROVISIONER, value_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    FleetError,
+    NotOurs,
+    Unreachable,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, NodeState
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import right_machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
+    leave_foreign_alone,
+    right_machine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import demand_named, doubts
@@ -56,12 +64,12 @@ def provisioner(batch: Batch) -> None:
 def _one_provisioner(batch: Batch, options: Mapping[str, Any], hosts: Sequence[str]) -> None:
     with connected(options, Context(check_mode=True)) as driver:
         wanted: dict[str, Wanted] = {}
-        former = batch.former_serials()
+        known = batch.deployments()
         for host in _there(batch, options, hosts):
             batch.try_for(
                 [host],
                 PROVISIONER_CHECK,
-                lambda one: wanted.update({one: _wanted(batch, one, driver, former.get(one, ()))}),
+                lambda one: wanted.update({one: _wanted(batch, one, driver, known.get(one, {}))}),
                 host,
             )
         for one in wanted.values():
@@ -89,10 +97,10 @@ def _asked(batch: Batch, driver: Driver, wanted: Mapping[str, Wanted]) -> None:
     clock.by_provisioner(batch, driver, wanted)
 
 
-def _wanted(batch: Batch, host: str, driver: Driver, former: Sequence[str]) -> Wanted:
+def _wanted(batch: Batch, host: str, driver: Driver, known: Mapping[str, Any]) -> Wanted:
     params = {option: batch.value(host, variable) for option, variable in _OF_NODE.items()}
     return of_task(
-        {**params, **batch.options(host, BMC), "name": host, "known_former_serials": list(former)},
+        {**params, **batch.options(host, BMC), "name": host, **known},
         driver.name,
         driver.image_needs,
         host,
@@ -125,15 +133,16 @@ def _records(batch: Batch, driver: Driver, wanted: Mapping[str, Wanted]) -> dict
 
 
 def _the_nodes(batch: Batch, driver: Driver, node: NodeState | None, wanted: Wanted) -> None:
-    """Is the record this machine's, and nobody else's hand on it? Whose what is deployed is, the run judges."""
+    """Is the record this machine's, and nobody else's hand on it?"""
     if node is None:
         return
-    if node.foreign:
-        do = "talk to them, or correct gpufleet_provisioner_id"
-        what = f"{driver.name}: {node.foreign}"
-        batch.tell([wanted.host], Cause(PROVISIONER_CHECK, THEIRS, what, do=do, address=driver.address))
-        return
-    right_machine(driver, node, wanted)
+    right_machine(driver, node, wanted, ask=False)
+    try:
+        leave_foreign_alone(driver, node, wanted)
+    except NotOurs as exc:
+        batch.tell([wanted.host], cause_of(PROVISIONER_CHECK, exc.located(address=driver.address)))
+    else:
+        right_machine(driver, node, wanted)
 
 
 def _other_bytes(batch: Batch, driver: Driver, wanted: Wanted) -> None:

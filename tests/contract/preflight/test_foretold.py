@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
+from contract.preflight.conftest import KEY
+from fake_bmc.redfish_server import PASSWORD, USER
 from sound_site import SoundSite
 from test_peers import bmcs, slurm  # noqa: F401
 
@@ -94,6 +97,30 @@ def test_q5_day_0_goes_the_way_that_check_mode_foretold(bmcs: Any, slurm: Path, 
     assert done["gpu001"] == ["enrolled", "imaging"] and done["gpu002"] == ["imaging"], done
     written(slurm)
     assert failed_at_its_end(site) == {"gpu001", "gpu002", "gpu004", "gpu005"}
+
+
+def test_j7_a_machine_that_runs_for_nobody_knows_whom_is_left_alone(bmcs: Any, maas: Any) -> None:  # noqa: F811
+    """gpu001 and gpu002 are new and on, and gpu003 off; no scheduler is asked, and MAAS has the second one alone."""
+    site, found = bmcs
+    del site.hosts["gpu004"], site.hosts["gpu005"]
+    for host, bmc in found.items():
+        bmc.machine.reset("ForceOff" if host == "gpu003" else "On")
+        bmc.machine.arrive()
+    known = site.hosts["gpu002"]
+    asked = {"provisioner": "maas", "provisioner_url": maas.url, "provisioner_api_key": KEY, "state": "enrolled"}
+    login = {"bmc_address": known["gpufleet_bmc_address"], "bmc_username": USER, "bmc_password": PASSWORD}
+    node({**asked, **login, "name": "gpu002", "boot_mac": known["gpufleet_boot_mac"]}, Context(node="gpu002"))
+
+    site.results("day0_bringup", "--check", ok=False)
+    assert refused(site) == {"gpu001"}, site.output[-6000:]
+    assert failed_at_its_end(site) == {"gpu001"}
+    site.results("day0_bringup", "--check", "-e", "oob_ready_take_running=true", ok=True)
+    assert refused(site) == set()
+
+
+def refused(site: SoundSite) -> set[str]:
+    lines = [json.loads(line[7:]) for line in site.output.splitlines() if line.startswith("RESULT ")]
+    return {one["host"] for one in lines if "nobody can say whether it is in use" in one["result"].get("msg", "")}
 
 
 def failed_at_its_end(site: SoundSite) -> set[str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_services as services
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 from contract.preflight.conftest import KEY, TENANTS
+from maas_server import statuses
 from sound_site import SoundSite
 
 SITE, SERVICE, NODE = "site", "service", "node"
@@ -52,8 +53,11 @@ def test_u2_an_image_that_cannot_be_compared_is_told(site: SoundSite, maas: Any)
     assert cause["kind"] == SITE and "no sha256 in gpufleet_image" in cause["seen"], cause
 
 
-class Swapped:
-    """What a ledger has of nodes whose boards were swapped."""
+class Recorded:
+    """What a ledger has of nodes."""
+
+    def __init__(self, **deployments: Mapping[str, Any]) -> None:
+        self._deployments = deployments
 
     def certificate(self, host: str) -> str:
         return ""
@@ -61,25 +65,46 @@ class Swapped:
     def holds(self) -> Mapping[str, Mapping[str, Any]]:
         return {}
 
-    def former_serials(self) -> Mapping[str, Sequence[str]]:
-        return {"gpu001": ["SN-OLD-1"]}
+    def deployments(self) -> Mapping[str, Mapping[str, Any]]:
+        return self._deployments
 
     def moves(self) -> Mapping[str, Mapping[str, Any]]:
         return {}
 
 
-def test_u2_a_record_of_another_machine_is_told_and_one_of_a_board_that_was_swapped_is_not(
-    site: SoundSite, maas: Any
-) -> None:
+def enrolled(site: SoundSite, maas: Any) -> None:
     key = {"provisioner": "maas", "provisioner_url": maas.url, "provisioner_api_key": KEY}
     for host, said in site.hosts.items():
         mac = said["gpufleet_boot_mac"]
         bmc = {"bmc_address": said["gpufleet_bmc_address"], "bmc_username": "a", "bmc_password": "of-the-bmc"}
         node({**key, **bmc, "state": "enrolled", "name": host, "boot_mac": mac}, Context(node=host))
+
+
+def looked(site: SoundSite, record: Recorded) -> Batch:
+    batch = Batch(list(site.hosts), lambda name, host: {**site.shared, **site.hosts[host]}.get(name),
+                  lambda host: {**site.shared, **site.hosts[host]}.keys(), 4, record)  # fmt: skip
+    services.provisioner(batch)
+    return batch
+
+
+def test_u2_a_record_of_another_machine_is_told_and_one_of_a_board_that_was_swapped_is_not(
+    site: SoundSite, maas: Any
+) -> None:
+    enrolled(site, maas)
     for machine in maas.store.machines.values():
         machine.hardware["system_serial"] = machine.hostname.replace("gpu00", "SN-OLD-")
-    batch = Batch(list(site.hosts), lambda name, host: {**site.shared, **site.hosts[host]}.get(name),
-                  lambda host: {**site.shared, **site.hosts[host]}.keys(), 4, Swapped())  # fmt: skip
-    services.provisioner(batch)
+    batch = looked(site, Recorded(gpu001={"known_former_serials": ["SN-OLD-1"]}))
     assert not batch.found["gpu001"], "what was swapped out of it"
     assert [cause.kind for cause in batch.found["gpu002"]] == [NODE] and "SN-OLD-2" in batch.found["gpu002"][0].seen
+
+
+def test_j7_what_is_deployed_without_a_note_of_ours_is_told_as_the_run_tells_it(site: SoundSite, maas: Any) -> None:
+    enrolled(site, maas)
+    for machine in maas.store.machines.values():
+        machine.status = statuses.DEPLOYED
+    known = {"gpu001": {"known_deployed": True}, "gpu002": {"known_deployed": False}}
+    batch = looked(site, Recorded(**known))
+    assert not batch.found["gpu001"], "we have deployed it, or adopted it"
+    [cause] = batch.found["gpu002"]
+    assert cause.kind == "somebody_else" and "adopt --limit gpu002" in cause.do.replace("-i INVENTORY ", ""), cause
+    assert not batch.found["gpu003"], "without a ledger nobody can say"

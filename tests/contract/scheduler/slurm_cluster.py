@@ -149,8 +149,8 @@ class Cluster:
         self._spawn("slurmd", "-f", str(self.conf), *(["-b"] if again else []), "-N", node)
         if again:
             self.wait_for(lambda: self.show(node)["SlurmdStartTime"] != before, f"{node} has registered", 60)
-            # No machine is given work in the second in which it boots; there slurmctld, which counts in whole ones, takes
-            # its next word for that of another boot.
+            # No machine is given work in the second in which it boots: slurmctld, which counts in whole ones, takes its
+            # next word for that of another boot.
             self.wait_for(lambda: time.time() > begun + 3, f"the boot of {node} is over", 60)
 
     def power_off(self, node: str) -> None:
