@@ -29,6 +29,8 @@ _GIVEN: Mapping[str, Any] = {
     "issued_within": 0,
     "proof": False,
     "foretell": [],
+    "foretell_way": None,
+    "noted": [],
 }
 #: The collector of a node exporter is another user, and what it reads names hosts and states alone.
 _READABLE = 0o644

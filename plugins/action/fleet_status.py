@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
@@ -37,6 +39,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import Ve
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import WRONG_ONE, of_this_run
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import stranger
 
@@ -54,6 +57,7 @@ class ActionModule(VerbAction):
         return False
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        demand_heard(load_extra_vars(self._loader))  # each playbook begins with this verb
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]
@@ -87,9 +91,24 @@ class ActionModule(VerbAction):
         results = [self.host_var(str(name), host) for name in self._params["foretell"]]
         if not results or not all(succeeded(result, host) for result in results):
             return ""
+        if self._params["foretell_way"]:
+            one = {**one, "way": self._params["foretell_way"]}
         new = any(isinstance(one, Mapping) and (one.get("before") or {}).get("state") == "absent" for one in results)
         image, provisioner = (self.host_var(f"gpufleet_{name}", host) for name in ("image", "provisioner"))
         return foretold(one, image if isinstance(image, Mapping) else {}, str(provisioner or ""), new=new)
+
+    def _foreseen(self, hosts: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
+        """What check mode has not recorded: without it a node that was refused is told as one that nobody looked at."""
+        if not self._task.check_mode:
+            return {}
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for host, name in ((host, str(name)) for host in hosts for name in self._params["noted"]):
+            result = self.host_var(name, host)
+            for event in result.get("events") or [] if isinstance(result, Mapping) else []:
+                of_what = "state" if event["kind"] == "state" else event["name"]
+                newest = {**event, "id": sys.maxsize, "at": self.ledger().now(), "run_id": self.run_id}
+                found.setdefault(host, {})[of_what] = newest
+        return found
 
     def _in_place(self, told: Any) -> Any:
         """Where no person types commands, what is next is the template that they launch."""
@@ -150,7 +169,8 @@ class ActionModule(VerbAction):
         within = (self._params["expire_within"], self._params["issued_within"])
         seen = look(self.ledger(), ids, self.host_var) if self._params["ask_scheduler"] else {}
         self._warn_of_another(seen)
-        told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven)
+        told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven,
+                      foreseen=self._foreseen(hosts))  # fmt: skip
         for host, one in told.items():
             try:
                 told[host] = of_tenant(one, stranger(self.host_var, host))

@@ -88,6 +88,18 @@ options:
     type: list
     elements: str
     default: []
+  foretell_way:
+    description:
+      - The states through which such a host would go. Without it those of its way into service, by day 0 or day 2.
+    type: list
+    elements: str
+  noted:
+    description:
+      - Names of registered results of M(gpufleet.baremetal.ledger_event). In check mode, which records nothing, hosts
+        are told as if these had been recorded; otherwise they are in the ledger, and nothing else is read.
+    type: list
+    elements: str
+    default: []
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """

@@ -78,6 +78,7 @@ _NEAR, _NEAR_OF_OTHERS = 0.75, 0.9
 
 def look(batch: Batch) -> None:
     sound: dict[tuple[str, str], str] = {}
+    _lines(batch)
     for host in batch.hosts:
         names = batch.names(host)
         _names(batch, host, names)
@@ -85,6 +86,15 @@ def look(batch: Batch) -> None:
             _form(batch, host, name, sound)
         _there(batch, host)
         batch.try_for([host], CHECK, tenant.stranger, batch.variable, host)
+
+
+def _lines(batch: Batch) -> None:
+    """Given to -i, a list of servers is read by Ansible's own plugin for INI, which takes each line for a host."""
+    lines = [host for host in batch.hosts if "," in host or ";" in host]
+    if lines:
+        what = "hosts are called like the lines of a list of servers"
+        do = "give -i the file of the inventory that reads the list (fleet.yml), not the list or its folder"
+        batch.tell(lines, Cause(CHECK, SITE, what, seen=short(lines[0], 60), do=do))
 
 
 # -- names ---------------------------------------------------------------------------------------------------------
@@ -114,6 +124,24 @@ def _unheard(name: str, beside: Collection[str]) -> Cause | None:
     if not near:
         return None
     return Cause(CHECK, kind, f"nobody reads the variable {name}", do=f"did you mean {near}? Else leave it as it is")
+
+
+def demand_heard(given: Collection[str]) -> None:
+    """What a person gives to one run, and nobody reads, was meant to change it.
+
+    :param given: the names of extra variables.
+    :raises ConfigError: naming the one that is like one of ours, and the one that was meant.
+    """
+    for name in sorted(set(given) - _HEARD):
+        near = _slip(name, OWN, _NEAR if name.startswith(PREFIX) else _NEAR_OF_OTHERS)
+        near = near or _slip(name, _OPTION_NAMES, _NEAR_OF_OTHERS)
+        if near and near not in given and not _is_another(name, near):
+            raise ConfigError(
+                f"nobody reads the extra variable {name}",
+                wanted="a variable that the playbook or one of its roles reads",
+                seen=f"-e {name}",
+                do=f"did you mean {near}? Correct the name, or leave it out; nothing was changed",
+            )
 
 
 def _is_another(name: str, near: str) -> bool:

@@ -48,6 +48,8 @@ SPEC = spec(
     ask_scheduler={"type": "bool", "default": True},
     proof={"type": "bool", "default": False},
     foretell={"type": "list", "elements": "str", "default": []},
+    foretell_way={"type": "list", "elements": "str"},
+    noted={"type": "list", "elements": "str", "default": []},
 )
 #: Of what is written down of all that.
 REPORT = spec(
@@ -103,6 +105,7 @@ def status(
     seen: Mapping[str, Seen] | None = None,
     asker: Holder | None = None,
     unproven: Callable[[str, Mapping[str, Any]], str] = lambda node_id, one: "",
+    foreseen: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
@@ -113,6 +116,8 @@ def status(
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
     :param asker: who asks, and can see of runs on its own machine that they are dead.
     :param unproven: of a node, and where it stands: why no renewal can sign a new passport for it.
+    :param foreseen: by host name, what a run in check mode would have recorded: its newest ``state``, and why it
+        ``stopped``, as events.
     """
     ids = [node_id for node_id in nodes.values() if node_id]
     states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
@@ -122,7 +127,8 @@ def status(
     passports, leases, now = ledger.passport_times(ids), holders(ledger, ids), ledger.now()
     found = {}
     for host, node_id in nodes.items():
-        one = _one(host, node_id, states.get(node_id), node_id in admitted, holds.get(node_id))
+        newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
+        one = _one(host, node_id, newest["state"], node_id in admitted, holds.get(node_id))
         one.update(adopted=node_id in adopted, hardware=_judged(parts.get(node_id)))
         one["lease"] = _live(leases.get(node_id), now, asker)
         one["busy"] = one["lease"] not in ("", run_id)
@@ -134,7 +140,7 @@ def status(
         one.update(left(one, tried.get(node_id, 0)))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
         if not one["stopped"]:
-            one.update(_noted(host, one["next"], states.get(node_id), stopped.get(node_id), run_id))
+            one.update(_noted(host, one["next"], newest["state"], newest["stopped"], run_id))
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found

@@ -62,6 +62,17 @@ def test_j7_who_cannot_be_reached_is_not_adopted_and_told_why(strangers: Nodes) 
     assert strangers.states("gpu001") == [] and untouched(strangers)
 
 
+def test_q5_check_mode_names_the_command_that_the_run_would_name(strangers: Nodes) -> None:
+    """It records nothing: a node that was refused is told as refused all the same, and not as one for day 0."""
+    told = strangers.book("adopt", "--check", ok=False)
+    assert f"next: ansible-playbook {ADOPT}" in told and "day0_bringup" not in told, told
+    assert "cannot be reached over SSH" in told.rpartition("Adoption:")[2], told
+    strangers.hosts["gpu001"]["gpufleet_serial"] = "SN9999"
+    told = strangers.book("day0_bringup", "--check", ok=False)
+    assert "another machine" in told.rpartition("Day 0:")[2], told
+    assert untouched(strangers)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -104,3 +104,20 @@ def test_w8_under_a_controller_the_next_step_is_a_template_and_counts_are_artifa
     lost = next(group for group in told["groups"] if LOST[0] in group["hosts"])
     assert lost["next"] == f'launch the template "GPU fleet: day 2" with limit {",".join([*LOST, "quarantined"])}'
     assert told["nodes"][LOST[0]]["next"] == 'launch the template "GPU fleet: day 2" with limit lost1'
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("day2_recycle_al=true", "day2_recycle_all"),
+        ("gpufleet_skus=a", ""),
+        ("gpufleet_tenent=alice", "gpufleet_tenant"),
+        ("day2_recycle_all=false", ""),
+    ],
+)
+def test_u8_what_is_given_to_one_run_and_misspelt_ends_it(fleet: Fleet, said: str, meant: str) -> None:
+    before = fleet.count()
+    output = " ".join(fleet.book("gpufleet.baremetal.day2_recycle", "-e", said, ok=False).split())
+    assert (f"did you mean {meant}? Correct the name" in output) == bool(meant), output
+    assert ("Status: " in output or "Day 2: " in output) != bool(meant), output
+    assert not meant or fleet.count() == before

@@ -225,6 +225,14 @@ def test_u8_the_same_mistake_in_each_row_is_one_line(site: SoundSite, name: str,
     assert (cause["hosts"], cause["instance"]) == (ALL, "gpu001") and value.format(1) in cause["what"], cause
 
 
+def test_w1_a_list_of_servers_that_is_given_as_an_inventory_is_told(site: SoundSite) -> None:
+    """Each of its lines would be a host, and its heading too."""
+    for line in ("name,serial,rack", "gpu001;SN0001;r1"):
+        site.hosts[line] = dict(site.hosts["gpu001"])
+    [cause] = [one for one in site.told(settings.look) if "lines of a list" in one["what"]]
+    assert cause["kind"] == SITE and len(cause["hosts"]) == 2 and "fleet.yml" in cause["do"], cause
+
+
 def test_u8_a_name_of_the_sites_own_beside_the_one_that_it_is_like_stops_nobody(site: SoundSite) -> None:
     site.shared["gpu_fleet_sku"] = "x"
     assert [cause["kind"] for cause in site.told(settings.look)] == [NOTE]
