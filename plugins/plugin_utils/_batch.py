@@ -336,7 +336,8 @@ def _registered(task: Task) -> set[str]:
 def succeeded(result: Any, host: str) -> bool:
     """A result of another task that says so itself; anything else that is set and true counts as well.
 
-    That of a batch is there for all hosts: of this one it says so where it has a verdict of it, and a good one.
+    That of a batch is there for all hosts: of this one it says so where it has a verdict of it, and a good one. One
+    with an error has not succeeded, whatever its task calls a failure.
     """
     if not isinstance(result, Mapping):
         return bool(result)
@@ -344,4 +345,4 @@ def succeeded(result: Any, host: str) -> bool:
     verdict = verdicts.get(host) if isinstance(verdicts, Mapping) else {}
     if not isinstance(verdict, Mapping) or not verdict.get("ok", True):
         return False
-    return not any(result.get(word) for word in ("failed", "skipped", "unreachable"))
+    return not any(result.get(word) for word in ("failed", "skipped", "unreachable", "error"))

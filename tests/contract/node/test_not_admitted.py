@@ -78,7 +78,7 @@ def test_c8_a_ledger_that_told_nothing_of_the_batch_is_waited_for_as_well(tmp_pa
         "vars": {"join_hold_timeout": 60, "join_hold_interval": 0.5},
     }
     play["vars"]["join_wait"] = {"verdicts": {"gpu001": verdict}}
-    from_there = ("--start-at-task", "Hold the node again where its verdict says nothing of the node")
+    from_there = ("--start-at-task", "Hold the node again where its scheduler does not see it answer")
     with in_service(tmp_path) as nodes:
         resumed(nodes)
         read_only(nodes)
@@ -108,6 +108,31 @@ def test_c8_a_resume_that_the_ledger_was_not_told_of_is_taken_back(tmp_path: Pat
         assert asked == [False, True, False], (calls, told)
         assert "DRAIN gpufleet:" in nodes.scheduler("gpu001"), told
         assert "Not admitted, and held again" in told and "readonly" in told and nodes.states("gpu001") == [], told
+
+
+def test_l6_a_node_that_falls_silent_after_its_resume_is_held_again_by_whatever_playbook(tmp_path: Path) -> None:
+    """readmit has no rescue: once its agent answers again, after a boot that no gate saw, it would be given work."""
+    with in_service(tmp_path) as nodes:
+        resumed(nodes)
+        hold = {"gpufleet.baremetal.scheduler_node": {"state": "held"}}
+        nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [hold]}], ok=True)
+        nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here", "timeout": 3}
+        over = threading.Event()
+        silent = threading.Thread(target=silent_once_resumed, args=(nodes, over), daemon=True)
+        silent.start()
+        told = nodes.book("readmit", "-e", "join_timeout=5", "--start-at-task", "Lift our hold", ok=False)
+        over.set()
+        silent.join(60)
+        assert "DRAIN" in nodes.scheduler("gpu001") and "gpufleet:" in nodes.scheduler("gpu001"), told
+        assert "Not admitted, and held again" in told and nodes.states("gpu001") == [], told
+
+
+def silent_once_resumed(nodes: Nodes, over: threading.Event) -> None:
+    while not over.wait(0.05):
+        with contextlib.suppress(ValueError):
+            if nodes.scheduler("gpu001") == "IDLE":
+                nodes.scheduler("gpu001", state="IDLE+NOT_RESPONDING")
+                return
 
 
 def test_h1_a_node_that_a_person_drains_right_after_its_resume_is_told_as_theirs(tmp_path: Path) -> None:
