@@ -89,7 +89,8 @@ options:
   over_keep:
     description:
       - A person asks, so a hold of the kind V(keep) that was made through us counts as ours. O(state=held) puts one of
-        O(kind) in its place, O(state=resumed) lifts it. Implied by O(kind=keep).
+        O(kind) in its place, O(state=resumed) lifts it.
+      - With O(kind=keep) it is needed only where a person keeps the node already, for another reason.
       - For a person's own tasks. A playbook that runs by a schedule must not set it.
     type: bool
     default: false

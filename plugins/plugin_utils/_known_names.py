@@ -163,7 +163,13 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "import_servers_sources",
     ),
     "ledger": ("ledger", "ledger_force_reason", "ledger_older_than", "ledger_path", "ledger_to"),
-    "maintenance": ("maintenance", "maintenance_readmit", "maintenance_until", "maintenance_why"),
+    "maintenance": (
+        "maintenance",
+        "maintenance_readmit",
+        "maintenance_replaces",
+        "maintenance_until",
+        "maintenance_why",
+    ),
     "migrate_provisioner": ("migrate_ask_bmc", "migrate_erase", "migrate_interval", "migrate_timeout", "migrate_to"),
     "passports": (
         "passports_all",

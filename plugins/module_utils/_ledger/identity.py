@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan, listed, state_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import WAYS
@@ -76,7 +76,35 @@ def plan(ledger: Ledger, asked: Asked) -> Plan:
             seen=listed(asked.told),
             do="name in the inventory what the rack has now (bmc_info shows it), or correct gpufleet_bmc_address",
         )
-    return _PLANS[asked.params["state"]](ledger, asked)
+    made = _PLANS[asked.params["state"]](ledger, asked)
+    _out_of_service(ledger, asked, made)
+    return made
+
+
+def _out_of_service(ledger: Ledger, asked: Asked, made: Plan) -> None:
+    """What is judged anew is given no work by its scheduler meanwhile: this verb writes to the ledger alone.
+
+    :raises NotOurs: naming the first that the ledger has in service.
+    """
+    serving = [node for node, event in made.events if event.data.get("from") == "admitted" and _scheduled(ledger, node)]
+    if not serving or asked.text("force_reason"):
+        return
+    host = ledger.name(serving[0]) or asked.host
+    raise NotOurs(
+        "hardware is swapped in a node that is out of service, and the ledger has this one in service",
+        node=host,
+        wanted="a person's hold, which no run lifts, until the swap is told",
+        seen="admitted",
+        do=f"keep it first: ansible-playbook gpufleet.baremetal.maintenance -i INVENTORY --limit {host} -e"
+        " maintenance=on -e maintenance_why=WHY, with its row as it was and also where the machine is gone; then run"
+        " again, and end the maintenance. Or give force_reason (-e identity_force_reason=), which is recorded",
+    )
+
+
+def _scheduled(ledger: Ledger, node: str) -> bool:
+    """Not where it has none that could give it work."""
+    seen = ledger.latest([node], "evidence").get(node)
+    return seen is None or seen["data"].get("scheduler") != "none"
 
 
 # -- the states --------------------------------------------------------------------------------------------------------

@@ -25,7 +25,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Hold,
     NodeView,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, kind_of, run_of, runs_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
+    has_form,
+    kind_of,
+    run_of,
+    runs_of,
+    why_of,
+)
 
 FREE, OURS, SCHEDULER, FOREIGN = "free", "ours", "scheduler", "foreign"
 #: Whose the node is when its holds are of several: the first of these that is among them.
@@ -158,6 +164,23 @@ class Claim:
     def keep(self, view: NodeView) -> Hold | None:
         """The keep hold of ours that stands, if one does, for whom a person asks."""
         return next((hold for hold in self.holds_of(view, OURS) if KEEP in self._kinds(hold)), None)
+
+    def demand_unkept(self, view: NodeView, host: str, why: str) -> None:
+        """Two people want to keep a node, and whoever comes second is to know: his words would replace the first one's.
+
+        :raises NotOurs: with those.
+        """
+        stands = self.keep(view)
+        if stands is not None:
+            raise NotOurs(
+                "a person keeps this node already, for another reason",
+                node=host,
+                wanted=why,
+                seen=why_of(stands.text) or stands.text,
+                do="talk to them, or wait until they have given it back. over_keep (of the playbook maintenance: -e"
+                " maintenance_replaces=true) puts your words in the place of theirs; nothing was changed",
+                details={"holds": self.told(view)},
+            )
 
     def quarantine(self, view: NodeView) -> Hold | None:
         """The quarantine of ours that stands, if one does."""

@@ -160,6 +160,8 @@ def _held(node: _Node) -> Result:
     kind = _kind(node, before)
     if _is_drain(before) and _stands(node, before, kind, why):
         return node.result(before, before, _taken(node, before, node.claim), wrote=False)
+    if kind == KEEP and not node.params.get("over_keep"):
+        node.claim.demand_unkept(before, node.ctx.node, why)
     token = make_token(str(node.params["run_id"]), why, kind)
     known = node.claim
     if not node.ctx.may_write(node.driver.hold_request(before, token, kind)):

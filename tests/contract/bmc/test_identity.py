@@ -18,12 +18,16 @@ def swap(state: str, why: str = "RMA 4711", **more: str) -> tuple[str, str]:
     return "-e", json.dumps({"identity": state, "identity_why": why, **{f"identity_{key}": more[key] for key in more}})
 
 
-def test_u3_a_board_swap_from_the_refusal_to_the_next_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("out_of_service", [True, False])
+def test_u3_a_board_swap_from_the_refusal_to_the_next_command(tmp_path: Path, out_of_service: bool) -> None:
     with in_service(tmp_path) as nodes:
         nodes.hosts["gpu001"]["gpufleet_boot_mac"] = "52:54:00:00:00:01"
         shown = nodes.book("identity", ok=True)
         assert "serial SN0001 bmc" in shown and "differences" in shown, shown
         assert "mac 52:54:00:00:00:01 claimed" in shown and '"host": "gpu001"' in shown, shown
+        kept = ("-e", "maintenance=on", "-e", "maintenance_why=board")
+        if out_of_service:
+            nodes.book("maintenance", *kept, ok=True)
         bmc = nodes.bmcs["gpu001"]
         bmc.vendor = {**bmc.vendor, "system": {**bmc.vendor["system"], "SerialNumber": "SN-NEW"}}
         nodes.hosts["gpu001"]["gpufleet_serial"] = "SN-NEW"
@@ -36,9 +40,15 @@ def test_u3_a_board_swap_from_the_refusal_to_the_next_command(tmp_path: Path) ->
         refused = nodes.book("identity", *swap("replaced", ""), ok=False)
         assert "identity_why not set" in refused and "identity_part not set" in refused, refused
         before = nodes.states("gpu001")
+        if not out_of_service:
+            refused = nodes.book("identity", *swap("replaced", part="board"), ok=False)
+            assert "the ledger has this one in service" in refused and "maintenance=on" in refused, refused
+            assert nodes.states("gpu001") == [] and nodes.events("gpu001", "identity") == []
+            return
         foreseen = nodes.book("identity", *swap("replaced", part="board"), "--check", "--diff", ok=True)
         assert "state quarantined" in foreseen and nodes.states("gpu001") == before
         done = nodes.book("identity", *swap("replaced", part="board"), ok=True)
-        assert "serial SN-NEW bmc" in done and "board replaced: RMA 4711" in done and "day2_recycle" in done, done
-        assert nodes.states("gpu001") == ["quarantined"] and nodes.events("gpu001", "identity")[-1][0] == "replaced"
-        assert nodes.scheduler("gpu001") == "IDLE", "that is the next command's"
+        assert "serial SN-NEW bmc" in done and "maintenance=off" in done, done
+        assert nodes.states("gpu001") == ["draining", "quarantined"]
+        assert nodes.events("gpu001", "identity")[-1][0] == "replaced"
+        assert "DRAIN" in nodes.scheduler("gpu001"), "its keep stands until the maintenance is over"

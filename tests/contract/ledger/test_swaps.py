@@ -51,6 +51,7 @@ def in_service(ledger: Ledger, name: str = "gpu001", serial: str = "OLD0001", ma
     ledger.confirm(node, [("serial", serial)], "bmc")
     ledger.append("r0", [(node, Event("state", "imaging", {"deploy_id": "d1"}))])
     ledger.append("r0", [(node, Event("verdict", "image_verify", {"verdict": "pass"}))])
+    ledger.append("r0", [(node, Event("evidence", "not_in_scheduler", {"scheduler": "none"}))])
     ledger.append("r0", [(node, Event("state", state)) for state in ("validating", "admitted")])
     statement = {"predicate": {"deployment": {"id": "d1"}, "last_event": ledger.moment().event}}
     envelope = {

@@ -83,6 +83,42 @@ def test_h2_who_does_not_say_what_or_why_is_told_and_nothing_is_done(tmp_path: P
         assert "Say -e maintenance=on" in told and nodes.scheduler("gpu001") == "IDLE" and written(nodes) == 0, told
 
 
+def test_h2_what_one_person_keeps_the_next_one_neither_takes_nor_gives_back_unseen(tmp_path: Path) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        nodes.book("maintenance", *on("anna: hands inside"), "--limit", "gpu001", ok=True)
+        told = nodes.book("maintenance", *on("bob: cable check"), ok=False)
+        assert "keeps this node already" in told and "anna: hands inside" in told, told
+        assert "anna: hands inside" in nodes.scheduler("gpu001") and "bob: cable check" in nodes.scheduler("gpu002")
+        nodes.book("maintenance", *on("anna: hands inside"), "--limit", "gpu001", ok=True)  # who says the same goes on
+        before = [nodes.scheduler(name) for name in nodes.hosts]
+        told = nodes.book("maintenance", *OFF, ok=False)
+        assert "kept for 2 reasons: anna: hands inside; bob: cable check" in told, told
+        assert [nodes.scheduler(name) for name in nodes.hosts] == before
+        nodes.book("maintenance", *on("carol", maintenance_replaces=True), "--limit", "gpu001", ok=True)
+        assert "+keep:carol" in nodes.scheduler("gpu001")
+        nodes.book("maintenance", *OFF, "--limit", "gpu002", ok=True)
+        assert "+keep:carol" in nodes.scheduler("gpu001") and "+keep" not in nodes.scheduler("gpu002")
+
+
+def test_h2_what_a_run_drained_for_another_reason_is_not_readmitted_with_what_was_kept(tmp_path: Path) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        nodes.book("drain", "--limit", "gpu001", "-e", "drain_why=firmware by anna", ok=True)
+        nodes.book("maintenance", *on(), "--limit", "gpu002", ok=True)
+        before = nodes.scheduler("gpu001")
+        nodes.book("maintenance", *READMIT, ok=False)  # its machine does not answer here
+        assert nodes.scheduler("gpu001") == before and "maintenance is over" in nodes.scheduler("gpu002")
+
+
+def test_h2_a_run_that_was_killed_once_it_had_given_a_node_back_goes_on_with_it(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        nodes.book("maintenance", *on(), ok=True)
+        hold = {"gpufleet.baremetal.scheduler_node": {"state": "held", "why": "maintenance is over", "over_keep": True}}
+        nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [hold]}], ok=True)
+        assert nodes.states("gpu001") == ["draining"]
+        told = nodes.book("maintenance", *READMIT, ok=False)
+        assert "cannot be reached over SSH" in told and nodes.states("gpu001") == ["draining", "drained"], told
+
+
 READMIT = (*OFF, "-e", "maintenance_readmit=true")
 
 
