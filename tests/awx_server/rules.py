@@ -191,7 +191,7 @@ def schedule(record: Record) -> Fault:
         faults += [f"BYDAY with numeric prefix not supported: {one}"] if re.search(r"BYDAY=\d+[A-Z]{2}", one) else []
     try:
         rrule.rrulestr(text.replace(" ", "\n"))
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, IndexError) as error:
         faults.append(f"rrule parsing failed validation: {error}")
     return {"rrule": faults} if faults else None
 

@@ -24,10 +24,11 @@ _NO_FIELD = "No such field: "
 
 
 class AwxServer:
-    """writes: each request that was not a question, as (method, path), whatever was answered."""
+    """asked: each request, as (method, path). writes: each request that was not a question, whatever was answered."""
 
     def __init__(self, repositories: Mapping[str, Path], token: str = "a-token") -> None:
         self.store, self.token = Store(repositories), token
+        self.asked: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []
         #: Fields that were sent and that the kind does not have.
         self.unheard: set[tuple[str, str]] = set()
@@ -53,6 +54,7 @@ class AwxServer:
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> tuple[int, Any]:
         with self._lock:
+            self.asked.append((method, path))
             if method != "GET":
                 self.writes.append((method, path))
             try:
