@@ -131,7 +131,7 @@ def test_the_server_takes_a_playbook_that_the_project_has_and_what_the_template_
     schedule = {
         "name": "S",
         "unified_job_template": made["id"],
-        "rrule": RULES[0][0].join(["DTSTART:20260101T030000Z ", ""]),
+        "rrule": "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1",
     }
     assert "prompt on launch" in str(refused("schedules", {**schedule, "limit": "a"}, store).told)
     assert "not allowed on launch" in str(refused("schedules", {**schedule, "extra_data": {"x": 1}}, store).told)
