@@ -15,6 +15,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+
 def locked(lock: Path) -> str:
     lines = [line.strip() for line in lock.read_text(encoding="utf-8").splitlines()]
     return next(line for line in lines if line and not line.startswith("#"))

@@ -34,7 +34,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "awx_prefix": {"type": "str"},
         "awx_names": {"type": "dict"},
         "awx_project_url": {"type": "str"},
-        "awx_project_branch": {"type": "str"},
+        "awx_branch": {"type": "str"},
         "awx_project_credential": {"type": "str"},
         "awx_playbooks": {"type": "str"},
         "awx_source_path": {"type": "str"},

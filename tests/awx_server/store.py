@@ -99,7 +99,9 @@ class Store:
         for other, field in WITH.get(kind, ()):
             for one in [one["id"] for one in self.kept[other].values() if one[field] == number]:
                 self.remove(other, one)
-        self.kept[kind].pop(number)
+        gone = self.kept[kind].pop(number)
+        # A question to a person is of its node alone.
+        self.kept["workflow_approval_templates"].pop(gone.get("unified_job_template"), None)
         for numbers in self.joined.values():
             numbers[:] = [one for one in numbers if one != number]
 

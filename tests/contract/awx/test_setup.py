@@ -40,6 +40,8 @@ SITE: dict[str, Any] = {
     },
 }
 
+NODES = "workflow_job_template_nodes"
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not MODULES.is_dir(), reason="no awx.awx: make setup-awx fetches it"),
@@ -91,112 +93,113 @@ def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: Awx
     assert "schedules: GPU nightly look, GPU weekly revalidation" in done.stdout, done.stdout
 
 
-def test_the_first_run_makes_all_of_it(awx: AwxServer) -> None:
-    # The site's own: credentials are made by people, of types that the first run makes.
+@pytest.fixture(scope="module")
+def made(awx: AwxServer) -> AwxServer:
+    """After a first run, on a controller where people have made credentials of their own."""
     kind = awx.store.create("credential_types", {"name": "theirs", "kind": "cloud"})
     awx.store.create("credentials", {"name": "BMCs of Ulm", "credential_type": kind["id"]})
     assert changed(setup(awx)) > 0
-    assert awx.unheard == set()
-    wrote(awx)
-    made = {kind: len(list(awx.store.all(kind))) for kind in ("job_templates", "workflow_job_templates", "schedules")}
-    assert made == {"job_templates": 16, "workflow_job_templates": 6, "schedules": 2}
+    assert wrote(awx)
+    return awx
 
 
-def test_a_template_asks_what_its_playbook_takes_and_nothing_else(awx: AwxServer) -> None:
-    day2 = awx.named("job_templates", "Recycle GPU nodes")
+def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
+    assert made.unheard == set()
+    counts = {
+        kind: len(list(made.store.all(kind))) for kind in ("job_templates", "workflow_job_templates", "schedules")
+    }
+    assert counts == {"job_templates": 16, "workflow_job_templates": 6, "schedules": 2}
+
+
+def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServer) -> None:
+    day2 = made.named("job_templates", "Recycle GPU nodes")
     assert day2["playbook"] == "playbooks/day2_recycle.yml" and day2["job_slice_count"] == 4
     assert day2["ask_limit_on_launch"] and not day2["ask_variables_on_launch"]
     assert [one["variable"] for one in day2["survey_spec"]["spec"]] == ["day2_recycle_all", "day2_recycle_look_timeout"]
     told = json.loads(day2["extra_vars"])["gpufleet_awx_templates"]
     assert told["day2_recycle"] == "Recycle GPU nodes" and told["drain"] == "GPU drain" and "look" not in told
-    assert len(awx.store.list_of("job_templates", day2["id"], "credentials")) == 1
-    drain = awx.named("job_templates", "GPU drain")
+    assert len(made.store.list_of("job_templates", day2["id"], "credentials")) == 1
+    drain = made.named("job_templates", "GPU drain")
     assert drain["limit"] == "NAME-THE-NODES" and drain["job_slice_count"] == 1
-    look = awx.named("job_templates", "GPU look")
+    look = made.named("job_templates", "GPU look")
     assert look["job_type"] == "check" and not look["ask_job_type_on_launch"]
-    assert not awx.named("job_templates", "GPU import servers")["ask_limit_on_launch"]
+    assert not made.named("job_templates", "GPU import servers")["ask_limit_on_launch"]
 
 
-def test_the_inventory_is_read_from_a_file_and_fails_where_it_cannot_be_read(awx: AwxServer) -> None:
-    source = awx.named("inventory_sources", "GPU fleet source")
+def test_the_inventory_is_read_from_a_file_and_fails_where_it_cannot_be_read(made: AwxServer) -> None:
+    source = made.named("inventory_sources", "GPU fleet source")
     assert source["source_path"] == "inventory/fleet.yml" and source["overwrite"]
     variables = json.loads(source["source_vars"])
     assert variables["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] == "true"
     assert variables["ANSIBLE_INVENTORY_IGNORE"].endswith(",.csv")
     # What an image rolls out is what a person has read in, not what lies in the repository.
-    assert not source["update_on_launch"] and not awx.named("projects", "GPU project")["scm_update_on_launch"]
+    assert not source["update_on_launch"] and not made.named("projects", "GPU project")["scm_update_on_launch"]
 
 
-def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(awx: AwxServer) -> None:
-    found = nodes(awx, "GPU roll out an image")
+def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(made: AwxServer) -> None:
+    found = nodes(made, "GPU roll out an image")
     assert found["canary"]["limit"] == "canary" and not found["fleet"]["limit"]
-    assert not awx.named("workflow_job_templates", "GPU roll out an image")["ask_limit_on_launch"]
+    assert not made.named("workflow_job_templates", "GPU roll out an image")["ask_limit_on_launch"]
 
     def after(name: str, how: str) -> list[str]:
-        numbers = awx.store.list_of("workflow_job_template_nodes", found[name]["id"], how)
+        numbers = made.store.list_of("workflow_job_template_nodes", found[name]["id"], how)
         return [one for one, node in found.items() if node["id"] in numbers]
 
     ways = [after(name, "success_nodes") for name in ("project", "inventory", "canary", "approval")]
     assert ways == [["inventory"], ["canary"], ["approval"], ["fleet"]]
     assert after("approval", "failure_nodes") == ["status"] and after("fleet", "always_nodes") == ["status"]
-    approval = awx.store.find("unified_job_templates", found["approval"]["unified_job_template"])
+    approval = made.store.find("unified_job_templates", found["approval"]["unified_job_template"])
     assert approval["timeout"] == 604800 and approval["name"].endswith("Go on with the fleet?")
 
 
-def test_schedules_are_the_sites_and_what_takes_nodes_out_of_service_waits_for_a_person(awx: AwxServer) -> None:
-    nightly, weekly = (awx.named("schedules", f"GPU {name}") for name in ("nightly look", "weekly revalidation"))
+def test_schedules_are_the_sites_and_what_takes_nodes_out_of_service_waits_for_a_person(made: AwxServer) -> None:
+    nightly, weekly = (made.named("schedules", f"GPU {name}") for name in ("nightly look", "weekly revalidation"))
     assert nightly["rrule"] == "DTSTART;TZID=Europe/Berlin:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=2"
     assert nightly["enabled"] and not weekly["enabled"]
     assert weekly["extra_data"]["passports_renew"] == "true"
 
 
-def test_who_is_told_is_told_of_failures_and_of_approvals(awx: AwxServer) -> None:
-    told = awx.named("notification_templates", "GPU notification")["id"]
-    day0, status = (awx.named("job_templates", name)["id"] for name in ("GPU day 0", "GPU status"))
-    assert awx.store.list_of("job_templates", day0, "notification_templates_error") == [told]
-    assert awx.store.list_of("job_templates", status, "notification_templates_error") == []
-    rollout = awx.named("workflow_job_templates", "GPU roll out an image")["id"]
-    assert awx.store.list_of("workflow_job_templates", rollout, "notification_templates_approvals") == [told]
+def test_who_is_told_is_told_of_failures_and_of_approvals(made: AwxServer) -> None:
+    told = made.named("notification_templates", "GPU notification")["id"]
+    day0, status = (made.named("job_templates", name)["id"] for name in ("GPU day 0", "GPU status"))
+    assert made.store.list_of("job_templates", day0, "notification_templates_error") == [told]
+    assert made.store.list_of("job_templates", status, "notification_templates_error") == []
+    rollout = made.named("workflow_job_templates", "GPU roll out an image")["id"]
+    assert made.store.list_of("workflow_job_templates", rollout, "notification_templates_approvals") == [told]
 
 
-def test_a_second_run_changes_nothing(awx: AwxServer) -> None:
-    assert changed(setup(awx)) == 0 and wrote(awx) == []
+def test_a_second_run_changes_nothing(made: AwxServer) -> None:
+    assert changed(setup(made)) == 0 and wrote(made) == []
 
 
-def test_what_a_person_changed_is_told_by_check_mode_and_put_back_by_a_run(awx: AwxServer) -> None:
-    drain, found = awx.named("job_templates", "GPU drain"), nodes(awx, "GPU recycle a node")
+def test_what_a_person_changed_is_told_by_check_mode_and_put_back_by_a_run(made: AwxServer) -> None:
+    drain, found = made.named("job_templates", "GPU drain"), nodes(made, "GPU recycle a node")
     drain["survey_spec"]["spec"][0]["max"] = 4000
     drain["ask_variables_on_launch"] = True
-    awx.store.list_of("workflow_job_template_nodes", found["drain"]["id"], "success_nodes").clear()
-    assert changed(setup(awx, "--check")) > 0 and wrote(awx) == []
-    assert changed(setup(awx)) > 0
-    drain = awx.named("job_templates", "GPU drain")
+    made.store.list_of("workflow_job_template_nodes", found["drain"]["id"], "success_nodes").clear()
+    assert changed(setup(made, "--check")) > 0 and wrote(made) == []
+    assert changed(setup(made)) > 0
+    drain = made.named("job_templates", "GPU drain")
     assert not drain["ask_variables_on_launch"] and drain["survey_spec"]["spec"][0]["max"] == 160
-    after = awx.store.list_of("workflow_job_template_nodes", found["drain"]["id"], "success_nodes")
+    after = made.store.list_of("workflow_job_template_nodes", found["drain"]["id"], "success_nodes")
     assert after == [found["look"]["id"]]
-    assert {path.split("/")[3] for _method, path in wrote(awx)} == {"job_templates", "workflow_job_template_nodes"}
+    assert {path.split("/")[3] for _method, path in wrote(made)} == {"job_templates", "workflow_job_template_nodes"}
 
 
-def test_absent_removes_its_own_and_leaves_the_sites(awx: AwxServer) -> None:
-    used = awx.named("credential_types", "GPU ledger login")["id"]
-    awx.store.create("credentials", {"name": "PostgreSQL", "credential_type": used})
-    before = {kind: [one["name"] for one in awx.store.all(kind)] for kind in ("organizations", "credentials")}
-    foretold = changed(setup(awx, "--check", awx_state="absent"))
-    assert foretold > 0 and wrote(awx) == []
+def test_absent_removes_its_own_and_leaves_the_sites(made: AwxServer) -> None:
+    used = made.named("credential_types", "GPU ledger login")["id"]
+    made.store.create("credentials", {"name": "PostgreSQL", "credential_type": used})
+    before = {kind: sorted(one["name"] for one in made.store.all(kind)) for kind in ("organizations", "credentials")}
+    foretold = changed(setup(made, "--check", awx_state="absent"))
+    assert foretold > 0 and wrote(made) == []
     # Who is told no more is not told for who else was.
-    assert changed(setup(awx, awx_state="absent", awx_notification={})) == foretold
-    left = {kind: [one["name"] for one in awx.store.all(kind)] for kind in awx.store.kept if kind != NODES}
-    assert {kind: names for kind, names in left.items() if names} == {
-        **before,
-        "credential_types": ["GPU ledger login", "theirs"],
-        "workflow_approval_templates": left["workflow_approval_templates"],
-    }
-    assert not awx.store.kept[NODES]
-    wrote(awx)
-    assert changed(setup(awx, awx_state="absent")) == 0 and wrote(awx) == []
-
-
-NODES = "workflow_job_template_nodes"
+    assert changed(setup(made, awx_state="absent", awx_notification={})) == foretold
+    left = {kind: sorted(one["name"] for one in made.store.all(kind)) for kind in made.store.kept if kind != NODES}
+    types = ["GPU ledger login", "theirs"]
+    assert {kind: names for kind, names in left.items() if names} == {**before, "credential_types": types}
+    assert not made.store.kept[NODES]
+    wrote(made)
+    assert changed(setup(made, awx_state="absent")) == 0 and wrote(made) == []
 
 
 @pytest.mark.parametrize(
