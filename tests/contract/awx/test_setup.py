@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The playbook awx_setup, run with the modules of awx.awx against a server that refuses what AWX refuses.
 
-The tests tell one story on one controller, in order: nothing there, made, made again, changed by a person, removed.
+One first run serves all that look at what it made. What is removed is a copy's.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -103,6 +104,15 @@ def made(awx: AwxServer) -> AwxServer:
     return awx
 
 
+@pytest.fixture
+def another(made: AwxServer) -> Iterator[AwxServer]:
+    """A controller that has the same."""
+    server = AwxServer({})
+    server.store = copy.deepcopy(made.store)
+    yield server
+    server.close()
+
+
 def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     assert made.unheard == set()
     counts = {
@@ -186,20 +196,22 @@ def test_what_a_person_changed_is_told_by_check_mode_and_put_back_by_a_run(made:
     assert {path.split("/")[3] for _method, path in wrote(made)} == {"job_templates", "workflow_job_template_nodes"}
 
 
-def test_absent_removes_its_own_and_leaves_the_sites(made: AwxServer) -> None:
-    used = made.named("credential_types", "GPU ledger login")["id"]
-    made.store.create("credentials", {"name": "PostgreSQL", "credential_type": used})
-    before = {kind: sorted(one["name"] for one in made.store.all(kind)) for kind in ("organizations", "credentials")}
-    foretold = changed(setup(made, "--check", awx_state="absent"))
-    assert foretold > 0 and wrote(made) == []
+def test_absent_removes_its_own_and_leaves_the_sites(another: AwxServer) -> None:
+    used = another.named("credential_types", "GPU ledger login")["id"]
+    another.store.create("credentials", {"name": "PostgreSQL", "credential_type": used})
+    before = {kind: sorted(one["name"] for one in another.store.all(kind)) for kind in ("organizations", "credentials")}
+    foretold = changed(setup(another, "--check", awx_state="absent"))
+    assert foretold > 0 and wrote(another) == []
     # Who is told no more is not told for who else was.
-    assert changed(setup(made, awx_state="absent", awx_notification={})) == foretold
-    left = {kind: sorted(one["name"] for one in made.store.all(kind)) for kind in made.store.kept if kind != NODES}
+    assert changed(setup(another, awx_state="absent", awx_notification={})) == foretold
+    left = {
+        kind: sorted(one["name"] for one in another.store.all(kind)) for kind in another.store.kept if kind != NODES
+    }
     types = ["GPU ledger login", "theirs"]
     assert {kind: names for kind, names in left.items() if names} == {**before, "credential_types": types}
-    assert not made.store.kept[NODES]
-    wrote(made)
-    assert changed(setup(made, awx_state="absent")) == 0 and wrote(made) == []
+    assert not another.store.kept[NODES]
+    wrote(another)
+    assert changed(setup(another, awx_state="absent")) == 0 and wrote(another) == []
 
 
 @pytest.mark.parametrize(
