@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from awx_server import rules
 from awx_server.store import Refused, Store
 
 ROOT = Path(__file__).resolve().parents[3]
+PROJECT = ROOT / "extensions" / "awx" / "project"
 DATA = data_of(ROOT)
 SURVEYS = {
     key: {"name": "", "description": "", "spec": one["survey"]}
@@ -36,7 +41,7 @@ def test_a_credential_type_is_one_that_awx_takes(key: str) -> None:
 
 def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> None:
     given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
-    said = (ROOT / "extensions/awx/project/inventory/group_vars/all.yml").read_text(encoding="utf-8")
+    said = (PROJECT / "inventory/group_vars/all.yml").read_text(encoding="utf-8")
     asked = set(_ENVIRONMENT.findall(said))
     # libpq reads its own, and the API key is of a MAAS.
     assert asked == given - {"PGPASSWORD", "GPUFLEET_PROVISIONER_API_KEY"}
@@ -139,10 +144,27 @@ def test_the_server_takes_a_playbook_that_the_project_has_and_what_the_template_
     assert "already exists" in str(refused("schedules", schedule, store).told)
 
 
+def test_the_projects_inventory_is_read_as_awx_reads_it_and_names_the_canaries(tmp_path: Path) -> None:
+    """From the file, with the variables of the source."""
+    variables = {**os.environ, **DATA["awx_source_vars"], "ANSIBLE_HOME": str(tmp_path)}
+    # Where the collection lies here
+    variables["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "build" / "collections")
+    program = str(Path(sys.executable).with_name("ansible-inventory"))
+    argv = [program, "-i", "inventory/fleet.yml", "--list"]
+    done = subprocess.run(argv, cwd=PROJECT, env=variables, capture_output=True, text=True, check=True, timeout=120)
+    found = json.loads(done.stdout)
+    assert found["canary"]["hosts"] == ["gpu001"]
+    hosts = found["_meta"]["hostvars"]
+    assert set(hosts) == {"gpu001", "gpu002", "gpu003"}
+    # A password that a row of the list names would be read in the place of what the credential gives.
+    assert all("'GPUFLEET_BMC_PASSWORD'" in str(one["gpufleet_bmc_password"]) for one in hosts.values())
+    assert "WARNING" not in done.stderr, done.stderr
+
+
 def test_each_playbook_of_the_project_is_one_that_awx_finds() -> None:
-    found = Store({"git": ROOT / "extensions/awx/project"})
+    found = Store({"git": PROJECT})
     organization = found.create("organizations", {"name": "A"})["id"]
     project = found.create("projects", {"name": "P", "organization": organization, "scm_type": "git", "scm_url": "git"})
-    files = sorted((ROOT / "extensions/awx/project/playbooks").iterdir())
+    files = sorted((PROJECT / "playbooks").iterdir())
     assert [Path(one).name for one in project["playbooks"]] == [file.name for file in files]
     assert all(loaded(file)[0]["name"] for file in files)
