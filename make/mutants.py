@@ -80,6 +80,7 @@ class Copy:
         (self.tree / "build").mkdir()
         (self.tree / "build" / "venv").symlink_to((checkout / "build" / "venv").resolve())
         (self.tree / "build" / "collections").symlink_to(root)
+        (self.tree / "build" / "awx").symlink_to((checkout / "build" / "awx").resolve())
         for name in ("tmp", "home"):
             (root / name).mkdir()
 

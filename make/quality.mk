@@ -11,7 +11,7 @@ TOOLS = env -u ANSIBLE_CONFIG PATH="$(VENV)/bin:$$PATH" HOME="$(HOME_DIR)" LC_AL
 	ANSIBLE_COLLECTIONS_PATH="$(TREE_ROOT)" ANSIBLE_HOME="$(HOME_DIR)/.ansible"
 SHELL_FILES = $(shell git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
 
-.PHONY: lint lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences tree sanity messages role-variables
+.PHONY: lint lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences tree sanity messages role-variables awx-page
 lint: lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences ## All linters
 
 lint-ruff: setup-$(MAIN)
@@ -44,6 +44,9 @@ messages: setup-link setup-$(MAIN) ## Write docs/reference/troubleshooting.md an
 
 role-variables: setup-link setup-$(MAIN) ## Write anew which host variables each role reads, in its argument specs and its README
 	@PYTHONPATH=build/collections $(VENV)/bin/python -m ansible_collections.gpufleet.baremetal.tests.tree.role_variables .
+
+awx-page: setup-link setup-$(MAIN) ## Write docs/reference/awx.md anew from the tables of the role awx
+	@PYTHONPATH=build/collections $(VENV)/bin/python -m ansible_collections.gpufleet.baremetal.tests.tree.awx_page .
 
 lint-changelog: tree
 	cd $(TREE) && $(TOOLS) antsibull-changelog lint

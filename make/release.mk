@@ -33,4 +33,4 @@ bench: setup-$(MAIN) bench-collections ## Speed against community.general, as a 
 
 # community.general alone, out of the package 'ansible' that requirements/bench.lock names
 bench-collections: setup-$(MAIN)
-	@$(VENV)/bin/python make/bench_collections.py requirements/bench.lock $(BUILD)/bench/collections
+	@$(VENV)/bin/python make/others_collections.py requirements/bench.lock $(BUILD)/bench/collections community.general

@@ -22,8 +22,8 @@ no Python 3.$(firstword $(MINORS_$*)) or newer found for '$*'.
 endef
 export NO_PYTHON
 
-.PHONY: setup setup-link setup-system lock $(addprefix setup-,2.19 2.21 rack)
-setup: setup-link setup-system $(addprefix setup-,$(PAIRS)) setup-rack ## Virtual environments from the lock files, and Debian packages (root)
+.PHONY: setup setup-link setup-system setup-awx lock $(addprefix setup-,2.19 2.21 rack)
+setup: setup-link setup-system $(addprefix setup-,$(PAIRS)) setup-rack setup-awx ## Virtual environments from the lock files, and Debian packages (root)
 
 setup-link:
 	@mkdir -p $(dir $(SELF)) && ln -sfnr $(ROOT) $(SELF)
@@ -36,6 +36,10 @@ setup-2.19 setup-2.21 setup-rack: setup-%: setup-link
 	@python='$(GIVEN_$*)'; \
 	[ -n "$$python" ] || python=$$(make/find-python.sh $(MINORS_$*)) || { printf '%s\n' "$$NO_PYTHON" >&2; exit 1; }; \
 	make/venv.sh build/venv/$* $(LOCK_$*) "$$python"
+
+# awx.awx alone, through whose modules the role awx works, out of the package 'ansible' that requirements/bench.lock names
+setup-awx: setup-$(MAIN)
+	@$(VENV)/bin/python make/others_collections.py requirements/bench.lock $(BUILD)/awx/collections awx.awx
 
 # Newest versions that the .in files allow, written down exactly. Environments are made anew, so nothing old stays.
 lock: ## Renew the lock files (LOCKS="2.19 2.21 rack")

@@ -19,7 +19,7 @@ FAST_JOBS ?= 4
 # Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for. Whichever lane has
 # come to its end takes the next step of those for either, so that both are at work until the end. What make/quality.mk
 # asks of one pair alone is not asked twice.
-FIRST := setup-system setup-$(MAIN)
+FIRST := setup-system setup-$(MAIN) setup-awx
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
 RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule artifact importer
 BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \

@@ -28,6 +28,28 @@ ARTIFACTS: tuple[str, ...] = (
 
 #: By role, what each of its options may be.
 ROLES: dict[str, dict[str, dict[str, Any]]] = {
+    "awx": {
+        "awx_state": {"type": "str", "choices": ["present", "absent"]},
+        "awx_organization": {"type": "str"},
+        "awx_prefix": {"type": "str"},
+        "awx_names": {"type": "dict"},
+        "awx_project_url": {"type": "str"},
+        "awx_branch": {"type": "str"},
+        "awx_project_credential": {"type": "str"},
+        "awx_playbooks": {"type": "str"},
+        "awx_source_path": {"type": "str"},
+        "awx_source_credential": {"type": "str"},
+        "awx_environment_image": {"type": "str"},
+        "awx_environment_pull": {"type": "str", "choices": ["always", "missing", "never"]},
+        "awx_environment_credential": {"type": "str"},
+        "awx_credentials": {"type": "list", "elements": "str"},
+        "awx_forks": {"type": "int"},
+        "awx_slices": {"type": "int"},
+        "awx_canary": {"type": "str"},
+        "awx_timezone": {"type": "str"},
+        "awx_schedules": {"type": "dict"},
+        "awx_notification": {"type": "dict"},
+    },
     "baseline": {
         "baseline_booted_after": {"type": "float"},
         "baseline_deploy_id": {"type": "str"},
@@ -127,6 +149,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
 #: By playbook, what a person may give it with -e.
 PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),
+    "awx_setup": ("awx_state",),
     "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout"),
     "drain": ("drain_why",),
     "gate_profile": (

@@ -16,7 +16,9 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import yaml
 from ansible_collections.gpufleet.baremetal.tests import recorded
 
 # In two parts, or REUSE takes this line for a header
@@ -48,6 +50,17 @@ def under(root: Path, *folders: str, suffix: str = "") -> list[Path]:
 def text(path: Path) -> str:
     """The file's text; what is no text says nothing."""
     return path.read_bytes().decode("utf-8", errors="replace")
+
+
+class Ansibles(yaml.SafeLoader):
+    """YAML as Ansible reads it: a text that is no template says so by a tag."""
+
+
+Ansibles.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))  # type: ignore[arg-type]
+
+
+def loaded(path: Path) -> Any:
+    return yaml.load(text(path), Ansibles)
 
 
 def matching_lines(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:

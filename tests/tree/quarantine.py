@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
 from ansible_collections.gpufleet.baremetal.tests.tree.code import nodes, parsed
-from ansible_collections.gpufleet.baremetal.tests.tree.listing import text, under
+from ansible_collections.gpufleet.baremetal.tests.tree.listing import loaded, under
 
 LIST = "plugins/module_utils/_quarantine.py"
 KINDS = {kind for kind, whose in WHOSE.items() if kind and whose == "node"}
@@ -24,9 +23,7 @@ QUOTED = re.compile(r"[\"'](\w+)[\"']")
 
 def kinds_listed_again(root: Path) -> list[str]:
     """Whoever wants to know asks the one list: in Jinja by the test gpufleet.baremetal.quarantines."""
-    found = [
-        (path.relative_to(root).as_posix(), words) for path in yamls(root) for words in said(yaml.safe_load(text(path)))
-    ]
+    found = [(path.relative_to(root).as_posix(), words) for path in yamls(root) for words in said(loaded(path))]
     found += [
         (f"{name}:{node.lineno}", words_of(node))
         for name, tree in parsed(root, "plugins", "roles")

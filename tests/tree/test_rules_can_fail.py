@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.tests import recorded
 from ansible_collections.gpufleet.baremetal.tests.tree import (
+    cases_of_awx,
     cases_of_ports,
     code,
     listing,
@@ -305,6 +306,7 @@ CASES = (
         {"docs/reference/a.md": ""},
     ),
     *cases_of_ports.CASES,
+    *cases_of_awx.CASES,
 )
 
 

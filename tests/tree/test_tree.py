@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.tests.tree import (
+    awx,
+    awx_page,
     code,
     layout,
     listing,
@@ -73,6 +75,8 @@ RULES = (
     messages.messages_that_differ,
     role_variables.roles_that_do_not_tell,
     role_variables.variables_of_nobody,
+    awx.templates_that_do_not_fit,
+    awx_page.awx_page_that_differs,
 )
 
 

@@ -1,0 +1,170 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tables of the role awx by the rules of AWX, without Ansible; and that these rules refuse what AWX refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests.tree.awx import data_of
+from ansible_collections.gpufleet.baremetal.tests.tree.listing import loaded
+from awx_server import rules
+from awx_server.store import Refused, Store
+
+ROOT = Path(__file__).resolve().parents[3]
+PROJECT = ROOT / "extensions" / "awx" / "project"
+DATA = data_of(ROOT)
+SURVEYS = {
+    key: {"name": "", "description": "", "spec": one["survey"]}
+    for part in ("awx_templates", "awx_workflows")
+    for key, one in DATA[part].items()
+    if "survey" in one
+}
+_ENVIRONMENT = re.compile(r"ansible\.builtin\.env', '(\w+)'")
+
+
+@pytest.mark.parametrize("key", DATA["awx_credential_types"])
+def test_a_credential_type_is_one_that_awx_takes(key: str) -> None:
+    one = DATA["awx_credential_types"][key]
+    Store({}).create("credential_types", {**one, "name": key, "kind": "cloud"})
+    assert "extra_vars" not in one["injectors"]
+
+
+def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> None:
+    given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
+    said = (PROJECT / "inventory/group_vars/all.yml").read_text(encoding="utf-8")
+    asked = set(_ENVIRONMENT.findall(said))
+    # libpq reads its own, and the API key is of a MAAS.
+    assert asked == given - {"PGPASSWORD", "GPUFLEET_PROVISIONER_API_KEY"}
+
+
+@pytest.mark.parametrize("key", SURVEYS)
+def test_a_survey_is_one_that_awx_takes_and_its_own_answers_fit(key: str) -> None:
+    spec = copy.deepcopy(SURVEYS[key])
+    assert rules.survey(spec) is None
+    given = {one["variable"]: one["default"] for one in spec["spec"] if "default" in one}
+    assert list(rules.answers(spec, given, needed=False)) == []
+
+
+@pytest.mark.parametrize("key", SURVEYS)
+def test_an_answer_beyond_the_bounds_of_a_question_is_refused(key: str) -> None:
+    for question in SURVEYS[key]["spec"]:
+        beyond = {"text": "x" * 401, "integer": 10**9, "multiplechoice": "perhaps"}[question["type"]]
+        assert list(rules.answers(SURVEYS[key], {question["variable"]: beyond}, needed=False)), question
+
+
+def refused(kind: str, said: dict[str, Any], store: Store) -> Refused:
+    with pytest.raises(Refused) as told:
+        store.create(kind, said)
+    return told.value
+
+
+#: What a credential type must not be, and a word of why.
+TYPES = [
+    ({"inputs": {"fields": [{"id": "a"}]}}, "'label' is a required property"),
+    ({"inputs": {"fields": [{"id": "1a", "label": "A"}]}}, "invalid variable name"),
+    ({"inputs": {"fields": [{"id": "a", "label": "A", "hidden": True}]}}, "unexpected"),
+    ({"inputs": {"fields": [{"id": "a", "label": "A"}] * 2}}, "must be unique"),
+    ({"injectors": {"env": {"ANSIBLE_CONFIG": "x"}}}, "not allowed"),
+    ({"injectors": {"env": {"A": "{{ lost }}"}}}, "undefined field"),
+    ({"injectors": {"env": {"A": "{{ tower.filename.ca }}"}}}, "undefined field"),
+    ({"injectors": {"file": {"template": "x", "template.ca": "y"}}}, "multi-file"),
+    ({"kind": "ssh"}, "not a valid choice"),
+]
+
+
+@pytest.mark.parametrize(("said", "word"), TYPES)
+def test_the_server_refuses_a_credential_type_as_awx_does(said: dict[str, Any], word: str) -> None:
+    assert word in str(refused("credential_types", {"name": "a", "kind": "cloud", **said}, Store({})).told)
+
+
+QUESTION = {"type": "text", "question_name": "Why", "variable": "why", "required": True}
+QUESTIONS = [
+    ({"type": "list"}, "not one of"),
+    ({"required": "yes"}, "expected to be bool"),
+    ({"type": "integer", "default": "4"}, "expected to be integer"),
+    ({"min": "3"}, "expected to be integer"),
+    ({"type": "multiplechoice"}, "must specify choices"),
+    ({"type": "multiplechoice", "choices": ["a"], "default": "b"}, "answered from the choices"),
+    ({"type": "multiplechoice", "choices": [True]}, "expected to be strings"),
+]
+
+
+@pytest.mark.parametrize(("said", "word"), QUESTIONS)
+def test_the_server_refuses_a_question_as_awx_does(said: dict[str, Any], word: str) -> None:
+    spec = {"name": "", "description": "", "spec": [{**QUESTION, **said}]}
+    assert word in (rules.survey(spec) or {})["error"]
+    assert "duplicated" in (rules.survey({**spec, "spec": [QUESTION, QUESTION]}) or {})["error"]
+
+
+RULES = [
+    ("RRULE:FREQ=DAILY;INTERVAL=1", "Valid DTSTART required"),
+    ("DTSTART:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1", "naive"),
+    ("DTSTART;TZID=UTC:20260101T030000 RRULE:FREQ=DAILY", "INTERVAL required"),
+    ("DTSTART;TZID=UTC:20260101T030000 RRULE:FREQ=OFTEN;INTERVAL=1", "parsing failed"),
+    ("DTSTART;TZID=UTC:20260101T030000", "One or more rule"),
+]
+
+
+@pytest.mark.parametrize(("said", "word"), RULES)
+def test_the_server_refuses_a_rule_of_a_schedule_as_awx_does(said: str, word: str) -> None:
+    assert word in str(rules.schedule({"rrule": said}))
+
+
+def template(store: Store, **said: Any) -> dict[str, Any]:
+    organization = store.create("organizations", {"name": "A"})["id"]
+    project = store.create("projects", {"name": "P", "organization": organization, "scm_type": "git", "scm_url": "git"})
+    return store.create("job_templates", {"name": "T", "project": project["id"], "playbook": "a.yml", **said})
+
+
+def test_the_server_takes_a_playbook_that_the_project_has_and_what_the_template_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text("- ansible.builtin.import_playbook: a.b.c\n", encoding="utf-8")
+    (tmp_path / "b.yml").write_text("- name: no play\n", encoding="utf-8")
+    with pytest.raises(Refused, match="Playbook not found"):
+        template(Store({"git": tmp_path}), playbook="b.yml")
+    store = Store({"git": tmp_path})
+    made = template(store)
+    schedule = {
+        "name": "S",
+        "unified_job_template": made["id"],
+        "rrule": "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1",
+    }
+    assert "prompt on launch" in str(refused("schedules", {**schedule, "limit": "a"}, store).told)
+    assert "not allowed on launch" in str(refused("schedules", {**schedule, "extra_data": {"x": 1}}, store).told)
+    assert store.create("schedules", schedule)["enabled"]
+    assert "already exists" in str(refused("schedules", schedule, store).told)
+
+
+def test_the_projects_inventory_is_read_as_awx_reads_it_and_names_the_canaries(tmp_path: Path) -> None:
+    """From the file, with the variables of the source."""
+    variables = {**os.environ, **DATA["awx_source_vars"], "ANSIBLE_HOME": str(tmp_path)}
+    # Where the collection lies here
+    variables["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "build" / "collections")
+    program = str(Path(sys.executable).with_name("ansible-inventory"))
+    argv = [program, "-i", "inventory/fleet.yml", "--list"]
+    done = subprocess.run(argv, cwd=PROJECT, env=variables, capture_output=True, text=True, check=True, timeout=120)
+    found = json.loads(done.stdout)
+    assert found["canary"]["hosts"] == ["gpu001"]
+    hosts = found["_meta"]["hostvars"]
+    assert set(hosts) == {"gpu001", "gpu002", "gpu003"}
+    # A password that a row of the list names would be read in the place of what the credential gives.
+    assert all("'GPUFLEET_BMC_PASSWORD'" in str(one["gpufleet_bmc_password"]) for one in hosts.values())
+    assert "WARNING" not in done.stderr, done.stderr
+
+
+def test_each_playbook_of_the_project_is_one_that_awx_finds() -> None:
+    found = Store({"git": PROJECT})
+    organization = found.create("organizations", {"name": "A"})["id"]
+    project = found.create("projects", {"name": "P", "organization": organization, "scm_type": "git", "scm_url": "git"})
+    files = sorted((PROJECT / "playbooks").iterdir())
+    assert [Path(one).name for one in project["playbooks"]] == [file.name for file in files]
+    assert all(loaded(file)[0]["name"] for file in files)

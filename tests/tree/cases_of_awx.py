@@ -1,0 +1,82 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Trees in which the tables of the role awx do not fit the playbooks, for test_rules_can_fail.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.baremetal.tests.tree import awx, awx_page
+
+_WHY = {"type": "text", "variable": "drain_why", "required": True, "min": 3, "max": 160}
+_NODES = {"one": {"run": "drain", "extra_data": {"drain_why": "x"}, "success": ["two"]}, "two": {"run": "readmit"}}
+SOUND: dict[str, Any] = {
+    "awx_templates": {
+        "drain": {"title": "drain", "survey": [_WHY], "left_out": {"drain_to": "why"}},
+        "readmit": {"title": "readmit", "sliced": True},
+    },
+    "awx_no_templates": {"rack": "why"},
+    "awx_workflows": {"both": {"title": "both", "description": "Both", "nodes": _NODES}},
+    "awx_own_schedules": {},
+    "awx_credential_types": {},
+}
+_PLAYBOOKS = {
+    "playbooks/drain.yml": "---\n# One stage.\n- name: A\n  vars: {drain_why: x, drain_to: y}\n",
+    "playbooks/readmit.yml": "---\n# Goes on. May be\n# sliced.\n- name: A\n",
+    "playbooks/rack.yml": "---\n- name: A\n",
+    **{
+        f"{awx.PROJECT}/{name}.yml": f"---\n- ansible.builtin.import_playbook: gpufleet.baremetal.{name}\n"
+        for name in ("drain", "readmit")
+    },
+}
+
+
+def tree(*path: str, value: Any = None, **files: str) -> dict[str, str]:
+    """The sound tables, but for what stands at this path; and what other files say."""
+    data = yaml.safe_load(yaml.safe_dump(SOUND))
+    below = data
+    for name in path[:-1]:
+        below = below[int(name) if isinstance(below, list) else name]
+    if path:
+        below[path[-1]] = value
+    return {**_PLAYBOOKS, f"{awx.DATA}/all.yml": yaml.safe_dump(data), **files}
+
+
+_DRAIN, _BOTH = ("awx_templates", "drain"), ("awx_workflows", "both")
+_NODE, _QUESTION = (*_BOTH, "nodes", "one"), (*_DRAIN, "survey", "0")
+_OTHER = {"type": "text", "variable": "drain_when", "required": False, "min": 0, "max": 9}
+_BROKEN = (
+    (tree("awx_no_templates", value={}), "rack: neither a template"),
+    (tree("awx_no_templates", "drain", value="why"), "drain: a template, and a reason"),
+    (tree("awx_no_templates", "lost", value="why"), "lost: there is no such playbook"),
+    (tree(*_DRAIN, "sliced", value=True), "template drain: sliced is True"),
+    (tree("awx_templates", "readmit", "sliced", value=False), "template readmit: sliced is False"),
+    (tree(*_DRAIN, "survey", value=[_WHY, _OTHER]), "drain_when is no option"),
+    (tree(*_DRAIN, "left_out", value={}), "drain_to is neither asked for nor left out"),
+    (tree(*_DRAIN, "left_out", value={"drain_to": "x", "drain_why": "x"}), "drain_why is asked for and left out"),
+    (tree(*_DRAIN, "survey", value=[{**_WHY, "max": 4000}]), "max is over"),
+    (tree(*_QUESTION, "required", value=False), "an empty answer"),
+    (tree(*_QUESTION, "type", value="multiplechoice"), "no choices"),
+    (tree(*_DRAIN, "survey", value=[{**_WHY, "type": "integer", "required": False}]), "no default"),
+    (tree(*_DRAIN, "survey", value=[{"type": "text", "variable": "drain_why", "required": True}]), "no min"),
+    (tree(*_NODE, "success", value=["three"]), "three, which is no node"),
+    (tree(*_NODE, "limit", value="a"), "would replace"),
+    (tree(*_NODE, "run", value="lost"), "lost, which is no template"),
+    (tree(*_DRAIN, "ask_limit", value=False), "on the whole fleet"),
+    (tree(*_DRAIN, "needs_limit", value=True), "on no limit"),
+    (tree(*_NODE, "extra_data", value={}), "gives no drain_why"),
+    (tree(*_NODE, "extra_data", value={"drain_why": "x", "drain_to": "x"}), "gives drain_to"),
+    (tree("awx_own_schedules", value={"daily": {"template": "lost"}}), "schedule daily: runs nothing"),
+    (tree("awx_own_schedules", value={"daily": {"template": "drain"}}), "schedule daily: gives no drain_why"),
+    (tree("awx_credential_types", value={"a": {"injectors": {"extra_vars": {}}}}), "injects extra_vars"),
+    (tree(**{f"{awx.PROJECT}/rack.yml": "---\n[]\n"}), "no template runs it"),
+    (tree(**{f"{awx.PROJECT}/drain.yml": "---\n- ansible.builtin.import_playbook: a.b.drain\n"}), "imports not just"),
+    ({name: said for name, said in tree().items() if name != f"{awx.PROJECT}/drain.yml"}, "no drain.yml"),
+)
+CASES = (
+    *((awx.templates_that_do_not_fit, broken, word, tree()) for broken, word in _BROKEN),
+    (awx_page.awx_page_that_differs, {**tree(), awx_page.PAGE: "old"}, awx_page.HINT, {"README.md": "no role awx"}),
+)
