@@ -150,6 +150,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
 PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),
     "awx_setup": ("awx_state",),
+    "day0_bringup": ("oob_ready_take_running",),
     "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout"),
     "drain": ("drain_why",),
     "gate_profile": (

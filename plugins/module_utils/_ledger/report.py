@@ -115,27 +115,23 @@ def status(
     :param issued_within: seconds; a passport that was issued within them is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
     :param asker: who asks, and can see of runs on its own machine that they are dead.
-    :param unproven: of a node, and where it stands: why no renewal can sign a new passport for it.
-    :param foreseen: by host name, what a run in check mode would have recorded: its newest ``state``, and why it
-        ``stopped``, as events.
+    :param unproven: of a node, and where it stands: why no renewal can sign a passport.
+    :param foreseen: by host name, the events ``state`` and ``stopped`` that a run in check mode would have recorded.
     """
-    ids = [node_id for node_id in nodes.values() if node_id]
+    ids = list(filter(None, nodes.values()))
     states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), since_retired(ledger, ids, "imaging")
     adopted, tried, orders = as_adopted(ledger, ids), tries(ledger, ids), _orders(ledger, nodes, seen or {})
-    passports, leases, now = ledger.passport_times(ids), holders(ledger, ids), ledger.now()
-    found = {}
+    passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
         one = _one(host, node_id, newest["state"], node_id in admitted, holds.get(node_id))
-        one.update(adopted=node_id in adopted, hardware=_judged(parts.get(node_id)))
-        one["lease"] = _live(leases.get(node_id), now, asker)
-        one["busy"] = one["lease"] not in ("", run_id)
+        lease = _live(leases.get(node_id), now, asker)
+        one.update(lease=lease, busy=lease not in ("", run_id), hardware=_judged(parts.get(node_id)))
+        one["adopted"] = node_id in adopted
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""))
-        one.update(_passport(one["state"], passports.get(node_id), now + expire_within, now - issued_within))
-        # Its passport says little, and no renewal adds to it: of a node that we never imaged no gate knows since when.
-        one["passport_due"] &= not one["adopted"]
+        _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
         one["unproven"] = unproven(node_id, one)
         one.update(left(one, tried.get(node_id, 0)))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
@@ -149,6 +145,12 @@ def status(
 def _judged(verdict: Mapping[str, Any] | None) -> str:
     """What a look said; empty where there was none."""
     return str(verdict["data"].get("verdict") or "") if verdict else ""
+
+
+def _dated(one: dict[str, Any], times: tuple[float, float] | None, due: float, fresh: float) -> None:
+    one.update(_passport(one["state"], times, due, fresh))
+    # Its passport says little, and no renewal adds to it: of a node that we never imaged no gate knows since when.
+    one["passport_due"] &= not one["adopted"]
 
 
 def _passport(state: str, times: tuple[float, float] | None, due: float, fresh: float) -> dict[str, Any]:

@@ -207,20 +207,20 @@ def test_h2_a_person_keeps_a_node_through_us_and_gives_it_back(keeper: Any) -> N
     name, kept = keeper.names[0], make_token(RUN, "disk swap", "keep")
     job = keeper.start(name)
     held = node(keeper, name, "held", kind="keep", why="disk swap")
-    assert held.changed and keeper.texts(name) == [kept]
-    assert events(held) == [("hold", "taken"), ("evidence", "foreign_hold")]
+    assert keeper.texts(name) == [kept] and events(held) == [("hold", "taken"), ("evidence", "foreign_hold")]
     keeper.faults.forget()
-    again = node(keeper, name, "held", kind="keep", why="disk swap", known_token=kept)
-    assert not again.changed and keeper.faults.writes == []
-    shorter = make_token(RUN, "disk", "keep")  # the same without its end, such as a date that no longer holds
-    assert node(keeper, name, "held", kind="keep", why="disk", known_token=kept).changed
+    assert not node(keeper, name, "held", kind="keep", why="disk swap", known_token=kept).changed
+    assert keeper.faults.writes == []
+    shorter = make_token(RUN, "disk", "keep")  # the same without its end, such as a date
+    with pytest.raises(NotOurs, match="keeps this node already"):
+        node(keeper, name, "held", kind="keep", why="disk", known_token=kept)
+    assert node(keeper, name, "held", kind="keep", why="disk", known_token=kept, over_keep=True).changed
     assert keeper.texts(name) == [shorter]
-    kept = shorter
     with pytest.raises(NotOurs, match="a keep hold"):
-        node(keeper, name, "held", known_token=kept)
+        node(keeper, name, "held", known_token=shorter)
     found = wait(keeper, name, over_keep=True, line=Line(at_poll={2: lambda: keeper.end(job)}))
     assert verdict(found, name)["ok"] and evidence(found) == "foreign_hold", "drained, and no proof for any run"
-    back = node(keeper, name, "held", over_keep=True, why="it is over", known_token=kept)
+    back = node(keeper, name, "held", over_keep=True, why="it is over", known_token=shorter)
     assert back.changed and keeper.texts(name) == [make_token(RUN, "it is over")]
     assert events(back) == [("hold", "taken"), ("evidence", "drained")]
 
