@@ -136,7 +136,8 @@ def _asked(host: str, params: Mapping[str, Any]) -> None:
             found = Recognised(bmc, params, ctx).demand()
         except FleetError as exc:
             raise exc.located(address=bmc.address) from None
-        if found.agrees or (found.serial and not (params["serial"] or params["system_uuid"])):
+        named = params["serial"] or params["system_uuid"] or found.lacks
+        if found.agrees or (found.serial and not named):
             return
         raise WrongMachine(
             "nothing that this BMC tells shows that it is the one of this machine",

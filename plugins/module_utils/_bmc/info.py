@@ -45,7 +45,8 @@ def _told_elsewhere(found: Mapping[str, Any]) -> dict[str, Any]:
 def _compared(bmc: c.Bmc, params: Mapping[str, Any]) -> dict[str, Any]:
     """Is it the machine that is meant? Shown, and judged by whoever asks."""
     found = compare(bmc, params)
-    return {"serial": found.serial, "agrees": list(found.agrees), "contradicts": list(found.contradicts)}
+    told = {name: list(getattr(found, name)) for name in ("agrees", "contradicts", "lacks")}
+    return {"serial": found.serial, **told}
 
 
 def _override(bmc: c.Bmc) -> dict[str, str] | None:

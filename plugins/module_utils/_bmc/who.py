@@ -11,7 +11,7 @@ where nothing is in common nobody knows, so that no write that could hit running
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
@@ -43,6 +43,8 @@ class Compared:
     #: The serial by which the BMC knows the machine: the one that agrees, or else its own.
     serial: str = ""
     told: str = ""
+    #: What the BMC lists the like of, and not it, where nothing else agrees.
+    lacks: tuple[str, ...] = ()
 
 
 def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
@@ -52,9 +54,20 @@ def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
     found = _judged(told, params)
     if identify and serial_of(params.get("serial")) and "serial" not in found.agrees:
         found = _judged(identify.known_by(parts=True), params, lambda: _has_card(bmc, params))
-    if found.agrees or found.contradicts or not _has_card(bmc, params):
+    if found.contradicts or (found.agrees and not _may_be_a_neighbour(found, params)):
         return found
-    return Compared(("boot_mac",), serial=found.serial, told=found.told)
+    listed = _has_card(bmc, params)
+    if listed:
+        return replace(found, agrees=(*found.agrees, "boot_mac"))
+    if listed is False and found.agrees:
+        shown = f"{found.told}; of the systems behind it this one has other ports than {params['boot_mac']}"
+        return replace(found, agrees=(), contradicts=("boot_mac",), told=shown)
+    return replace(found, lacks=("boot_mac",) if listed is False else ())
+
+
+def _may_be_a_neighbour(found: Compared, params: Mapping[str, Any]) -> bool:
+    """The systems behind one BMC may share a serial, and which of them is meant stands in the same row as the port."""
+    return found.agrees == ("serial",) and bool(params.get("bmc_system_id"))
 
 
 def _judged(told: c.KnownBy, params: Mapping[str, Any], card: Card = lambda: None) -> Compared:
@@ -93,9 +106,11 @@ def _known_part(serial: str, told: c.KnownBy, same: bool, card: Card) -> str:
     a port that is known, where the BMC lists ports without it, outweighs that nobody else is listed.
     """
     part = _the(serial, _serials(told.of_parts))
-    if not part or same or not _serials(told.serials):
+    if not part or same:
         return part
     listed = card()
+    if not _serials(told.serials):
+        return "" if listed is False and not _the(serial, told.alone) else part
     return part if listed or (listed is None and _the(serial, told.alone)) else ""
 
 

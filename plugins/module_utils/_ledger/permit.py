@@ -114,6 +114,8 @@ class Permits:
             self._demand_ours(
                 {name: ids[name] for name in ids if name not in self._ours and self._asks(name)}, what, permit
             )
+            if not destructive:  # else its evidence says so, whoever's hold it is
+                self._demand_unheld({name: ids[name] for name in ids if self._asks(name)}, what, permit)
         asked = {name: node_id for name, node_id in ids.items() if name not in self._unmaintained_by_force}
         if self._managed_by and asked:
             self._demand_maintenance(asked, what, permit)
@@ -151,6 +153,31 @@ class Permits:
             elif _at_work(event):
                 raise not_adopted(name, _says(event), before=what)
         for name, problem in old.items():
+            error = _evidence_missing(EvidenceOld, name, what, problem)
+            error.nodes, error.kind_of_event, error.from_age = tuple(old), FIRST_LOOK, permit.oldest
+            raise error
+
+    def _demand_unheld(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
+        """Whoever holds a node, through us or without us, may have their hands inside.
+
+        :raises NotOurs: naming the first. :raises EvidenceOld: where they may have given it back since.
+        """
+        latest = self._open().latest(list(ids.values()), "evidence") if ids else {}
+        held = {name: latest[one] for name, one in ids.items() if one in latest and latest[one]["name"] == FOREIGN_HOLD}
+        now = self._open().now() if held else 0.0
+        old = {name: _too_old(event, now, permit.oldest) for name, event in held.items()}
+        for name, event in held.items():
+            if not old[name]:
+                raise NotOurs(
+                    "refused: somebody holds this node, and may have their hands inside",
+                    node=name,
+                    wanted=f"nobody's hold but a run's of ours, before: {what}",
+                    seen=_says(event),
+                    do="wait until they have given it back (of what is kept through us: the playbook maintenance, -e"
+                    " maintenance=off), or give force_reason, which is recorded",
+                )
+        if old:
+            name, problem = next(iter(old.items()))
             error = _evidence_missing(EvidenceOld, name, what, problem)
             error.nodes, error.kind_of_event, error.from_age = tuple(old), FIRST_LOOK, permit.oldest
             raise error

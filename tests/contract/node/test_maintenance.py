@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+from fake_bmc.tls import Authority
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +118,26 @@ def test_h2_a_run_that_was_killed_once_it_had_given_a_node_back_goes_on_with_it(
         assert nodes.states("gpu001") == ["draining"]
         told = nodes.book("maintenance", *READMIT, ok=False)
         assert "cannot be reached over SSH" in told and nodes.states("gpu001") == ["draining", "drained"], told
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_h2_a_machine_that_somebody_holds_is_not_powered_on(tmp_path: Path, kept: bool) -> None:
+    """By whoever it is held; once they have given it back it is."""
+    authority = Authority(tmp_path)
+    on_it = [{"gpufleet.baremetal.redfish_power": {"state": "on"}}]
+    look = [{"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 1}, "run_once": True}]
+    with in_service(tmp_path, context=authority.server_context("127.0.0.1")) as nodes:
+        nodes.shared["gpufleet_bmc_ca_path"] = str(authority.path)
+        if kept:
+            nodes.book("maintenance", *on("hands inside"), ok=True)
+        else:
+            nodes.scheduler("gpu001", state="IDLE+DRAIN", reason="hands inside", by="anna")
+            nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": look}], ok=True)
+        told = nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": on_it}], ok=False)
+        assert "may have their hands inside" in told and not nodes.bmcs["gpu001"].writes, told
+        nodes.scheduler("gpu001", state="IDLE", reason="", by="")
+        nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [*look, *on_it]}], ok=True)
+        assert nodes.bmcs["gpu001"].writes
 
 
 READMIT = (*OFF, "-e", "maintenance_readmit=true")

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""R6: a row that names a machine's boot port, and the BMC or the system of its neighbour."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, WrongMachine
+
+from .test_macs import CHASSIS, SYSTEM, members, ref, serve, with_cards
+from .test_playbook import Make as MakePlay
+from .test_playbook import Play
+from .test_redfish import Make, change
+
+OURS, THEIRS = "b8:3f:d2:00:00:0a", "b8:3f:d2:00:00:0b"
+ROLE = {"ansible.builtin.include_role": {"name": "gpufleet.baremetal.oob_ready"}}
+OFF = {"gpufleet.baremetal.redfish_power": {"state": "force_off"}}
+DRAINED = {"gpufleet.baremetal.scheduler_wait": {"until": "drained"}, "run_once": True}
+
+
+def lists(rig: Any, system: str, mac: str) -> dict[str, Any]:
+    ports = f"{system}/EthernetInterfaces"
+    serve(rig, {ports: members(f"{ports}/1"), f"{ports}/1": {"PermanentMACAddress": mac}})
+    return ref(ports)
+
+
+@pytest.mark.parametrize("listed", [OURS, THEIRS])
+def test_r6_a_bmc_that_lists_other_ports_does_not_say_itself_whose_it_is(
+    tmp_path: Path, fake: MakePlay, listed: str
+) -> None:
+    """The row names a port alone. What this BMC calls its serial would be taken for the row's from there on."""
+    play = Play(tmp_path, fake("plain"))
+    del play.host["gpufleet_serial"]
+    with_cards(play.rig, EthernetInterfaces=lists(play.rig, SYSTEM, listed))
+    play.rig.force("On")
+    play.ansible([DRAINED, ROLE, OFF], gpufleet_boot_mac=OURS, gpufleet_scheduler="none")
+    told = " ".join(play.output.split())
+    assert (play.rig.writes() > 0) == (listed == OURS), told
+    assert (f"It lists network ports, and not {OURS}" in told) == (listed == THEIRS), told
+
+
+@pytest.mark.parametrize("listed", [OURS, THEIRS])
+def test_r6_a_serial_that_a_chassis_shares_does_not_outweigh_the_port(fake: Make, listed: str) -> None:
+    """Two systems behind one BMC have one serial; the row names the neighbour's, with its own port."""
+    rig = fake("blades")
+    rig.params["system_uuid"] = ""
+    with_cards(rig, EthernetInterfaces=lists(rig, "/redfish/v1/Systems/Node0", listed))
+    rig.force("On")
+    refusal = pytest.raises(WrongMachine, match="gpufleet_boot_mac") if listed == THEIRS else nullcontext()
+    with refusal:
+        change(rig, "force_off", serial="SN0001", boot_mac=OURS, bmc_system_id="Node0")
+    assert (rig.writes() > 0) == (listed == OURS)
+
+
+@pytest.mark.parametrize("listed", [OURS, THEIRS])
+def test_r6_a_chassis_serial_of_several_systems_says_nothing_beside_another_port(fake: Make, listed: str) -> None:
+    rig = fake("plain")
+    rig.params["system_uuid"] = ""
+    ports = lists(rig, SYSTEM, listed)
+    with_cards(rig, SerialNumber=None, EthernetInterfaces=ports, Links={"Chassis": [ref(CHASSIS)]})
+    both = {"ComputerSystems": [ref(SYSTEM), ref("/redfish/v1/Systems/2")]}
+    serve(rig, {CHASSIS: {"SerialNumber": "CH1", "Links": both}})
+    rig.force("On")
+    refusal = pytest.raises(EvidenceMissing, match="nothing shows") if listed == THEIRS else nullcontext()
+    with refusal:
+        change(rig, "force_off", serial="CH1", boot_mac=OURS)
+    assert (rig.writes() > 0) == (listed == OURS)
