@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._node.reach import SPEC, wait_for_nodes
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
+
+#: Variables by which a host says how OpenSSH comes to it.
+ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 
 
 class ActionModule(BatchAction):
@@ -18,6 +24,21 @@ class ActionModule(BatchAction):
     UNTOLD = {"seconds": 0.0}
     HOST_VARS = {"address": "ansible_host", "port": "ansible_port"}
     verb = staticmethod(wait_for_nodes)
+
+    def _node(self, host: str) -> dict[str, Any]:
+        """With what Ansible would tell OpenSSH of the way to it."""
+        node = super()._node(host)
+        if self.host_var("ansible_connection", host) not in (None, "", "ssh", "smart"):
+            return node
+        try:
+            said = " ".join(str(self.host_var(name, host) or "") for name in ARGUMENTS)
+            user = self.host_var("ansible_user", host)
+            return {**node, "words": [*shlex.split(said), *(["-l", str(user)] if user else [])]}
+        except (ConfigError, ValueError) as exc:
+            return {
+                **node,
+                **refusal(f"{host}: the options of its SSH connection cannot be read: {exc}", ConfigError.kind),
+            }
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return False

@@ -13,7 +13,7 @@ import contextlib
 import errno
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._node import through
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
 
@@ -58,13 +59,34 @@ def _kind_of(exc: OSError) -> str:
     return Unreachable.kind if exc.errno in _CONTROLLERS_OWN else ""
 
 
+class _Way:
+    """To one node: straight, or as OpenSSH would be led by the node's options where nobody answers there."""
+
+    def __init__(self, address: str, port: int, words: Sequence[str] | None) -> None:
+        self._address, self._port = address, port
+        self._words = None if words is None else [*words, "-p", str(port)]
+        self._led: bool | None = None
+
+    def answers(self, timeout: float) -> tuple[str, str]:
+        if not self._led:
+            problem, kind = answers(self._address, self._port, timeout)
+            if not problem or self._words is None or self._led is False:
+                return problem, kind
+            self._led = through.is_led(self._words, self._address)
+            if not self._led:
+                return problem, kind
+        return through.answers(self._words or (), self._address, timeout)
+
+
 def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
     """Poll all nodes until each has answered or the deadline has passed; a late node is a verdict, no failure.
 
-    ``params["nodes"]``: dicts of host, address and port. Returns ``data["verdicts"]`` by host: ok, seconds, reason,
-    kind.
+    ``params["nodes"]``: dicts of host, address, port, and the options of its SSH connection (words). Returns
+    ``data["verdicts"]`` by host: ok, seconds, reason, kind.
     """
     nodes = [_target(node) for node in params["nodes"] or []]
+    words = {str(node["host"]): node.get("words") for node in params["nodes"] or []}
+    ways = {host: _Way(address, port, words[host]) for host, address, port in nodes}
     started = time.monotonic()
     verdicts = {str(node["host"]): _refused(*refused(node)) for node in params["nodes"] or [] if all(refused(node))}
     reasons: dict[str, tuple[str, str]] = {}
@@ -74,7 +96,7 @@ def wait_for_nodes(params: Mapping[str, Any], ctx: Context) -> Result:
             verdicts[host] = _refused(reason, NotOurs.kind)
         open_hosts = [node for node in nodes if node[0] not in verdicts]
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-            found = list(pool.map(lambda node: answers(node[1], node[2], params["connect_timeout"]), open_hosts))
+            found = list(pool.map(lambda node: ways[node[0]].answers(params["connect_timeout"]), open_hosts))
         for (host, address, port), (problem, kind) in zip(open_hosts, found):
             reasons[host] = f"{address} port {port}: {problem}", kind
             if not problem:
