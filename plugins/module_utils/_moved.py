@@ -4,14 +4,15 @@
 """Which provisioner a node left, and for which: what the ledger keeps of it, as plain data. PRIVATE to the collection.
 
 A place is a provisioner as an inventory names it: the driver, and the settings that say which of its kind. A URL may be
-spelled in two ways, so that what is said of the new place is compared by its driver, and what is said of the old one
-as a whole.
+spelled in two ways, so that what is said of the new place is compared by its driver and its machine, and what is said
+of the old one as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Optional
+from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 
@@ -36,6 +37,21 @@ def same(one: Place, other: Place) -> bool:
     return all(str(one.get(key) or "").rstrip("/") == str(other.get(key) or "").rstrip("/") for key in _SETTINGS)
 
 
+def _may_be(own: Place, there: Place) -> bool:
+    """Are these one service, however each is spelled? Two machines are not, nor two clouds."""
+    if own.get("provisioner") != there.get("provisioner"):
+        return False
+    ours, theirs = (str(one.get("url") or "") for one in (own, there))
+    if ours and theirs:
+        return _host(ours) == _host(theirs)
+    clouds = [str(one.get("cloud") or "") for one in (own, there)]
+    return "" in clouds or clouds[0] == clouds[1]
+
+
+def _host(url: str) -> str:
+    return str(urlsplit(url if "://" in url else f"//{url}").hostname or url)
+
+
 def words(place: Place) -> str:
     """As a person is told of it."""
     where = place.get("url") or place.get("cloud") or ""
@@ -57,7 +73,7 @@ def elsewhere(event: Optional[Mapping[str, Any]], own: Place) -> Optional[Config
     if not event or not own.get("provisioner"):
         return None
     left, there = ends(event)
-    if own["provisioner"] == there.get("provisioner") and not same(own, left):
+    if _may_be(own, there) and not same(own, left):
         return None
     if event.get("name") == LEFT:
         return ConfigError(
