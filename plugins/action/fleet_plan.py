@@ -15,9 +15,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import known_hosts, utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, ended, plan, shown, window
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, ended, plan, shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs import RULES, SPEC, refuse
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_members as wave_members
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import display
 
 #: What the verb of the status reads, and this one's caller has no say in.

@@ -53,10 +53,10 @@ options:
       - How many nodes may be out of service at once. C(fleet) is for all of O(fleet); any other key is a host variable,
         such as C(gpufleet_failure_domain) or C(gpufleet_tenant), and counts for all hosts that have one value there,
         each value by itself. A host whose variable is a list is counted for each of its values.
-      - Each is a number of nodes (V(2)), a percentage of its nodes (V(10%)), or both (C({nodes: 8, percent: 10})), of
-        which the lesser counts. A percentage is rounded down, and is one node at least unless it is 0.
+      - Each is a number of nodes (V(2)), a percentage of its nodes (V(10%)), or both, of which the lesser counts, as a
+        mapping with C(nodes) and C(percent). A percentage is rounded down, and is one node at least unless it is 0.
     type: dict
-    default: {fleet: 10%}
+    default: {fleet: "10%"}
   windows:
     description:
       - When a wave may begin; always without it. Each has C(from) and C(to) as V(22:00), C(days) of V(mon) to V(sun)
@@ -78,7 +78,7 @@ options:
       - How many of the nodes that have ended may not be in service again, as a limit of O(budgets). Where they are
         more, no further wave begins. A percentage is rounded down, and may come to none.
     type: str
-    default: 10%
+    default: "10%"
   reason:
     description: Why it is paused or resumed, for people.
     type: str

@@ -122,18 +122,10 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-#: What waves go by, whichever playbook begins them.
-WAVES: tuple[str, ...] = (
-    "fleet_plan_budgets",
-    "fleet_plan_canary",
-    "fleet_plan_failures",
-    "fleet_plan_growth",
-    "fleet_plan_windows",
-)
 #: By playbook, what a person may give it with -e.
 PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),
-    "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout", "day2_recycle_waves", *WAVES),
+    "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout", "day2_recycle_waves"),
     "drain": ("drain_why",),
     "gate_profile": (
         "gate_profile_beside_known",
@@ -190,5 +182,14 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "report_title",
     ),
     "status": ("status_ask_scheduler", "status_days", "status_write_to"),
-    "waves": ("waves", "waves_by", "waves_why", *WAVES),
+    "waves": (
+        "fleet_plan_budgets",
+        "fleet_plan_canary",
+        "fleet_plan_failures",
+        "fleet_plan_growth",
+        "fleet_plan_windows",
+        "waves",
+        "waves_by",
+        "waves_why",
+    ),
 }

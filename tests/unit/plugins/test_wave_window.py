@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.window import DAYS, closed, windows
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._wave_window import DAYS, closed, windows
 from hypothesis import given
 from hypothesis import strategies as st
 
