@@ -89,7 +89,8 @@ class ActionModule(FleetStatus):
         ids = {host: str(one["node_id"]) for host, one in self._nodes.items() if one["node_id"]}
         self._known = known = list(ids.values())
         events = self.ledger().latest(known, ended.KIND, (ended.PAUSED, ended.RESUMED))
-        self._paused = {host: _told_pause(event) for host, event in ended.paused(ids, events).items()}
+        everybody = {host: ids.get(host, "") for host in self._nodes}
+        self._paused = {host: _told_pause(event) for host, event in ended.paused(everybody, events).items()}
         begun = self.ledger().latest(known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
         self._count(begun)
         hosts = {node_id: host for host, node_id in ids.items()}

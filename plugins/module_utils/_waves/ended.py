@@ -75,14 +75,21 @@ def halted(before: Ended, failures: Limit) -> str:
 def paused(hosts: Mapping[str, str], events: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """By host, the pause that keeps it.
 
-    :param hosts: node id by host, of the whole fleet: a pause of all of it keeps whoever came later, too.
+    :param hosts: node id by host, of the whole fleet; empty for one that the ledger does not know. A pause of all of
+        it keeps whoever came later, too.
     :param events: by node id, the newest pause or resume.
     """
-    stands = {node: event for node, event in events.items() if event["name"] == PAUSED}
-    over_all = [event for event in stands.values() if event["data"].get("whole")]
-    newest = max(over_all, key=lambda event: int(event["id"]), default=None)
-    found = {host: stands.get(node_id) or newest for host, node_id in hosts.items()}
-    return {host: event for host, event in found.items() if event}
+    over_all = [event for event in events.values() if event["name"] == PAUSED and event["data"].get("whole")]
+    newest = max(over_all, key=_number, default=None)
+    found = {
+        host: max(filter(None, (events.get(node_id), newest)), key=_number, default=None)
+        for host, node_id in hosts.items()
+    }
+    return {host: event for host, event in found.items() if event and event["name"] == PAUSED}
+
+
+def _number(event: Mapping[str, Any]) -> int:
+    return int(event["id"])
 
 
 def promised(

@@ -140,6 +140,10 @@ def test_a_paused_fleet_begins_nothing_and_says_who_paused_it_and_why(tmp_path: 
         nodes.hosts["gpu009"] = {"gpufleet_serial": "SN0009", "gpufleet_scheduler": "none"}
         [late] = asked(nodes, {"hosts": ["gpu009"]})
         assert late["halted"].startswith("paused by alice")
+        [some] = asked(nodes, {"state": "resumed", "by": "bob"}, flags=("--limit", "gpu002"))
+        [part] = asked(nodes, {"budgets": {"fleet": 1}})
+        assert some["marked"] == ["gpu002"] and part["order"] == ["gpu002"] and part["halted"] == ""
+        assert all(part["left"][host].startswith("paused by alice") for host in ("gpu001", "gpu003", "gpu009"))
         resumed, free = asked(nodes, {"state": "resumed", "by": "bob"}, {"budgets": {"fleet": 1}})
         assert resumed["changed"] and free["halted"] == "" and len(free["order"]) == 4
 
