@@ -101,7 +101,7 @@ class ActionModule(FleetStatus):
         """Who is out of service, with those whom another run is about to take."""
         states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
         since = self.ledger().now() - _PROMISED_SECONDS
-        self._taken = ended.promised(begun, states, self.run_id, since)
+        self._taken = ended.promised(begun, states, self._run_as, since)
         self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self.host_var)
         self._rooms = budget.rooms(self._members, self._limits)
 
@@ -151,7 +151,8 @@ class ActionModule(FleetStatus):
     def _promised(self, wave: tuple[str, ...], was_out: Collection[str], canary: bool) -> tuple[str, ...]:
         """Those that stay in the wave, once it is written down. Two runs that read the same room at one time both see
         what the other one wrote; the later one gives back what is too much."""
-        first, *_others = self._tell(wave, ended.BEGUN, lambda host: {"canary": canary, "out": host in was_out})
+        said = {"canary": canary, "holder": ended.held_by(self._run_as)}
+        first, *_others = self._tell(wave, ended.BEGUN, lambda host: {**said, "out": host in was_out})
         begun = self.ledger().latest(self._known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
         self._count({node: one for node, one in begun.items() if int(one["id"]) < first})
         kept = plan.fitting(plan.in_turn(plan.of_hosts(self._members, wave)), self._rooms, len(wave))

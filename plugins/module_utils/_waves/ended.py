@@ -11,10 +11,11 @@ what is planned: of a thousand nodes one is nothing, of the three that ended it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import Limit
 
 #: The kind of event; what is told of a node by its names.
@@ -93,18 +94,33 @@ def _number(event: Mapping[str, Any]) -> int:
 
 
 def promised(
-    events: Mapping[str, Mapping[str, Any]], states: Mapping[str, int], run_id: str, since: float
+    events: Mapping[str, Mapping[str, Any]], states: Mapping[str, int], asker: Holder, since: float
 ) -> dict[str, str]:
     """By id of a node, the other run that is about to take it out of service, and did not come to record it.
 
     :param events: by node id, the newest of its waves. :param states: by node id, its newest state's event.
+    :param asker: who asks, and can see of runs on its own machine that they are dead.
     :param since: a run that began a wave before, and has taken nothing, is gone.
     """
     return {
         node_id: str(event["run_id"])
         for node_id, event in events.items()
         if event["name"] == BEGUN
-        and event["run_id"] != run_id
+        and event["run_id"] != asker.run_id
         and event["at"] >= since
         and states.get(node_id, 0) < int(event["id"])
+        and not _dead(event, asker)
     }
+
+
+def _dead(event: Mapping[str, Any], asker: Holder) -> bool:
+    """Of who has not told where it runs nobody can see it."""
+    try:
+        return Holder(run_id=str(event["run_id"]), **event["data"]["holder"]).provably_dead_here(asker)
+    except (KeyError, TypeError):
+        return False
+
+
+def held_by(run: Holder) -> dict[str, Any]:
+    """Where a run runs, as a wave tells it that it begins."""
+    return {name: value for name, value in asdict(run).items() if name != "run_id"}

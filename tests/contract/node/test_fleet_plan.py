@@ -99,12 +99,23 @@ def test_a_wave_begins_with_a_canary_and_goes_on_once_it_came_through(tmp_path: 
         assert first["order"] == ["gpu001"] and "no canary has come through" in first["left"]["gpu002"]
         assert again["order"] == ["gpu001"], "it was left in service: that shows nothing"
         [(_what, _host, data), *_more] = [one for one in recorded(nodes) if one[0] == "begun"]
-        assert data == {"canary": True, "out": False}
-        # What another run has begun counts, until it has recorded what it did or is gone.
-        [other] = asked(nodes, {**options, "hosts": ["gpu002"]})
+        assert (data["canary"], data["out"]) == (True, False) and sorted(data["holder"]) == [
+            "boot_id", "host", "pid", "pid_start"
+        ]  # fmt: skip
+        [later] = asked(nodes, options, flags=("--limit", "gpu001"))
+        assert later["order"] == ["gpu001"] and later["out"] == [], "the run before has ended, as can be seen here"
+        # What a run elsewhere has begun counts, until it has recorded what it did or its time is over.
+        elsewhere = {"canary": True, "out": False, "holder": {**data["holder"], "host": "other#1"}}
+        happened(nodes, "r9", ("gpu001", Event("wave", "begun", elsewhere)))
+        [other] = asked(nodes, {**options, "hosts": ["gpu001", "gpu002"]})
         assert other["out"] == ["gpu001"] and other["order"] == ["gpu002"]
+        assert other["left"] == {"gpu001": "the run r9 has begun a wave with it"}
+        happened(nodes, "r8", ("gpu004", Event("wave", "begun", {"canary": True})))
         [full] = asked(nodes, {**options, "hosts": ["gpu003"]})
         assert full["order"] == [] and "no room in fleet: 2 of 4" in full["left"]["gpu003"]
+        happened(nodes, "r9", ("gpu001", Event("state", "admitted", {"from": "validating"})))
+        [free] = asked(nodes, {**options, "hosts": ["gpu003"]})
+        assert free["order"] == ["gpu003"] and free["out"] == ["gpu004"]
 
 
 def test_the_later_of_two_runs_that_saw_the_same_room_gives_its_part_back(tmp_path: Path) -> None:
