@@ -167,7 +167,7 @@ class ActionModule(VerbAction):
         self._turn_to(url)
         ids, problems = self._identified(hosts)
         within = (self._params["expire_within"], self._params["issued_within"])
-        seen = look(self.ledger(), ids, self.host_var) if self._params["ask_scheduler"] else {}
+        seen = self._look(ids)
         self._warn_of_another(seen)
         told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven,
                       foreseen=self._foreseen(hosts))  # fmt: skip
@@ -182,6 +182,9 @@ class ActionModule(VerbAction):
             one = told[host] if problem.what == NAMELESS else not_told(host, "")
             told[host] = {**one, "stopped": _why(problem)}
         return told
+
+    def _look(self, ids: Mapping[str, str]) -> dict[str, Seen]:
+        return look(self.ledger(), ids, self.host_var) if self._params["ask_scheduler"] else {}
 
     def _moved_on(self, told: dict[str, dict[str, Any]], ids: Mapping[str, str]) -> None:
         """Whoever goes by an inventory that names the provisioner of before would work past the new one."""

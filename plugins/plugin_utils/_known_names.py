@@ -151,7 +151,7 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),
     "awx_setup": ("awx_state",),
     "day0_bringup": ("oob_ready_take_running",),
-    "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout"),
+    "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout", "day2_recycle_waves"),
     "drain": ("drain_why",),
     "gate_profile": (
         "gate_profile_beside_known",
@@ -214,4 +214,14 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "report_title",
     ),
     "status": ("status_ask_scheduler", "status_days", "status_write_to"),
+    "waves": (
+        "fleet_plan_budgets",
+        "fleet_plan_canary",
+        "fleet_plan_failures",
+        "fleet_plan_growth",
+        "fleet_plan_windows",
+        "waves",
+        "waves_by",
+        "waves_why",
+    ),
 }

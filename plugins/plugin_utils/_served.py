@@ -70,7 +70,8 @@ def _asked(driver: Scheduler, claims: Mapping[str, Claim]) -> dict[str, Seen]:
 def _seen(view: NodeView, claim: Claim, doubt: str) -> Seen:
     problem = doubt or view.unread or ("it does not know this node" if view.absent else "")
     stranger = claim.stranger and claim.serves(view)
-    return Seen(view.in_service, claim.owner(view), view.native, view.reason, claim.told(view), problem, stranger)
+    runs = [work.runs for work in view.work]
+    return Seen(view.in_service, claim.owner(view), view.native, view.reason, claim.told(view), problem, stranger, runs)
 
 
 def _unheard(system: str, view: NodeView) -> str:

@@ -54,6 +54,13 @@ def verified() -> tuple[str, dict[str, Any]]:
     return "image_verify", {"mode": "artifact", "image": lab.image("2026.11.1")}
 
 
+FLEET_VERBS: list[tuple[str, dict[str, Any]]] = [
+    ("fleet_status", {}),
+    *(
+        ("fleet_plan", {"state": state, "reason": "a test", "by": "alice"})
+        for state in ("planned", "begun", "paused", "resumed")
+    ),
+]
 POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
     *(("redfish_power", {"state": state}) for state in ("off", "force_off", "graceful", "cycle", "reset")),
     ("pxe_boot", {"power": "restart"}),
@@ -107,7 +114,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("node_wait", {}),
         ("node_identity", {}),
         ("node_identity", {"state": "replaced", "part": "board", "reason": "a test"}),
-        ("fleet_status", {}),
+        *FLEET_VERBS,
         ("node_history", {}),
         ("ledger_store", {"state": "verified"}),
         ("preflight", {"stop": False}),

@@ -29,6 +29,7 @@ class Seen:
 
     serves: it takes work, and its agent answers. owner: whose its holds are. holds: each as ``scheduler_node`` tells
     it. native, reason: the scheduler's own words. stranger: it is at work, and the ledger knows it from none of ours.
+    runs: of each job on it, for how many seconds it has run; None where that is not told.
     """
 
     serves: bool = False
@@ -38,6 +39,7 @@ class Seen:
     holds: Sequence[Mapping[str, str]] = ()
     problem: str = ""
     stranger: bool = False
+    runs: Sequence[float | None] = ()
 
 
 def together(one: Mapping[str, Any], seen: Seen | None) -> dict[str, Any]:

@@ -102,11 +102,13 @@ class Hold:
 @dataclass(frozen=True)
 class Work:
     """A job or a pod. waits_for: why it does not leave yet, where the scheduler tells (a budget, a finalizer). stays:
-    why nobody asks it to leave until a person has acted."""
+    why nobody asks it to leave until a person has acted. runs: for how many seconds it has run; None where the
+    scheduler does not tell."""
 
     id: str
     waits_for: str = ""
     stays: str = ""
+    runs: float | None = None
 
     def __str__(self) -> str:
         why = self.stays or self.waits_for

@@ -89,6 +89,14 @@ def test_a_job_over_two_nodes_keeps_both(site: Any, slurm: Any) -> None:
         assert node(site, name, "held").data["jobs"], name
 
 
+def test_how_long_each_job_has_run_is_told(site: Any, slurm: Any) -> None:
+    number = slurm.job("gpu001")
+    began = time.monotonic()
+    slurm.wait_for(lambda: slurm.run("squeue", "-h", "-j", number, "-o", "%M").strip() > "0:02", "it has run for 3 s")
+    [work] = site.open().states(["gpu001"])["gpu001"].work
+    assert work.id == number and 3 <= work.runs <= time.monotonic() - began + 30
+
+
 def test_a_users_settings_for_squeue_hide_nothing(site: Any, slurm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     job = slurm.job("gpu001")
     monkeypatch.setenv("SQUEUE_USERS", "nobody")

@@ -93,11 +93,13 @@ class Day2:
         gates = {"profile_path": [str(home)], "dmi_path": str(machine.folder / "dmi")}
         plays = yaml.safe_load((PLAYBOOKS / "day2_recycle.yml").read_text(encoding="utf-8"))
         ours = "gpufleet.baremetal."
-        plays[0]["module_defaults"] = {
+        options = {
             f"{ours}kernel_log_gate": {**{key: log[key] for key in log if key not in ("profile", "since")}, **gates},
             f"{ours}dcgm_gate": {"dcgmi": str(home / "dcgmi"), **gates},
             f"{ours}image_verify": machine.options(),
         }
+        for play in plays:
+            play["module_defaults"] = options
         self.book.write_text(yaml.safe_dump(plays), encoding="utf-8")
         site.play(*IMAGED)
         site.gates("dcgm_gate", "kernel_log_gate")

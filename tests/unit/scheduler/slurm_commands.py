@@ -88,7 +88,7 @@ def _nodes(world: dict[str, Any], names: list[str], shown_all: bool) -> Ended:
 def _squeue(world: dict[str, Any], argv: list[str], shown_all: bool) -> Ended:
     names = argv[argv.index("-w") + 1].split(",")
     jobs = [job for job in world["jobs"] if job["node"] in names and (shown_all or not job.get("hidden"))]
-    return _lines(*(f"{job['id']}|RUNNING|{job['node']}" for job in jobs))
+    return _lines(*(f"{job['id']}|RUNNING|{job['node']}|{job.get('runs', '5:00')}" for job in jobs))
 
 
 def _sacctmgr(world: dict[str, Any], asked: list[str], _shown_all: bool) -> Ended:

@@ -9,6 +9,7 @@ import re
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
     is_own_text,
@@ -273,8 +274,15 @@ def test_h4_whatever_is_judged_by_changes_the_version(base: str, flags: set[str]
 
 
 def test_jobs() -> None:
-    text = "7|RUNNING|gpu[001-002]\n8_3|COMPLETING|gpu001\n9|PENDING|\n10|SUSPENDED|gpu003\n\n"
-    assert parse_jobs(text) == {"gpu001": ["7", "8_3"], "gpu002": ["7"], "gpu003": ["10"]}
+    lines = (
+        "7|RUNNING|gpu[001-002]|2-01:00:05",
+        "8_3|COMPLETING|gpu001|4:30",
+        "9|PENDING||0:00",
+        "10|SUSPENDED|gpu003|x",
+        "",
+    )
+    seven, eight, ten = Work("7", runs=176405.0), Work("8_3", runs=270.0), Work("10")
+    assert parse_jobs("\n".join(lines)) == {"gpu001": [seven, eight], "gpu002": [seven], "gpu003": [ten]}
     for broken in ("7", "7|RUNNING", "|RUNNING|gpu001", "slurm_load_jobs error: x"):
         with pytest.raises(BadAnswer):
             parse_jobs(broken)

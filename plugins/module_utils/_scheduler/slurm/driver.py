@@ -28,7 +28,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import ABSENT, NodeView, Scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
+    ABSENT,
+    NodeView,
+    Scheduler,
+    Work,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.halves import by_halves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
@@ -84,7 +89,7 @@ class Slurm(Scheduler):
             self._nothing_hidden(absent)
         reserved = self._reservations() if records else {}
         # The queue is asked after the states: a node that was seen drained gets no new job in between.
-        jobs: dict[str, list[str]] = {}
+        jobs: dict[str, list[Work]] = {}
         for block in blocks([name for name, record in records.items() if record.may_have_work]):
             jobs.update(self._jobs(block))
         self._no_work_hidden([name for name, record in records.items() if record.settled and not jobs.get(name)])
@@ -114,7 +119,7 @@ class Slurm(Scheduler):
             raise next(iter(spoilt.values()))
         return records, spoilt
 
-    def _view(self, record: Record, jobs: Sequence[str], reserved: Sequence[Reservation]) -> NodeView:
+    def _view(self, record: Record, jobs: Sequence[Work], reserved: Sequence[Reservation]) -> NodeView:
         # Who slurmctld writes as is asked only where a reason could be its own.
         user = self._slurm_user() if is_own_text(record.reason) or own_end(record.reason) else ()
         return record.view(jobs, user, reserved)
@@ -136,8 +141,8 @@ class Slurm(Scheduler):
             )
         return {name: records[name] for name in block if name in records}
 
-    def _jobs(self, block: Sequence[str]) -> Mapping[str, list[str]]:
-        done = self._command("squeue", "--all", "-h", "-o", "%i|%T|%N", "-w", ",".join(block))
+    def _jobs(self, block: Sequence[str]) -> Mapping[str, list[Work]]:
+        done = self._command("squeue", "--all", "-h", "-o", "%i|%T|%N|%M", "-w", ",".join(block))
         if done.returncode != 0:
             raise self._error(done, "squeue")
         return parse_jobs(done.stdout)

@@ -35,6 +35,8 @@ _REASON = re.compile(
 )
 _LIAR = "look at scontrol show node of this node alone: its slurmd, or a reason, holds text that reads like a record"
 _OTHER_NAMES = re.compile(r"\sNode(?:HostName|Addr)=(\S+)")
+#: Of a time from its end: seconds, minutes, hours.
+_UNITS = (1, 60, 3600)
 _NEVER = frozenset({"None", "Unknown", "N/A", "(null)", ""})
 
 
@@ -96,7 +98,7 @@ class Record:
 
     def view(
         self,
-        work: Sequence[str],
+        work: Sequence[Work],
         slurm_user: Collection[str] = (),
         reservations: Sequence[Reservation] = (),
     ) -> NodeView:
@@ -114,7 +116,7 @@ class Record:
             blocks_resume=self.marks.blocks(),
             finding=self.marks.finding(),
             waits_for="" if work else "+".join(self.state.in_the_way),
-            work=tuple(Work(job) for job in work),
+            work=tuple(work),
         )
 
     def version(self, reservations: Sequence[Reservation]) -> str:
@@ -122,7 +124,7 @@ class Record:
         told = [self.native, self.reason, self.set_by, self.since, self.booted, *map(repr, reservations)]
         return "\n".join(told)
 
-    def _port_state(self, work: Sequence[str]) -> str:
+    def _port_state(self, work: Sequence[Work]) -> str:
         if self.state.flags & {"DRAIN", "FAIL"}:
             return "drained" if self.settled and not work else "draining"
         if "INVALID_REG" in self.state.flags:
@@ -198,18 +200,29 @@ def not_found(text: str) -> set[str]:
     return set(_NOT_FOUND.findall(text))
 
 
-def parse_jobs(text: str) -> Mapping[str, list[str]]:
-    """Job ids by node, from ``squeue -h -o '%i|%T|%N'``; a pending job is on no node yet."""
-    jobs: dict[str, list[str]] = {}
+def parse_jobs(text: str) -> Mapping[str, list[Work]]:
+    """Jobs by node, from ``squeue -h -o '%i|%T|%N|%M'``; a pending job is on no node yet."""
+    jobs: dict[str, list[Work]] = {}
     for line in text.splitlines():
         if not line.strip():
             continue
         number, first, rest = line.strip().partition("|")
-        state, second, nodes = rest.partition("|")
+        state, second, rest = rest.partition("|")
+        nodes, _third, time_used = rest.partition("|")
         if not first or not second or not number or not state:
             raise BadAnswer("a line of squeue that cannot be read", seen=cut(line, 200))
         if state.upper() == "PENDING":
             continue
         for node in expand(nodes):
-            jobs.setdefault(node, []).append(number)
+            jobs.setdefault(node, []).append(Work(number, runs=seconds(time_used)))
     return jobs
+
+
+def seconds(time_used: str) -> float | None:
+    """As squeue(1) has %M, ``days-hours:minutes:seconds``, where the first ones may be missing; None for what is no
+    time, such as ``INVALID`` of a clock that was set."""
+    days, dash, rest = time_used.strip().rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isdigit() for part in [*parts, *([days] if dash else [])]) or len(parts) > len(_UNITS):
+        return None
+    return float(sum(int(part) * unit for part, unit in zip(reversed(parts), _UNITS)) + int(days or 0) * 86400)

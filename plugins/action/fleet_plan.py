@@ -1,0 +1,225 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans, begins and pauses waves over ledger and schedulers; see the module of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.action.fleet_status import ActionModule as FleetStatus
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import in_order, limit
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown as masked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import known_hosts, utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, ended, plan, shown
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs import RULES, SPEC, refuse
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_members as wave_members
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import display
+
+#: What the verb of the status reads, and this one's caller has no say in.
+_GIVEN: Mapping[str, Any] = {
+    "ask_scheduler": True,
+    "expire_within": 0,
+    "issued_within": 0,
+    "proof": False,
+}
+_BESIDE = "its domains have no room beside the others of this wave: run it again for this one"
+#: Seconds within which a run that began a wave has taken its nodes, or has ended.
+_PROMISED_SECONDS = 900.0
+
+
+class ActionModule(FleetStatus):
+    NAME = "fleet_plan"
+    SPEC = SPEC
+    RULES = RULES
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        refuse(params)
+        self._limits = budget.limits(params["budgets"])
+        self._failures = budget.limit(params["failures"], "failures")
+        self._windows = window.windows(params["windows"])
+        self._seen: dict[str, Seen] = {}
+        params.update(_GIVEN)
+        return params
+
+    def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        every = self._vars.get("ansible_play_hosts_all") or [self._host]
+        self._hosts = known_hosts(params["hosts"], every)
+        self._fleet = in_order([*known_hosts(params["fleet"], self._whole()), *self._hosts])
+        unknown = [host for host in self._fleet if host not in self._vars["hostvars"]]
+        if unknown:
+            raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct hosts or fleet")
+        self._one_ledger()
+        result = _STATES[params["state"]](self)
+        result["lines"] = [masked(line, self._secrets) for line in result["lines"]]
+        if params["report"]:
+            display.display("\n" + "\n".join(result["lines"]) + "\n")
+        return {"changed": False, "events": [], **result}
+
+    def _whole(self) -> list[str]:
+        """All hosts of the inventory: what others take out of service counts, whatever the play is limited to."""
+        return list((self._vars.get("groups") or {}).get("all") or self._hosts)
+
+    def _one_ledger(self) -> None:
+        groups, unread = self._by_ledger(self._fleet)
+        if len(groups) > 1:
+            raise ConfigError(
+                "a plan is over one ledger, and these hosts have several",
+                wanted="one gpufleet_ledger_url for all",
+                seen=", ".join(sorted(f"{hosts[0]} and {len(hosts) - 1} others" for hosts in groups.values())),
+                do="plan for the hosts of one ledger: give hosts and fleet",
+            )
+        if unread and not groups:
+            raise next(iter(unread.values()))
+
+    def _look(self, ids: Mapping[str, str]) -> dict[str, Seen]:
+        self._seen = super()._look(ids)
+        return self._seen
+
+    # -- what stands -------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Where the fleet stands now, who is paused, and what other runs are about to take."""
+        self._nodes = self._told(self._fleet)
+        ids = {host: str(one["node_id"]) for host, one in self._nodes.items() if one["node_id"]}
+        self._known = known = list(ids.values())
+        events = self.ledger().latest(known, ended.KIND, (ended.PAUSED, ended.RESUMED))
+        everybody = {host: ids.get(host, "") for host in self._nodes}
+        self._paused = {host: _told_pause(event) for host, event in ended.paused(everybody, events).items()}
+        begun = self.ledger().latest(known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
+        self._count(begun)
+        hosts = {node_id: host for host, node_id in ids.items()}
+        mine = {hosts[node]: one for node, one in begun.items() if one["run_id"] == self.run_id}
+        self._before = ended.ended({host: one for host, one in mine.items() if one["name"] == ended.BEGUN}, self._nodes)
+
+    def _count(self, begun: Mapping[str, Mapping[str, Any]]) -> None:
+        """Who is out of service, with those whom another run is about to take."""
+        states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
+        since = self.ledger().now() - _PROMISED_SECONDS
+        self._taken = ended.promised(begun, states, self._run_as, since)
+        self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self.host_var)
+        self._rooms = budget.rooms(self._members, self._limits)
+
+    def _left(self) -> dict[str, str]:
+        return wave_members.refused(self._nodes, self._hosts, self._paused, self._taken)
+
+    def _closed(self) -> str:
+        """Why no wave may begin now, whoever would be in it."""
+        everybody = set(self._hosts) <= set(self._paused)
+        return (
+            (next(iter(self._paused.values()), "") if everybody else "")
+            or window.closed(self._windows, self.ledger().now())
+            or ended.halted(self._before, self._failures)
+        )
+
+    def _due(self, left: Mapping[str, str]) -> list[budget.Member]:
+        return plan.of_hosts(self._members, [host for host in self._hosts if host not in left])
+
+    # -- the verbs ---------------------------------------------------------------------------------------------
+
+    def _planned(self) -> dict[str, Any]:
+        self._read()
+        left = self._left()
+        made = plan.planned(self._due(left), self._rooms, self._params["canary"], self._params["growth"])
+        halted = self._closed()
+        told = self._answer(made.waves, {**left, **made.left}, halted)
+        events = [
+            self._event(host, ended.PLANNED, {"wave": number, "of": len(made.waves)})
+            for number, wave in enumerate(made.waves, 1)
+            for host in wave
+        ]
+        return {**told, "events": [] if halted else events}
+
+    def _begun(self) -> dict[str, Any]:
+        """The part of these hosts that may go now. Where the first ones have not shown yet that it works, no more than
+        the canary may; a check writes nothing, so nothing shows."""
+        self._read()
+        left, halted = self._left(), self._closed()
+        sure = self._before.sure or bool(self._task.check_mode)
+        due = plan.in_turn(self._due(left))
+        wave = () if halted else plan.fitting(due, self._rooms, len(due) if sure else self._params["canary"])
+        if wave and not self._task.check_mode:
+            wave = self._promised(wave, {node.host for node in due if node.out}, canary=not sure)
+        outside = {node.host: halted or self._beyond(node, sure) for node in due if node.host not in wave}
+        return self._answer([wave] if wave else [], {**left, **outside}, halted)
+
+    def _promised(self, wave: tuple[str, ...], was_out: Collection[str], canary: bool) -> tuple[str, ...]:
+        """Those that stay in the wave, once it is written down. Two runs that read the same room at one time both see
+        what the other one wrote; the later one gives back what is too much."""
+        said = {"canary": canary, "holder": ended.held_by(self._run_as)}
+        first, *_others = self._tell(wave, ended.BEGUN, lambda host: {**said, "out": host in was_out})
+        begun = self.ledger().latest(self._known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
+        self._count({node: one for node, one in begun.items() if int(one["id"]) < first})
+        kept = plan.fitting(plan.in_turn(plan.of_hosts(self._members, wave)), self._rooms, len(wave))
+        given_back = [host for host in wave if host not in kept]
+        if given_back:
+            self._tell(given_back, ended.WITHDRAWN, lambda _host: {"reason": "another run took their room"})
+        return kept
+
+    def _tell(self, hosts: Sequence[str], name: str, data: Callable[[str], Mapping[str, Any]]) -> list[int]:
+        pairs = [(str(self._nodes[host]["node_id"]), Event(ended.KIND, name, dict(data(host)))) for host in hosts]
+        return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
+
+    def _beyond(self, node: budget.Member, sure: bool) -> str:
+        """Why a node that is due is not in this wave."""
+        waits = _BESIDE if sure else "no canary has come through yet: run it again for this one"
+        return plan.full(node, self._rooms) or waits
+
+    def _pausing(self) -> dict[str, Any]:
+        return self._marked(ended.PAUSED, self._params["reason"], lambda own, reason: own != reason)
+
+    def _resuming(self) -> dict[str, Any]:
+        return self._marked(ended.RESUMED, self._params["reason"] or "", lambda own, _reason: own is not None)
+
+    def _marked(self, name: str, reason: str, due: Callable[[str | None, str], bool]) -> dict[str, Any]:
+        """Whoever the ledger knows of these hosts, and is not so already."""
+        self._nodes = self._told(self._fleet)
+        ids = {host: str(one["node_id"]) for host, one in self._nodes.items() if one["node_id"]}
+        own = self.ledger().latest(list(ids.values()), ended.KIND, (ended.PAUSED, ended.RESUMED))
+        stands = {node: one["data"].get("reason") for node, one in own.items() if one["name"] == ended.PAUSED}
+        hosts = [host for host in self._hosts if host in ids and due(stands.get(ids[host]), reason)]
+        if not set(ids) & set(self._hosts):
+            raise ConfigError("the ledger knows none of these hosts", do="correct gpufleet_ledger_url, or the limit")
+        whole = set(self._whole()) <= set(self._hosts)
+        said = {"by": self._params["by"], "reason": reason, "whole": whole}
+        told = f"{len(hosts)} of {len(self._hosts)} nodes {name} by {said['by']}" + (f": {reason}" if reason else "")
+        events = [self._event(host, name, said) for host in hosts]
+        return {"changed": bool(hosts), "marked": hosts, "lines": [told], "events": events}
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def _event(self, host: str, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {**Event(ended.KIND, name, dict(data), host).__dict__}
+
+    def _answer(self, waves: Any, left: Mapping[str, str], halted: str) -> dict[str, Any]:
+        groups = self._vars.get("groups") or {}
+        told: dict[str, Any] = {
+            "waves": [list(wave) for wave in waves],
+            "limits": [limit(wave, groups) for wave in waves],
+            "order": [] if halted else [host for wave in waves for host in wave],
+            "sizes": [] if halted else [len(wave) for wave in waves],
+            "left": dict(left),
+            "halted": halted,
+            "out": sorted(node.host for node in self._members if node.out),
+            "budgets": [room.as_data() for room in self._rooms.values()],
+            "through": list(self._before.through),
+            "failed_before": list(self._before.failed),
+        }
+        return {**told, "lines": shown.table(self._params["title"], told, self._rooms.values(), display.columns)}
+
+
+def _told_pause(event: Mapping[str, Any]) -> str:
+    return shown.pause(event, utc(event["at"]))
+
+
+_STATES: Mapping[str, Callable[[ActionModule], dict[str, Any]]] = {
+    "planned": ActionModule._planned,
+    "begun": ActionModule._begun,
+    "paused": ActionModule._pausing,
+    "resumed": ActionModule._resuming,
+}

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the waves of a run ended, and whether a further one may begin. PRIVATE to the collection.
+
+Whoever was taken and is not in service again has failed, whatever kept it: a node that fell off the network, a gate
+that could not tell and a drain that took too long stop a roll-out as a broken node does. Counted is what has ended, not
+what is planned: of a thousand nodes one is nothing, of the three that ended it is much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import Limit
+
+#: The kind of event; what is told of a node by its names.
+KIND = "wave"
+PLANNED, BEGUN, WITHDRAWN, PAUSED, RESUMED = "planned", "begun", "withdrawn", "paused", "resumed"
+#: How a node can have come out of its wave.
+THROUGH, FAILED, UNTOUCHED = "through", "failed", "untouched"
+_FOREIGN, _UNSERVED, _ADMITTED = "foreign", "unserved", "admitted"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The hosts of the waves before, by how they came out. canaries: those that went before one had come through."""
+
+    through: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    canaries: tuple[str, ...] = ()
+
+    @property
+    def sure(self) -> bool:
+        """Has a node shown that it works?"""
+        return bool(self.through)
+
+
+def how(begun: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+    """:param begun: the event by which its wave began. :param one: where it stands, as fleet_status tells it."""
+    moved = int(one["event"]) > int(begun["id"])
+    if one["state"] == _ADMITTED:
+        return THROUGH if moved else UNTOUCHED
+    theirs = one["kept"] or (one["state"] == _UNSERVED and one["held_by"] == _FOREIGN)
+    # What was out before, and did not move, was taken and not brought back.
+    return UNTOUCHED if theirs and not moved and not begun["data"].get("out") else FAILED
+
+
+def ended(begun: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]) -> Ended:
+    """:param begun: by host, the event by which its wave of this run began."""
+    found: dict[str, list[str]] = {THROUGH: [], FAILED: [], UNTOUCHED: []}
+    for host, event in sorted(begun.items()):
+        found[how(event, nodes[host])].append(host)
+    canaries = tuple(host for host, event in sorted(begun.items()) if event["data"].get("canary"))
+    return Ended(tuple(found[THROUGH]), tuple(found[FAILED]), canaries)
+
+
+def halted(before: Ended, failures: Limit) -> str:
+    """Why no further wave may begin; empty where one may."""
+    canaries = sorted(set(before.failed) & set(before.canaries))
+    if canaries:
+        return f"the canary {folded(canaries)} is not in service again: what stopped it would stop the others as well"
+    finished = len(before.failed) + len(before.through)
+    if len(before.failed) > failures.of(finished):
+        return (
+            f"{len(before.failed)} of {finished} nodes are not in service again ({folded(before.failed)}), and"
+            f" {failures} may fail: look for what they have in common"
+        )
+    return ""
+
+
+def paused(hosts: Mapping[str, str], events: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """By host, the pause that keeps it.
+
+    :param hosts: node id by host, of the whole fleet; empty for one that the ledger does not know. A pause of all of
+        it keeps whoever came later, too.
+    :param events: by node id, the newest pause or resume.
+    """
+    over_all = [event for event in events.values() if event["name"] == PAUSED and event["data"].get("whole")]
+    newest = max(over_all, key=_number, default=None)
+    found = {
+        host: max(filter(None, (events.get(node_id), newest)), key=_number, default=None)
+        for host, node_id in hosts.items()
+    }
+    return {host: event for host, event in found.items() if event and event["name"] == PAUSED}
+
+
+def _number(event: Mapping[str, Any]) -> int:
+    return int(event["id"])
+
+
+def promised(
+    events: Mapping[str, Mapping[str, Any]], states: Mapping[str, int], asker: Holder, since: float
+) -> dict[str, str]:
+    """By id of a node, the other run that is about to take it out of service, and did not come to record it.
+
+    :param events: by node id, the newest of its waves. :param states: by node id, its newest state's event.
+    :param asker: who asks, and can see of runs on its own machine that they are dead.
+    :param since: a run that began a wave before, and has taken nothing, is gone.
+    """
+    return {
+        node_id: str(event["run_id"])
+        for node_id, event in events.items()
+        if event["name"] == BEGUN
+        and event["run_id"] != asker.run_id
+        and event["at"] >= since
+        and states.get(node_id, 0) < int(event["id"])
+        and not _dead(event, asker)
+    }
+
+
+def _dead(event: Mapping[str, Any], asker: Holder) -> bool:
+    """Of who has not told where it runs nobody can see it."""
+    try:
+        return Holder(run_id=str(event["run_id"]), **event["data"]["holder"]).provably_dead_here(asker)
+    except (KeyError, TypeError):
+        return False
+
+
+def held_by(run: Holder) -> dict[str, Any]:
+    """Where a run runs, as a wave tells it that it begins."""
+    return {name: value for name, value in asdict(run).items() if name != "run_id"}

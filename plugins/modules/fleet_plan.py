@@ -1,0 +1,246 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_plan
+short_description: Say which nodes may be taken out of service when, in waves within budgets
+version_added: "0.1.0"
+description:
+  - Reads from ledger and schedulers what is out of service now, whoever took it, and lays the nodes of O(hosts) out in
+    waves. The canary goes first, then growing waves, and no wave takes more out of service than O(budgets) have left.
+  - In each wave nodes that are idle come first, then those that are out of service already, and last those whose jobs
+    have run longest, where the scheduler tells that (Slurm does). The same state gives the same plan.
+  - A node that is out of service already counts in its budgets whether it is in a wave or not, and takes no more of
+    them. Nodes that were never in service are no part of any budget. One of which nobody can tell is out.
+  - A node that a person keeps, a tenant has, another run works on, somebody else holds, or that is paused is in no
+    wave.
+  - Runs on the controller, where the ledger is; use it under C(run_once). All hosts have one ledger.
+  - Changes no node. It records in the ledger what it planned, began or paused; check mode tells the same, and records
+    nothing.
+extends_documentation_fragment:
+  - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.ledger
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+options:
+  state:
+    description:
+      - V(planned) lays out the waves. V(begun) says which of O(hosts) may go now, and records that they do.
+      - V(begun) reads all anew. It judges the waves that this run has begun before by where their nodes stand, so that
+        it is for a run that has ended with those. Until one node has come through, no more than O(canary) may go.
+      - V(paused) has no wave begin with these hosts until V(resumed). Where O(hosts) are all hosts of the inventory,
+        hosts that are added later are paused as well. What has begun goes on.
+    type: str
+    choices: [planned, begun, paused, resumed]
+    default: planned
+  hosts:
+    description: The nodes that are to go. All hosts of the play without it, those that have failed included.
+    type: list
+    elements: str
+  fleet:
+    description: The hosts of which the budgets are counted. All hosts of the inventory without it, whatever the limit.
+    type: list
+    elements: str
+  budgets:
+    description:
+      - How many nodes may be out of service at once. C(fleet) is for all of O(fleet); any other key is a host variable,
+        such as C(gpufleet_failure_domain) or C(gpufleet_tenant), and counts for all hosts that have one value there,
+        each value by itself. A host whose variable is a list is counted for each of its values.
+      - Each is a number of nodes (V(2)), a percentage of its nodes (V(10%)), or both, of which the lesser counts, as a
+        mapping with C(nodes) and C(percent). A percentage is rounded down, and is one node at least unless it is 0.
+    type: dict
+    default: {fleet: "10%"}
+  windows:
+    description:
+      - When a wave may begin; always without it. Each has C(from) and C(to) as V(22:00), C(days) of V(mon) to V(sun)
+        (all without it), and C(zone) as V(Europe/Berlin) (UTC without it). One whose end is before its beginning ends
+        on the next day. What has begun goes on after its end.
+    type: list
+    elements: dict
+    default: []
+  canary:
+    description: How many nodes the first wave has. Where one of them is not in service again, no further one begins.
+    type: int
+    default: 1
+  growth:
+    description: How many times as many nodes the next wave may have.
+    type: float
+    default: 2.0
+  failures:
+    description:
+      - How many of the nodes that have ended may not be in service again, as a limit of O(budgets). Where they are
+        more, no further wave begins. A percentage is rounded down, and may come to none.
+    type: str
+    default: "10%"
+  reason:
+    description: Why it is paused or resumed, for people.
+    type: str
+  by:
+    description: Who pauses or resumes.
+    type: str
+  report:
+    description: Also show it, as a table that fits a terminal.
+    type: bool
+    default: false
+  title:
+    description: The headline of that table.
+    type: str
+    default: Waves
+seealso:
+  - module: gpufleet.baremetal.fleet_status
+author:
+  - gpufleet.baremetal contributors (@gpufleet)
+"""
+
+EXAMPLES = r"""
+- name: Show who would go when, with no more than one node of a power feed out at once
+  gpufleet.baremetal.fleet_plan:
+    budgets:
+      fleet: {nodes: 8, percent: 10}
+      gpufleet_failure_domain: 1
+    report: true
+  run_once: true
+  register: plan
+
+- name: Take what may go now
+  gpufleet.baremetal.fleet_plan:
+    state: begun
+    hosts: "{{ ansible_play_batch }}"
+    budgets:
+      fleet: {nodes: 8, percent: 10}
+      gpufleet_failure_domain: 1
+  run_once: true
+  register: wave
+
+- name: Leave the others for a later run
+  ansible.builtin.meta: end_host
+  when: inventory_hostname not in wave.order
+
+- name: Begin no wave before somebody says so
+  gpufleet.baremetal.fleet_plan:
+    state: paused
+    reason: training run until Friday
+    by: alice
+  run_once: true
+"""
+
+RETURN = r"""
+waves:
+  description: The hosts of each wave, in their order; with O(state=begun) one wave, or none.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: list
+  sample: [[gpu001], [gpu002, gpu003]]
+limits:
+  description: The same, each as C(--limit) of C(ansible-playbook) takes it.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: str
+  sample: [gpu001, "gpu002,gpu003"]
+order:
+  description: All hosts of the waves, one wave after the other; empty where no wave may begin now.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: str
+  sample: [gpu001, gpu002, gpu003]
+sizes:
+  description: How many of them each wave has, as C(serial) takes it; empty where no wave may begin now.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: int
+  sample: [1, 2]
+left:
+  description: By host, why it is in no wave.
+  returned: O(state=planned) and O(state=begun)
+  type: dict
+  sample:
+    gpu004: "no room in gpufleet_failure_domain pdu12a: 1 of 8 are out of service, and 1 may be"
+halted:
+  description: Why no wave may begin now, such as a pause, a window that is closed, or a canary that failed; else empty.
+  returned: O(state=planned) and O(state=begun)
+  type: str
+  sample: ""
+out:
+  description: The hosts that are out of service now.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: str
+  sample: [gpu004]
+budgets:
+  description: What each budget has left, domain by domain.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: dict
+  contains:
+    budget:
+      description: Its key in O(budgets).
+      type: str
+      sample: gpufleet_failure_domain
+    value:
+      description: The domain; empty for the fleet.
+      type: str
+      sample: pdu12a
+    nodes:
+      description: How many nodes it has.
+      type: int
+      sample: 8
+    out:
+      description: How many of them are out of service now.
+      type: int
+      sample: 1
+    may:
+      description: How many may be.
+      type: int
+      sample: 1
+    room:
+      description: How many more may be.
+      type: int
+      sample: 0
+through:
+  description: The nodes of this run's waves that are in service again.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: str
+  sample: []
+failed_before:
+  description: The nodes of this run's waves that are not.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: str
+  sample: []
+marked:
+  description: The hosts that are paused or resumed now, and were not before.
+  returned: O(state=paused) and O(state=resumed)
+  type: list
+  elements: str
+  sample: [gpu001, gpu002]
+lines:
+  description: The same for people.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs import RULES, SPEC
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True, **RULES)
+    error = Unsupported(
+        "the ledger is on the controller",
+        do="run this task without delegate_to; its action reads the ledger in the controller's own process",
+    )
+    module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()
