@@ -47,7 +47,8 @@ def plays(key: str, template: Data) -> str:
 
 
 def of_playbooks(root: Path, data: Data) -> Iterator[str]:
-    """Each has a template or a reason why not, and is sliced where its own head says that it may be."""
+    """Each has a template or a reason why not, and is sliced where its own head says that it may be, unless it says why it
+    is ``whole``."""
     there = {path.stem: path for path in under(root, "playbooks", suffix=".yml") if path.parent == root / "playbooks"}
     run = {plays(*one) for one in data["awx_templates"].items()}
     left = set(data["awx_no_templates"])
@@ -59,7 +60,7 @@ def of_playbooks(root: Path, data: Data) -> Iterator[str]:
     for key, template in data["awx_templates"].items():
         path = there.get(plays(key, template))
         said = " ".join(text(path).split("\n- name:")[0].replace("#", " ").split()) if path else ""
-        if (_SLICED in said) != template.get("sliced", False):
+        if not template.get("whole") and (_SLICED in said) != template.get("sliced", False):
             yield f"template {key}: sliced is {template.get('sliced', False)}, and its playbook says otherwise"
 
 

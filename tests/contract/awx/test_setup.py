@@ -120,7 +120,7 @@ def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     counts = {
         kind: len(list(made.store.all(kind))) for kind in ("job_templates", "workflow_job_templates", "schedules")
     }
-    assert counts == {"job_templates": 16, "workflow_job_templates": 6, "schedules": 2}
+    assert counts == {"job_templates": 18, "workflow_job_templates": 6, "schedules": 2}
 
 
 def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServer) -> None:
