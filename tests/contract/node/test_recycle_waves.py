@@ -130,6 +130,9 @@ def test_check_mode_shows_the_plan_and_takes_nothing(tmp_path: Path) -> None:
         told = day2(nodes, "--check", ok=True)
         assert "2 nodes in 2 waves" in told and taken(nodes) == [] and nodes.events("gpu001", "wave") == []
         assert nodes.scheduler("gpu001") == "IDLE"
+        # The first host of the inventory, which keeps who goes when, need not be in the limit.
+        told = day2(nodes, "--check", "--limit", "gpu002", ok=True)
+        assert "1 nodes in 1 waves" in told and "ok: [gpu002]" in told.rpartition("TASK [Begin the wave]")[2], told
 
 
 def test_without_waves_all_go_at_once_as_before(tmp_path: Path) -> None:
