@@ -48,6 +48,7 @@ class ActionModule(FleetStatus):
         return params
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._demand_heard()
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         self._hosts = known_hosts(params["hosts"], every)
         self._fleet = in_order([*known_hosts(params["fleet"], self._whole()), *self._hosts])

@@ -57,7 +57,7 @@ class ActionModule(VerbAction):
         return False
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
-        demand_heard(load_extra_vars(self._loader))  # each playbook begins with this verb
+        self._demand_heard()
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]
@@ -85,6 +85,10 @@ class ActionModule(VerbAction):
         if params["path"]:
             result["changed"] = self._written(params["path"], document(params["title"], nodes, groups, time.time()))
         return result
+
+    def _demand_heard(self) -> None:
+        """Each playbook begins with this verb, or with one of its kind."""
+        demand_heard(load_extra_vars(self._loader))
 
     def _foretold(self, host: str, one: Mapping[str, Any]) -> str:
         """Of a host that has come through all that a run in check mode can do with it."""

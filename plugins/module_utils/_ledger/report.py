@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import way
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import KIND
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, COMMAND, SOMEBODY_ELSES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
 
@@ -121,7 +122,7 @@ def status(
     ids = list(filter(None, nodes.values()))
     states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
-    admitted, imaging = since_retired(ledger, ids, "admitted"), since_retired(ledger, ids, "imaging")
+    admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, orders = as_adopted(ledger, ids), tries(ledger, ids), _orders(ledger, nodes, seen or {})
     passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
     for host, node_id in nodes.items():
@@ -140,6 +141,13 @@ def status(
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found
+
+
+def _imaged_there(ledger: Ledger, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """The newest deployment of each at the provisioner that has it: none is waited for that another one was told of."""
+    gone = ledger.latest(ids, KIND)
+    imaging = since_retired(ledger, ids, "imaging")
+    return {one: event for one, event in imaging.items() if event["id"] > gone.get(one, {"id": 0})["id"]}
 
 
 def _judged(verdict: Mapping[str, Any] | None) -> str:
