@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import NOTE, ONE_NODE, SITE, Cause
@@ -36,6 +37,7 @@ CHECK = "bmc"
 #: Each node has a BMC of its own: what that one says, or does not, is that node's.
 KINDS: Sequence[tuple[type[FleetError], str]] = ((ConfigError, SITE), (Unsupported, SITE), (FleetError, ONE_NODE))
 _LOGIN = ("gpufleet_bmc_address", "gpufleet_bmc_username", "gpufleet_bmc_password")
+_BESIDE = ("boot_mac", "system_uuid", "bmc_system_id", "node_id")
 _FIXED = "bmc_tls_fingerprint"
 #: Processes for the protocols whose library has one event loop for all sessions.
 _CHILDREN = 32
@@ -72,6 +74,9 @@ def _one_each(batch: Batch) -> None:
         "gpufleet_bmc_address": lambda host: (_bare(batch.text(host, "gpufleet_bmc_address")),
                                               batch.text(host, "gpufleet_bmc_system_id")),
         "gpufleet_boot_mac": lambda host: (cells.same("boot_mac", batch.text(host, "gpufleet_boot_mac")), ""),
+        # The nodes of a chassis may share one, and are told apart by what stands beside it.
+        "gpufleet_serial": lambda host: (serial_of(batch.text(host, "gpufleet_serial")).casefold() or host,
+                                         *(batch.text(host, f"gpufleet_{name}") for name in _BESIDE)),
     }  # fmt: skip
     for name, place in places.items():
         for said, hosts in batch.alike(batch.with_all(name), place).values():

@@ -47,8 +47,8 @@ def plays(key: str, template: Data) -> str:
 
 
 def of_playbooks(root: Path, data: Data) -> Iterator[str]:
-    """Each has a template or a reason why not, and is sliced where its own head says that it may be, or the template says
-    why it is ``whole``."""
+    """Each has a template or a reason why not, and is sliced where its own head says that it may be, or the template
+    says why it is ``whole``."""
     there = {path.stem: path for path in under(root, "playbooks", suffix=".yml") if path.parent == root / "playbooks"}
     run = {plays(*one) for one in data["awx_templates"].items()}
     left = set(data["awx_no_templates"])
