@@ -87,7 +87,7 @@ def test_u8_two_rows_with_one_bmc_or_one_boot_port_are_told_as_that(bmcs: Any) -
 
 @pytest.mark.parametrize("apart", ["gpufleet_boot_mac", "gpufleet_system_uuid", ""])
 def test_r4_two_rows_with_one_serial_and_nothing_beside_it_are_told(bmcs: Any, apart: str) -> None:
-    """As after a rename, where the ledger knows one of them by its old name. A chassis may give its nodes one serial."""
+    """As after a rename, where the ledger knows one by its old name. A chassis may give its nodes one serial."""
     site, _found = bmcs
     for number, host in enumerate(("gpu001", "gpu002"), 1):
         site.hosts[host].update(gpufleet_serial=("sn0001", "SN0001")[number - 1])
