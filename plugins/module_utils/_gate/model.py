@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown imp
     named,
     plain,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import section as storage
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import SCHEMA
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS, sentence
 
@@ -40,6 +41,7 @@ _FROM_LIKE = ("dcgm",)
 _SECTIONS = (
     *("gpu", parts.SECTION, "firmware", LOOKS.section),
     *(measures.section for measures in MEASURES.values()),
+    storage.NAME,
     *_FROM_LIKE,
 )
 #: What stands in a profile's part ``gpu`` and no look tells.
