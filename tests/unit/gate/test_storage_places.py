@@ -9,11 +9,10 @@ import json
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -211,24 +210,30 @@ def test_a_drive_is_never_filled(tmp_path: Path) -> None:
     assert "no more than half of them are taken" in texts(result) and not (tmp_path / "calls").exists()
 
 
-def readable() -> str:
-    """A block device of this machine that has something to be read, or nothing."""
-    for device in sorted(Path("/sys/class/block").glob("*")):
-        path = Path("/dev") / device.name
-        large = int((device / "size").read_text(encoding="ascii")) >= 32768
-        if large and path.exists() and stat.S_ISBLK(path.stat().st_mode) and os.access(path, os.R_OK):
-            return str(path)
-    return ""
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[str]:
+    """A block device with something on it."""
+    image = tmp_path / "image"
+    image.write_bytes(b"gpufleet" * (4 << 20))
+    made_it = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=False)
+    if made_it.returncode:
+        pytest.skip("does not apply: no device can be made here")
+    path = made_it.stdout.strip()
+    yield path
+    subprocess.run(["losetup", "--detach", path], check=True)
 
 
-def test_a_device_is_read_and_never_written(tmp_path: Path, machine: dict[str, Any]) -> None:
-    device = readable()
-    if not device:
-        pytest.skip("does not apply: no device can be read here")
+def test_a_device_is_read_and_never_written(tmp_path: Path, machine: dict[str, Any], device: str) -> None:
     number = os.stat(device).st_rdev
     place = Path(machine["sysfs_path"]) / "dev" / "block" / f"{os.major(number)}:{os.minor(number)}"
     nvme.linked(place, nvme.namespace(tmp_path, nvme.DATA))
-    result = found(machine, places=[device], profile=nvme.profile(SPEEDS[0], SPEEDS[2]))
-    assert result["verdict"] == "pass", result["msg"]
+    (tmp_path / "link").symlink_to(device)
+    before = (tmp_path / "image").read_bytes()
+    for path in (device, str(tmp_path / "link")):
+        result = found(machine, places=[path], profile=nvme.profile(SPEEDS[0], SPEEDS[2]))
+        assert result["verdict"] == "pass", result["msg"]
     refused = found(machine, places=[device], profile=nvme.profile(SPEEDS[1]))
     assert refused["verdict"] == "inconclusive" and "name a directory there in places" in texts(refused)
+    assert (tmp_path / "image").read_bytes() == before
+    mixed = found(machine, places=[device, str(tmp_path / "scratch")])
+    assert mixed["verdict"] == "pass" and (tmp_path / "image").read_bytes() == before
