@@ -14,7 +14,12 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import claimed, health
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.document import measuring, read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.document import (
+    command,
+    filling,
+    measuring,
+    read,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.gate import storage_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
@@ -197,6 +202,30 @@ def beside(**values: Any) -> Any:
 def test_what_fio_tells_that_is_no_pass(tmp_path: Path, output: str, verdict: str, remedy: str, word: str) -> None:
     found = judged(tmp_path, output)
     assert said(found)[:2] == (verdict, remedy) and word in said(found)[2], found["msg"]
+
+
+def test_fio_is_asked_to_make_no_file_and_to_write_to_none_that_it_reads() -> None:
+    asked = {ask.pattern: command("fio", ask, "/place") for ask in (measuring(SPEED), filling(1 << 30))}
+    assert all({"--allow_file_create=0", "--direct=1", "--thread"} <= set(words) for words in asked.values())
+    assert {pattern: "--readonly" in words for pattern, words in asked.items()} == {"read": True, "write": False}
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "word"),
+    [
+        (beside(error=5), "fail", "input/output error"),
+        (beside(error=28), "inconclusive", "failed with error 28"),
+        (inside("write", io_bytes=1 << 20, total_ios=1), "inconclusive", "it wrote 1048576 of 16777216 bytes"),
+    ],
+)
+def test_what_the_first_writing_says_counts(tmp_path: Path, change: Any, verdict: str, word: str) -> None:
+    params = nvme.params(tmp_path)
+    answers = json.loads((tmp_path / "fio.json").read_text(encoding="utf-8"))
+    answers["fill"] = told(change, name="fill", pattern="write", seconds=0)
+    (tmp_path / "fio.json").write_text(json.dumps(answers), encoding="utf-8")
+    found = dict(storage_gate(params, Context()).data)
+    assert found["verdict"] == verdict and word in said(found)[2], found["msg"]
+    assert (tmp_path / "calls").read_text(encoding="utf-8").split()[::2] == ["fill"], "nothing is read from it"
 
 
 def test_words_around_the_document_are_none_of_it() -> None:
