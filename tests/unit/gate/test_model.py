@@ -307,6 +307,6 @@ def test_a_profile_that_would_not_pass_its_own_node_is_not_told(monkeypatch: pyt
 
 
 def test_the_drives_that_a_person_wrote_down_stay() -> None:
-    kept = {**profile_of(nodes.look()), "storage": nvme.profile(nvme.speed(size_mib=8192, seconds=10))["storage"]}
+    kept = {**profile_of(nodes.look()), "storage": nvme.profile(nvme.speed())["storage"]}
     assert profile_of(nodes.look(), kept=kept)["storage"] == kept["storage"]
     assert "storage" not in profile_of(nodes.look(), like=kept), "another model has other drives"
