@@ -43,7 +43,7 @@ options:
   places:
     description:
       - Where to measure, each a directory on a drive, or on the array over all drives of a kind, or a block device,
-        which is only read. Which drive each is on, the kernel tells.
+        which is only read. The profile says of each speed which of them it wants, the kernel on which drive it is.
       - Without a place on a drive its speeds are not measured, and the gate is V(inconclusive).
     type: list
     elements: path

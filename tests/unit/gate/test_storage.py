@@ -266,6 +266,7 @@ def test_the_speeds_are_those_that_the_profile_knows(tmp_path: Path) -> None:
     unknown = judged(tmp_path, options={"tests": ["no_such_speed"]})
     assert unknown["verdict"] == "inconclusive" and "no floor for no_such_speed" in unknown["msg"]
     bad = [{"minimum": 0}, {"over": "some"}, {"pattern": "trim"}, {"drives": "none"}, {"name": "health"}, {"jobs": 2}]
+    bad += [{"at": "home"}, {"at": "device", "pattern": "write"}]
     for wrong in [nvme.profile(nvme.speed(**row)) for row in bad] + [nvme.profile(nvme.speed(), nvme.speed())]:
         with pytest.raises(ConfigError):
             section_of(wanted_of(wrong))

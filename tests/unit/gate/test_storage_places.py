@@ -118,7 +118,7 @@ def running(place: str) -> list[str]:
 def test_a_mount_point_where_nothing_is_mounted_is_on_another_drive(tmp_path: Path) -> None:
     result = found(nvme.params(tmp_path, on="nvme0"))
     assert (result["verdict"], result["remedy"]) == ("inconclusive", "remediate_config")
-    assert f"no place is on nvme1 ({tmp_path}/scratch is on nvme0)" in texts(result)
+    assert f"no directory is on nvme1 ({tmp_path}/scratch is on nvme0)" in texts(result)
     assert not (tmp_path / "calls").exists()
 
 
@@ -142,7 +142,7 @@ def test_what_is_no_place_is_named(tmp_path: Path, place: str) -> None:
 def test_without_places_nothing_is_measured_and_it_says_where_to_name_them(tmp_path: Path) -> None:
     result = found(nvme.params(tmp_path), places=None)
     assert result["verdict"] == "inconclusive"
-    assert "name a directory or a device there in places" in texts(result)
+    assert "no directory is on nvme1 (no place is known): name one there in places" in texts(result)
 
 
 def test_a_partition_and_what_lies_over_a_drive_are_on_it(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_array_is_measured_over_all_its_drives_and_never_as_one(tmp_path: Pat
     assert each["verdict"] == "inconclusive" and "is on nvme1, nvme2" in texts(each)
     array(tmp_path, "nvme0")
     more = found(params, profile=nvme.profile(nvme.speed(over="all"), drives=kinds))
-    assert more["verdict"] == "inconclusive" and "no place is on nvme1, nvme2" in texts(more)
+    assert more["verdict"] == "inconclusive" and "no directory is on nvme1, nvme2" in texts(more)
 
 
 # -- how much is written, and where ------------------------------------------------------------------------------------
@@ -229,11 +229,25 @@ def test_a_device_is_read_and_never_written(tmp_path: Path, machine: dict[str, A
     nvme.linked(place, nvme.namespace(tmp_path, nvme.DATA))
     (tmp_path / "link").symlink_to(device)
     before = (tmp_path / "image").read_bytes()
+    reads = [{**row, "at": "device"} for row in (SPEEDS[0], SPEEDS[2])]
     for path in (device, str(tmp_path / "link")):
-        result = found(machine, places=[path], profile=nvme.profile(SPEEDS[0], SPEEDS[2]))
+        result = found(machine, places=[path], profile=nvme.profile(*reads))
         assert result["verdict"] == "pass", result["msg"]
-    refused = found(machine, places=[device], profile=nvme.profile(SPEEDS[1]))
-    assert refused["verdict"] == "inconclusive" and "name a directory there in places" in texts(refused)
+    [unit] = [row["unit"] for row in result["checks"] if row["id"] == f"speed.{nvme.READ}"]
+    assert unit.endswith("KiB, depth 8, of a device")
+    both = found(machine, places=[device, str(tmp_path / "scratch")], profile=nvme.profile(reads[0], *SPEEDS[1:]))
+    assert both["verdict"] == "pass", both["msg"]
     assert (tmp_path / "image").read_bytes() == before
-    mixed = found(machine, places=[device, str(tmp_path / "scratch")])
-    assert mixed["verdict"] == "pass" and (tmp_path / "image").read_bytes() == before
+
+
+def test_a_speed_of_a_directory_is_not_measured_at_a_device_nor_the_other_way_round(
+    machine: dict[str, Any], tmp_path: Path, device: str
+) -> None:
+    number = os.stat(device).st_rdev
+    place = Path(machine["sysfs_path"]) / "dev" / "block" / f"{os.major(number)}:{os.minor(number)}"
+    nvme.linked(place, nvme.namespace(tmp_path, nvme.DATA))
+    for row in SPEEDS:
+        other = found(machine, places=[device], profile=nvme.profile(row))
+        assert other["verdict"] == "inconclusive" and "no directory is on nvme1" in texts(other)
+    read = found(machine, profile=nvme.profile({**SPEEDS[0], "at": "device"}))
+    assert read["verdict"] == "inconclusive" and "no device is on nvme1" in texts(read)

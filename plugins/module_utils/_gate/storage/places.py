@@ -22,7 +22,7 @@ from typing import Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.drives import beneath
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import WRITE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import DEVICE
 
 #: Of the free room a scratch file takes no more.
 _SHARE = 2
@@ -41,9 +41,6 @@ class Place:
     def file(self) -> str:
         """The file for another process: this very one, and no other that has its name meanwhile."""
         return f"/proc/{os.getpid()}/fd/{self.descriptor}"
-
-    def serves(self, pattern: str) -> bool:
-        return not self.device or pattern != WRITE
 
     def reserve(self, size: int) -> str:
         """Take the room of a scratch file; why there is none, or nothing."""
@@ -65,10 +62,10 @@ class Places:
     found: list[Place] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
 
-    def over(self, drives: frozenset[str], pattern: str) -> Union[Place, None]:
-        """The place on just these drives; a directory before a device."""
-        fits = [place for place in self.found if place.on == drives and place.serves(pattern)]
-        return min(fits, key=lambda place: place.device, default=None)
+    def over(self, drives: frozenset[str], at: str) -> Union[Place, None]:
+        """The place of that sort on just these drives."""
+        fits = (place for place in self.found if place.on == drives and place.device == (at == DEVICE))
+        return next(fits, None)
 
     @property
     def told(self) -> str:

@@ -22,6 +22,9 @@ READ, WRITE, RANDREAD = "read", "write", "randread"
 PATTERNS = (READ, WRITE, RANDREAD)
 #: Where a speed is measured: on each drive by itself, or over all of them as one, as in an array.
 EACH, ALL = "each", "all"
+#: At what: a file in a directory, or the device itself, which is only read. What was never written a drive reads faster
+#: than it can, so that a floor of one is never held against the other.
+DIRECTORY, DEVICE = "directory", "device"
 #: What a speed is counted in.
 _UNITS: Mapping[str, str] = {READ: "GB/s", WRITE: "GB/s", RANDREAD: "IOPS"}
 
@@ -53,6 +56,7 @@ class Speed:
     name: str
     drives: str
     over: str
+    at: str
     pattern: str
     block_kib: int
     depth: int
@@ -66,7 +70,8 @@ class Speed:
     def unit(self) -> str:
         """What the figure is, so that nobody compares it with another one."""
         jobs = f" x {self.jobs}" if self.jobs > 1 else ""
-        return f"{_UNITS[self.pattern]}, {self.pattern} {self.block_kib} KiB, depth {self.depth}{jobs}"
+        device = ", of a device" if self.at == DEVICE else ""
+        return f"{_UNITS[self.pattern]}, {self.pattern} {self.block_kib} KiB, depth {self.depth}{jobs}{device}"
 
     @property
     def cell(self) -> str:
@@ -121,6 +126,7 @@ def _speed(row: Mapping[str, Any]) -> Speed:
         str(row["name"]),
         str(row["drives"]),
         str(row["over"]),
+        str(row.get("at") or DIRECTORY),
         str(row["pattern"]),
         int(row["block_kib"]),
         int(row["depth"]),
@@ -136,7 +142,9 @@ def _measurable(one: Speed, kinds: set[str]) -> bool:
     """Several threads would read the same sequence, each after the other from the drive's own memory."""
     whole = min(one.block_kib, one.depth, one.jobs, one.size) >= 1 and min(one.seconds, one.minimum) > 0
     named = one.drives in kinds and one.over in (EACH, ALL) and one.pattern in PATTERNS
-    return whole and named and (one.jobs == 1 or one.pattern == RANDREAD) and one.block_kib <= one.size * 1024
+    read_only = one.at == DIRECTORY or (one.at == DEVICE and one.pattern != WRITE)
+    alone = one.jobs == 1 or one.pattern == RANDREAD
+    return whole and named and read_only and alone and one.block_kib <= one.size * 1024
 
 
 def section_of(wanted: Wanted, names: Sequence[str] = ()) -> Section:

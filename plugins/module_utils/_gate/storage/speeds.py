@@ -76,7 +76,7 @@ def measure(asked: Sequence[Wish], places: Places, fio: str, end: float) -> Iter
     """One after the other: two at once would share what leads to the drives."""
     by_place: dict[int, list[Wish]] = {}
     for wish in asked:
-        place = places.over(wish.names, wish.speed.pattern)
+        place = places.over(wish.names, wish.speed.at)
         if place is None:
             yield Taken([wish], problem=_nowhere(wish, places))
         else:
@@ -86,9 +86,8 @@ def measure(asked: Sequence[Wish], places: Places, fio: str, end: float) -> Iter
 
 
 def _nowhere(wish: Wish, places: Places) -> str:
-    wanted = "a directory" if wish.speed.pattern == WRITE else "a directory or a device"
     drives = ", ".join(sorted(wish.names)) or "them"
-    return f"no place is on {drives} ({places.told or 'no place is known'}): name {wanted} there in places"
+    return f"no {wish.speed.at} is on {drives} ({places.told or 'no place is known'}): name one there in places"
 
 
 def _at(place: Place, of_place: Sequence[Wish], fio: str, end: float) -> Iterator[Taken]:
