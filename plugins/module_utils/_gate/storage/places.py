@@ -95,7 +95,7 @@ def _open(path: str) -> tuple[int, bool]:
         return os.open(path, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), False
     if not stat.S_ISBLK(kind):
         raise OSError(errno.ENOTBLK, "it is neither a directory nor a block device")
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC), True
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), True
 
 
 def _refused(exc: OSError) -> str:
