@@ -31,6 +31,7 @@ from verdicts_bandwidth import gpu_bandwidth
 from verdicts_collective import collective
 from verdicts_recorded import Recorded, counted
 from verdicts_smi import gpu_state
+from verdicts_storage import health, measured
 
 _LEVEL = re.compile(r"_r([1-4])_")
 _BOOT_ID = "00000000-0000-0000-0000-000000000000"
@@ -100,4 +101,7 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "nvidia-smi": gpu_state,
     "nvidia-smi-xml": gpu_state,
     "nvlink": gpu_state,
+    "storage_gate": health,
+    "nvme": health,
+    "fio": measured,
 }

@@ -104,7 +104,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         *(("scheduler_node", {"state": state}) for state in ("held", "resumed", "present")),
         *(("scheduler_wait", {"until": until}) for until in ("drained", "idle")),
         *(("dcgm_gate", {"level": level}) for level in (1, 3)),
-        ("kernel_log_gate", {}),
+        *(("kernel_log_gate", {}), ("storage_gate", {"fail_on": "never"})),  # the rack's profiles know no drives
         *((f"{gate}_gate", {}) for gate in ("gpu_state", "gpu_bandwidth", "collective")),
         *(("image_verify", {"mode": mode, "image": lab.image("2026.11.1")}) for mode in ("artifact", "node")),
         ("node_passport", {"state": "issued", "image": lab.image("2026.11.1"), "bmc_identity": bmc}),

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.hardware import CELLS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import LOOKS, MEASURES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import KEPT, LOOKS, MEASURES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import (
     PROVENANCE,
     Asks,
@@ -40,6 +40,7 @@ _FROM_LIKE = ("dcgm",)
 _SECTIONS = (
     *("gpu", parts.SECTION, "firmware", LOOKS.section),
     *(measures.section for measures in MEASURES.values()),
+    *KEPT,
     *_FROM_LIKE,
 )
 #: What stands in a profile's part ``gpu`` and no look tells.

@@ -16,6 +16,7 @@ DRIVERS: dict[str, str] = {
     "gpu_bandwidth": "gpu_bandwidth_gate",
     "gpu_state": "gpu_state_gate",
     "kernel_log": "kernel_log_gate",
+    "storage": "storage_gate",
 }
 
 #: Gates that a passport asks for where its policy names none; a new one is asked for when a site says so.

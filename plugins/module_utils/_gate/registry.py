@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
     section_of as of_gpu_state,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import Looks, Measures
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import NAME as STORAGE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Knows, Lacking
 
@@ -43,3 +44,5 @@ MEASURES: Mapping[str, Measures] = {
     "gpu_bandwidth_gate": of_bandwidth.MEASURES,
     "collective_gate": of_collective.MEASURES,
 }
+#: Sections that neither a look nor a verdict tells: whoever wrote one into a profile keeps it.
+KEPT = (STORAGE,)

@@ -114,3 +114,14 @@ KERNEL_LOG_GATE = spec(
     pstore_archive={"type": "path", "default": "/var/lib/systemd/pstore"},
     journalctl={"type": "str", "default": "journalctl"},
 )
+
+STORAGE_GATE = spec(
+    FLEET,
+    GATE,
+    tests={"type": "list", "elements": "str"},
+    places={"type": "list", "elements": "path"},
+    nvme={"type": "str", "default": "nvme"},
+    fio={"type": "str", "default": "fio"},
+    timeout={"type": "int", "default": 1800},
+    sysfs_path={"type": "path", "default": "/sys"},
+)

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.gate import collective_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.gate import gpu_state_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.gate import storage_gate
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, smi
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, nvme, smi
 from contract import newcomers
 from contract.gate.case import Case, Params
 
@@ -283,4 +284,48 @@ COLLECTIVE = Case(
     counted=lambda folder, gpus: nccl.params(folder, nccl.table(gpus=gpus)),
 )
 
-GATES = [DCGM, KERNEL_LOG, GPU_STATE, GPU_BANDWIDTH, COLLECTIVE, *newcomers.adapters("gate")]
+
+# -- drives ------------------------------------------------------------------------------------------------------------
+
+
+def storage(output: Optional[str] = None, **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: nvme.params(folder, output, **how)
+
+
+def fio(**how: Any) -> str:
+    return json.dumps(nvme.document(**how), indent=1)
+
+
+STORAGE = Case(
+    "storage_gate",
+    storage_gate,
+    storage(),
+    {
+        "tool missing": (changed(storage(), fio="/nonexistent/fio"), "inconclusive", "not installed"),
+        "nvme missing": (changed(storage(), nvme="/nonexistent/nvme"), "inconclusive", "not installed"),
+        "tool hangs": (changed(storage(body="sleep 60"), timeout=1), "inconclusive", "still running after"),
+        "tool killed": (storage(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (storage("lorem ipsum\n"), "inconclusive", "it printed no JSON"),
+        "nothing": (storage(" "), "inconclusive", "it printed nothing"),
+        "a flood": (storage(body="exec yes '{'"), "inconclusive", "fio"),
+        "cut": (storage(fio()[:700]), "inconclusive", "fio: "),
+        "a drive too few": (storage(drives={"nvme0": 960}, on=""), "fail", "0 of 1 drives data"),
+        "a drive that warns": (
+            storage(told={nvme.DATA: nvme.smart(critical_warning=4)}),
+            "fail",
+            "nvme1 (serial S4X1): it is no longer reliable",
+        ),
+        "a drive that tells nothing": (storage(told={nvme.DATA: ""}), "inconclusive", "it printed nothing"),
+        "slow": (storage(fio(rate=2e9)), "fail", "2.003 GB/s, read 1024 KiB, depth 8, wanted 2.5"),
+        "a job that is missing": (storage(fio(jobs=0)), "inconclusive", "0 jobs, and 1 were asked for"),
+        "nothing is mounted": (storage(on="nvme0"), "inconclusive", "scratch is on nvme0"),
+        "no drive below it": (storage(on=""), "inconclusive", "is no block device of this machine"),
+        "nothing went over the drive": (storage(seen=0), "inconclusive", "the kernel saw 0 go over the drive"),
+        "unknown SKU": (changed(storage(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(storage(), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="fio",
+    counted=None,
+)
+
+GATES = [DCGM, KERNEL_LOG, GPU_STATE, GPU_BANDWIDTH, COLLECTIVE, STORAGE, *newcomers.adapters("gate")]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -16,9 +17,10 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.gate import collective_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.gate import storage_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, nvme
 
 TRY = """import fcntl, os, sys
 fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,10 +32,17 @@ def dcgm(folder: Path, output: str, *, body: str) -> dict[str, Any]:
     return {"dcgmi": tool, "level": 2, "profile": made.profile(), "pci_path": made.pci(folder), "busy_timeout": 0}
 
 
+def storage(folder: Path, output: str, *, body: str) -> dict[str, Any]:
+    params = nvme.params(folder, output, body=body)
+    nvme.linked(folder / "sys" / "bus" / "pci" / "devices", Path(made.pci(folder)))
+    return params
+
+
 GATES = {
     "collective_gate": (collective_gate, nccl.params, nccl.table()),
     "dcgm_gate": (dcgm_gate, dcgm, made.text(made.dcgm4())),
     "gpu_bandwidth_gate": (gpu_bandwidth_gate, nvbw.params, nvbw.text()),
+    "storage_gate": (storage_gate, storage, json.dumps(nvme.document())),
 }
 
 

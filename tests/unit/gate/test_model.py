@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.known_good import TELL
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.model import Question, make
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import nodes, nvbw, smi
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nodes, nvbw, nvme, smi
 
 DAY = "2026-11-26"
 BMC = {
@@ -304,3 +304,9 @@ def test_a_profile_that_would_not_pass_its_own_node_is_not_told(monkeypatch: pyt
 
     monkeypatch.setattr(model, "LOOKS", dataclasses.replace(model.LOOKS, sections=sections))
     assert "would not pass by the profile" in refused(nodes.look())
+
+
+def test_the_drives_that_a_person_wrote_down_stay() -> None:
+    kept = {**profile_of(nodes.look()), "storage": nvme.profile(nvme.speed())["storage"]}
+    assert profile_of(nodes.look(), kept=kept)["storage"] == kept["storage"]
+    assert "storage" not in profile_of(nodes.look(), like=kept), "another model has other drives"

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import exits as smi_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import RULES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import errors as storage_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ATTEMPTS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import BUDGETS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
@@ -66,6 +67,14 @@ def test_sxids() -> None:
     known = {number: sxids.look_up(number) for number in sxids.SXIDS}
     expected = {str(n): [r.words, "yes" if r.fatal else "no", r.remedy, r.source] for n, r in known.items()}
     assert rows("SXid") == expected
+
+
+def test_drives() -> None:
+    for title, table in (
+        ("What an NVMe drive warns of", storage_errors.WARNINGS),
+        ("Errors of a drive under load", storage_errors.OF_THE_DRIVE),
+    ):
+        assert rows(title) == {str(number): [row.text, row.remedy, row.source] for number, row in table.items()}
 
 
 def test_the_ladder() -> None:
