@@ -27,6 +27,8 @@ _GIVEN: Mapping[str, Any] = {
     "expire_within": 0,
     "issued_within": 0,
     "proof": False,
+    "noted": [],
+    "foretell_way": None,
 }
 _BESIDE = "its domains have no room beside the others of this wave: run it again for this one"
 #: Seconds within which a run that began a wave has taken its nodes, or has ended.

@@ -230,9 +230,11 @@ def _retired(ledger: Ledger, asked: Asked) -> Plan:
     row = rows[0]
     refuse_shared(ledger, asked, [pair] if row["host"] != asked.host else [])
     state = state_of(ledger, row["node_id"])
-    if row["confirmed_by"] and row["kind"] in JOINING and state == "admitted" and not asked.text("force_reason"):
+    known_by_it = row["confirmed_by"] and row["kind"] in JOINING and state not in (*UNTOUCHED, RETIRED)
+    if known_by_it and not asked.text("force_reason"):
         raise ConfigError(
-            f"its {row['kind']} was confirmed by a peer ({row['confirmed_by']}), and the node is in service by it",
+            f"its {row['kind']} was confirmed by a peer ({row['confirmed_by']}), and what the ledger has of the node"
+            f" stands by it ({state})",
             node=asked.host,
             seen=f"node {row['node_id']} ({ledger.name(row['node_id'])})",
             do="say what was swapped (state replaced or moved), or give force_reason, which is recorded",

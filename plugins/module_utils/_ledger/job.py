@@ -13,7 +13,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _CONTROLLER = ("AWX_HOST", "TOWER_HOST", "CONTROLLER_HOST")
@@ -33,7 +33,7 @@ def launched(text: str, templates: Mapping[str, Any]) -> str:
 
     :param templates: the site's names of them, by playbook.
     """
-    return _COMMAND.sub(lambda found: _launch(found[1], str(templates.get(found[2]) or ""), found[3]), text)
+    return _COMMAND.sub(lambda found: _launch(found[0], found[1], str(templates.get(found[2]) or ""), found[3]), text)
 
 
 def launched_all(value: Any, templates: Mapping[str, Any]) -> Any:
@@ -45,8 +45,15 @@ def launched_all(value: Any, templates: Mapping[str, Any]) -> Any:
     return launched(value, templates) if isinstance(value, str) else value
 
 
-def _launch(playbook: str, template: str, words: str) -> str:
-    asked = shlex.split(words)
+def _launch(command: str, playbook: str, template: str, words: str) -> str:
+    """What is written like a command of ours and is none, as anybody may write it into a reason, stays as it is."""
+    try:
+        return _launched(playbook, template, shlex.split(words))
+    except (RecursionError, ValueError):
+        return command
+
+
+def _launched(playbook: str, template: str, asked: Sequence[str]) -> str:
     given = list(zip(asked[::2], asked[1::2]))
     limit = ",".join(value for option, value in given if option == "--limit")
     more: dict[str, Any] = {}
@@ -60,7 +67,7 @@ def _launch(playbook: str, template: str, words: str) -> str:
 def _variables(given: str) -> dict[str, Any]:
     """As ``-e`` takes them: JSON, or a name and a text."""
     if given.startswith("{"):
-        found: dict[str, Any] = json.loads(given)
+        found: dict[str, Any] = dict(json.loads(given))
         return found
     name, _equals, value = given.partition("=")
     return {name: value}

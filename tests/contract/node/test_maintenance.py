@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import PLAYBOOKS, Nodes, in_service
 from fake_bmc.tls import Authority
 
 pytestmark = pytest.mark.slow
@@ -138,6 +140,32 @@ def test_h2_a_machine_that_somebody_holds_is_not_powered_on(tmp_path: Path, kept
         nodes.scheduler("gpu001", state="IDLE", reason="", by="")
         nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [*look, *on_it]}], ok=True)
         assert nodes.bmcs["gpu001"].writes
+
+
+#: What another run does between this one's look at the ledger and its hold.
+QUARANTINES = """
+import sys
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+with Ledger(sys.argv[1]) as ledger:
+    node = ledger.identify("gpu001", aliases=[("serial", "SN0001")], create=False)
+    found = {"from": "draining", "reason": "Xid 79", "remedy": "rma"}
+    ledger.append("another", [(node, Event("state", "draining", {"from": "admitted"}))])
+    ledger.append("another", [(node, Event("state", "quarantined", found))])
+"""
+
+
+@pytest.mark.parametrize("book", [("drain",), ("maintenance", *on())])
+def test_l2_what_another_run_found_meanwhile_is_not_written_over(tmp_path: Path, book: tuple[str, ...]) -> None:
+    with in_service(tmp_path) as nodes:
+        (tmp_path / "other.py").write_text(QUARANTINES, encoding="utf-8")
+        argv = [sys.executable, str(tmp_path / "other.py"), nodes.url]
+        other = {"ansible.builtin.command": {"argv": argv}, "delegate_to": "localhost", "connection": "local"}
+        plays = yaml.safe_load((PLAYBOOKS / f"{book[0]}.yml").read_text(encoding="utf-8"))
+        looks = [number for number, task in enumerate(plays[0]["tasks"]) if "gpufleet.baremetal.fleet_status" in task]
+        plays[0]["tasks"].insert(looks[0] + 1, {**other, "check_mode": False})
+        told = nodes.plays(plays, *book[1:], ok=False)
+        assert nodes.states("gpu001") == ["draining", "quarantined"] and "another run" in told, told
 
 
 READMIT = (*OFF, "-e", "maintenance_readmit=true")
