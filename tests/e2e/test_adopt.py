@@ -79,7 +79,7 @@ def test_j7_a_fleet_is_adopted_without_a_touch(job: str) -> None:
     before = touched()
     rehearsed = lab.play("adopt", "--check", "--diff")
     assert rehearsed.rc == 0 and touched() == before and not counts.events_of("state")["gpu001"], rehearsed.tail()
-    assert rehearsed.output.count("-> admitted as it is") == 4 and "day0_bringup -i" not in rehearsed.output
+    assert rehearsed.output.count("-> admitted as it is") >= 4 and "day0_bringup -i" not in rehearsed.output
     run = lab.play("adopt")
     assert run.rc == 0 and touched() == before, run.tail()
     assert all(states == ["admitted"] for states in counts.events_of("state").values())

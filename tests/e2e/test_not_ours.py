@@ -113,7 +113,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("ledger_event", {"state": "quarantined", "reason": "a test"}),
         ("node_wait", {}),
         ("node_identity", {}),
-        ("node_identity", {"state": "replaced", "part": "board", "reason": "a test"}),
+        ("node_identity", {"state": "replaced", "part": "board", "reason": "a test", "force_reason": "a test"}),
         *FLEET_VERBS,
         ("node_history", {}),
         ("ledger_store", {"state": "verified"}),

@@ -31,7 +31,7 @@ def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100)
 
 def headline(title: str, nodes: Mapping[str, Mapping[str, Any]]) -> str:
     total = ", ".join(f"{count} {state}" for state, count in sorted(counts(nodes).items()))
-    stopped = sum(1 for node in nodes.values() if node["stopped"])
+    stopped = sum(1 for node in nodes.values() if node["stopped"] and not node["foretold"])
     total += f"; stopped at {stopped}" if stopped else ""
     due = sum(1 for node in nodes.values() if node["passport_due"])
     total += f"; passports to be renewed: {due}" if due else ""
