@@ -8,7 +8,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import shlex
 import sqlite3
+import sys
 import threading
 import time
 from pathlib import Path
@@ -117,22 +119,23 @@ def test_l6_a_node_that_falls_silent_after_its_resume_is_held_again_by_whatever_
         hold = {"gpufleet.baremetal.scheduler_node": {"state": "held"}}
         nodes.plays([{"hosts": "all", "gather_facts": False, "tasks": [hold]}], ok=True)
         nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here", "timeout": 3}
-        over = threading.Event()
-        silent = threading.Thread(target=silent_once_resumed, args=(nodes, over), daemon=True)
-        silent.start()
+        silent_once_resumed(nodes)
         told = nodes.book("readmit", "-e", "join_timeout=5", "--start-at-task", "Lift our hold", ok=False)
-        over.set()
-        silent.join(60)
         assert "DRAIN" in nodes.scheduler("gpu001") and "gpufleet:" in nodes.scheduler("gpu001"), told
         assert "Not admitted, and held again" in told and nodes.states("gpu001") == [], told
 
 
-def silent_once_resumed(nodes: Nodes, over: threading.Event) -> None:
-    while not over.wait(0.05):
-        with contextlib.suppress(ValueError):
-            if nodes.scheduler("gpu001") == "IDLE":
-                nodes.scheduler("gpu001", state="IDLE+NOT_RESPONDING")
-                return
+def silent_once_resumed(nodes: Nodes) -> None:
+    """Its agent falls silent in the moment in which the scheduler takes it back."""
+    command = nodes.folder / "bin" / "scontrol"
+    real = command.rename(command.with_name("scontrol.real"))
+    text = (
+        f"import json, pathlib; world = pathlib.Path({str(nodes.world)!r}); told = json.loads(world.read_text());"
+        " told['nodes']['gpu001']['state'] = 'IDLE+NOT_RESPONDING'; world.write_text(json.dumps(told))"
+    )
+    silent = f'case "$*" in *State=RESUME*) {shlex.quote(sys.executable)} -c {shlex.quote(text)} ;; esac'
+    command.write_text(f'#!/bin/sh\n{shlex.quote(str(real))} "$@"\nrc=$?\n{silent}\nexit $rc\n', encoding="utf-8")
+    command.chmod(0o755)
 
 
 def test_h1_a_node_that_a_person_drains_right_after_its_resume_is_told_as_theirs(tmp_path: Path) -> None:

@@ -88,8 +88,13 @@ def test_u8_each_playbook_of_a_fleet_asks_for_a_host_in_the_same_words() -> None
     books = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in CHECKOUT.glob("playbooks/*.yml")}
     del books["rack"]  # of no fleet
     del books["import_servers"]  # its hosts are those of the list that it reads
+    del books["awx_setup"]  # it asks AWX alone
     asked = {
         name: [play["hosts"] for play in plays if "groups['all']" in play["hosts"]] for name, plays in books.items()
     }
     assert all(asked.values()), asked
-    assert len({words for said in asked.values() for words in said}) == 1
+    # Before them day 2 may name the nodes of a wave.
+    alike = {
+        " ".join(words.partition("'all' if groups['all'] or")[2].split()) for said in asked.values() for words in said
+    }
+    assert len(alike) == 1, alike
