@@ -270,18 +270,19 @@ def test_v9_the_roles_stop_where_a_verdict_is_not_the_nodes_own(role: str) -> No
 
 def test_v9_a_node_that_may_be_in_service_already_is_held_before_the_role_stops() -> None:
     tasks = tasks_of("join")
-    [at] = [
-        number for number, task in enumerate(tasks) if task.get("ansible.builtin.include_tasks") == "held_again.yml"
-    ]
+    again = [task for task in tasks if task.get("ansible.builtin.include_tasks") == "held_again.yml"]
     resumed = next(task for task in tasks if task.get("register") == "join_node")
-    assert resumed["failed_when"].endswith("join_node is gpufleet.baremetal.quarantines)")
-    assert "is gpufleet.baremetal.quarantines" in tasks[at]["when"] and "join_node.error" in tasks[at]["when"]
-    assert "ansible.builtin.assert" in tasks[at + 1], "what asserts nothing quarantines nothing"
-    hold, theirs, _in_service, stop = tasks_of("join", "held_again.yml")
+    assert resumed["failed_when"] == "join_node is failed and join_node.asked is not defined"
+    assert [task["when"] for task in again] == [
+        "join_node.error is defined",
+        "not join_wait.verdicts[inventory_hostname].ok",
+    ]
+    hold, theirs, _in_service, stop, verdict = tasks_of("join", "held_again.yml")
     assert hold["gpufleet.baremetal.scheduler_node"]["state"] == "held"
     assert hold["until"].startswith("join_held is not failed or join_held.error.holds")
     assert "ansible.builtin.fail" in theirs and theirs["when"][0] == "join_held is failed"
     assert stop["when"] == "join_refused is not gpufleet.baremetal.quarantines" and "ansible.builtin.fail" in stop
+    assert "ansible.builtin.assert" in verdict, "what asserts nothing quarantines nothing"
 
 
 def test_v9_one_node_whose_image_this_run_has_not_verified_is_not_begun_and_one_that_has_it_is_done() -> None:
