@@ -24,8 +24,11 @@ _QUICK_SECONDS = 20.0
 #: Where the way is long: login at the jump host, then the node.
 _LONGER = 10.0
 _SPOKE = "Remote protocol version"
-#: The jump host says so of the node behind it; else nobody knows which of the two was silent.
-_NODE_SILENT = re.compile(r"open failed: (?:connect failed: )?(.+)")
+#: The jump host says so of the node behind it; else nobody knows which of the two was silent. What it does not open for
+#: another reason, such as a name that it does not know, says nothing of the node.
+_NODE_SILENT = re.compile(r"open failed: connect failed: ((?:Connection (?:refused|timed out)|No route to host).*)")
+#: Whoever greeted then was the jump host, which is told to speak as loudly.
+_NOT_IT = re.compile(r"open failed|stdio forwarding failed|during banner exchange")
 _ONCE: Sequence[str] = (
     *("-v", "-o", "BatchMode=yes", "-o", "PreferredAuthentications=none", "-o", "ControlPath=none"),
     *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "NumberOfPasswordPrompts=0"),
@@ -46,11 +49,11 @@ def answers(words: Sequence[str], address: str, timeout: float) -> tuple[str, st
     own silence."""
     limit = timeout + _LONGER
     done = _ran(
-        ["ssh", *words, *_ONCE, "-o", f"ConnectTimeout={max(1, round(limit))}", "--", address, "exit"], limit + 5
+        ["ssh", *_ONCE, *words, "-o", f"ConnectTimeout={max(1, round(limit))}", "--", address, "exit"], limit + 5
     )
     if done is None:
         return "the way by its jump host or proxy command led nowhere in time", Unreachable.kind
-    if _SPOKE in done.stderr:
+    if _SPOKE in done.stderr and not _NOT_IT.search(done.stderr):
         return "", ""
     silent = _NODE_SILENT.search(done.stderr)
     if silent:
