@@ -21,15 +21,6 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_me
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import display
 
-#: What the verb of the status reads, and this one's caller has no say in.
-_GIVEN: Mapping[str, Any] = {
-    "ask_scheduler": True,
-    "expire_within": 0,
-    "issued_within": 0,
-    "proof": False,
-    "noted": [],
-    "foretell_way": None,
-}
 _BESIDE = "its domains have no room beside the others of this wave: run it again for this one"
 #: Seconds within which a run that began a wave has taken its nodes, or has ended.
 _PROMISED_SECONDS = 900.0
@@ -46,7 +37,8 @@ class ActionModule(FleetStatus):
         self._failures = budget.limit(params["failures"], "failures")
         self._windows = window.windows(params["windows"])
         self._seen: dict[str, Seen] = {}
-        params.update(_GIVEN)
+        # Whether a passport ends is no matter of a plan.
+        params.update({**self.unasked(), "expire_within": 0})
         return params
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -21,17 +21,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._dossier import
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_page import rendered
 
-#: What the verb of the status reads, and this one's caller has no say in.
-_GIVEN: Mapping[str, Any] = {
-    "by_cause": True,
-    "report": False,
-    "path": None,
-    "issued_within": 0,
-    "proof": False,
-    "foretell": [],
-    "foretell_way": None,
-    "noted": [],
-}
+#: What the verb of the status is to do here, whatever else it has its defaults for.
+_GIVEN: Mapping[str, Any] = {"by_cause": True, "report": False, "path": None}
 #: The collector of a node exporter is another user, and what it reads names hosts and states alone.
 _READABLE = 0o644
 
@@ -43,7 +34,7 @@ class ActionModule(FleetStatus):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         self._files = {name: params[name] for name in ("path", "data_path", "metrics_path") if params[name]}
-        params.update(_GIVEN)
+        params.update({**self.unasked(), **_GIVEN})
         return params
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:

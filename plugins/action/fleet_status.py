@@ -86,6 +86,10 @@ class ActionModule(VerbAction):
             result["changed"] = self._written(params["path"], document(params["title"], nodes, groups, time.time()))
         return result
 
+    def unasked(self) -> dict[str, Any]:
+        """What this verb reads, and the options of one of its kind do not have."""
+        return {name: option.get("default") for name, option in SPEC.items() if name not in self.SPEC}
+
     def _demand_heard(self) -> None:
         """Each playbook begins with this verb, or with one of its kind."""
         demand_heard(load_extra_vars(self._loader))
@@ -106,12 +110,12 @@ class ActionModule(VerbAction):
         if not self._task.check_mode:
             return {}
         found: dict[str, dict[str, dict[str, Any]]] = {}
+        newest = {"id": sys.maxsize, "at": self.ledger().now(), "run_id": self.run_id}
         for host, name in ((host, str(name)) for host in hosts for name in self._params["noted"]):
             result = self.host_var(name, host)
             for event in result.get("events") or [] if isinstance(result, Mapping) else []:
                 of_what = "state" if event["kind"] == "state" else event["name"]
-                newest = {**event, "id": sys.maxsize, "at": self.ledger().now(), "run_id": self.run_id}
-                found.setdefault(host, {})[of_what] = newest
+                found.setdefault(host, {})[of_what] = {**event, **newest}
         return found
 
     def _in_place(self, told: Any) -> Any:

@@ -43,7 +43,8 @@ def renewed(
             node_id = identify(host)
             moment = ledger.moment().as_data()
             # A board was swapped under this maintenance: its record has the old one until the next deployment.
-            known = {name: deployments(ledger, {host: node_id})[host][name] for name in _KNOWN}
+            noted = deployments(ledger, {host: node_id})[host]
+            known = {name: noted[name] for name in _KNOWN}
             event = _look(variable, host, run_id, known)
             tell([(node_id, Event(event.kind, event.name, {**event.data, **moment}))])
         except FleetError as exc:
