@@ -1,13 +1,14 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the fuzzers change one member of a JSON document, whatever it is a document of, and how long they look."""
+"""How the fuzzers change one member of a JSON document, or the lines of a text, and how long they look."""
 
 from __future__ import annotations
 
 import copy
 import json
 import os
+import random
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -51,3 +52,19 @@ def in_document(text: str | bytes, kind: str, part: float, value: Any) -> Any:
     else:
         inner[place[-1]] = [inner[place[-1]]] if kind == "wrap" else value
     return document
+
+
+def shuffled(text: str, dice: random.Random) -> str:
+    """One line lost, doubled or moved, or a part cut out, or off."""
+    lines = text.splitlines(keepends=True)
+    at, other = dice.randrange(len(lines)), dice.randrange(len(lines))
+    kind = dice.choice(["drop", "twice", "move", "cut", "block"])
+    if kind == "drop":
+        del lines[at]
+    elif kind == "twice":
+        lines.insert(other, lines[at])
+    elif kind == "move":
+        lines.insert(other, lines.pop(at))
+    else:
+        del lines[min(at, other) : len(lines) if kind == "cut" else max(at, other)]
+    return "".join(lines)

@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import nvme
 from ansible_collections.gpufleet.baremetal.tests.unit.mutated import places as members
+from ansible_collections.gpufleet.baremetal.tests.unit.mutated import shuffled
 
 PROFILE = nvme.profile(nvme.speed())
 [SPEED] = section_of(wanted_of(PROFILE)).speeds
@@ -302,21 +303,6 @@ def test_a_pass_has_every_cell_within_its_limits(tmp_path: Path) -> None:
 
 
 # -- what is falsified -------------------------------------------------------------------------------------------------
-
-
-def shuffled(text: str, dice: random.Random) -> str:
-    lines = text.splitlines(keepends=True)
-    at, other = dice.randrange(len(lines)), dice.randrange(len(lines))
-    kind = dice.choice(["drop", "twice", "move", "cut", "block"])
-    if kind == "drop":
-        del lines[at]
-    elif kind == "twice":
-        lines.insert(other, lines[at])
-    elif kind == "move":
-        lines.insert(other, lines.pop(at))
-    else:
-        del lines[min(at, other) : len(lines) if kind == "cut" else max(at, other)]
-    return "".join(lines)
 
 
 FAILING = [told(rate=2e9), told(beside(error=5)), told(inside("read", short_ios=1)), told(inside("read", io_bytes=0))]
