@@ -88,7 +88,9 @@ class ActionModule(VerbAction):
         name = str(params.get("scheduler_node") or params.get("name") or self._host)
         was = known["known_scheduler_node"]
         first = params["state"] != "present" and self._is_first(name, known)
-        if was == name or not (was or first) or params.get("scheduler") == names.NONE:
+        if params.get("scheduler") == names.NONE:  # that it is no node any more only a person can say
+            return str(params.get("force_reason") or "") if was else ""
+        if was == name or not (was or first):
             return ""
         if params.get("force_reason"):
             return str(params["force_reason"])

@@ -15,7 +15,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strange
     ours,
     since_retired,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import GIVEN_UP
 
+#: What an event says of the scheduler's node that a machine is: its name, or that there is none any more.
+_TELLS = ("scheduler_node", GIVEN_UP)
 #: A wait sends a node on, too, and may have to hold it for a moment.
 _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
@@ -36,7 +39,8 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     bound.update(_vouched(ledger, {node_id: event for node_id, event in named.items() if node_id not in known}))
     # One that was admitted and never held is what it was seen in service as right before that. Any other look may have
     # been the inventory's slip. All looks of a node are read for it.
-    served = first_served(ledger, [node_id for node_id in admitted if not bound.get(node_id)])
+    left = {node_id for node_id, event in named.items() if event["data"].get(GIVEN_UP)}
+    served = first_served(ledger, [node_id for node_id in admitted if not bound.get(node_id) and node_id not in left])
     uuids = ledger.values("system_uuid", list(ids.values()))
     found = {}
     for host, node_id in ids.items():
@@ -55,6 +59,11 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def bound(ledger: Ledger, node_id: str) -> str:
+    """The scheduler's node that the machine is by our ledger; empty for none."""
+    return str(holds(ledger, {"": node_id})[""]["known_scheduler_node"]) if node_id else ""
+
+
 def _vouched(ledger: Ledger, named: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Of nodes that are not ours yet, what they are since the machine or a person said so; a hold may have followed a
     slip in the row. With its retirement that is forgotten."""
@@ -64,9 +73,11 @@ def _vouched(ledger: Ledger, named: Mapping[str, Mapping[str, Any]]) -> dict[str
 
 
 def _name(*events: Mapping[str, Any] | None) -> str:
-    """The scheduler's node that the newest of these has for the machine: it was adopted as that, held, or named so."""
-    told = [event for event in events if event is not None and event["data"].get("scheduler_node")]
-    return str(max(told, key=lambda event: int(event["id"]))["data"]["scheduler_node"]) if told else ""
+    """The scheduler's node that the newest of these has for the machine: it was adopted as that, held, or named so;
+    empty where it was said since that it is none any more."""
+    told = [event for event in events if event is not None and any(event["data"].get(key) for key in _TELLS)]
+    newest = max(told, key=lambda event: int(event["id"])) if told else {"data": {}}
+    return str(newest["data"].get("scheduler_node") or "")
 
 
 def known_as(variable: Callable[[str, str], Any], host: str) -> list[str]:

@@ -160,7 +160,7 @@ def scheduler(batch: Batch) -> None:
     failed: dict[str, FleetError] = {}
     hosts = list(batch.with_all("gpufleet_scheduler"))
     for driver, named in schedulers.each(hosts, lambda host: schedulers.settings(batch.variable, host), failed):
-        if driver.KEEPS_NODES and named:
+        if named:
             batch.try_for(named, SCHEDULER_CHECK, _one_scheduler, batch, driver, named)
     for host, exc in failed.items():
         batch.tell([host], cause_of(SCHEDULER_CHECK, exc))
@@ -192,6 +192,8 @@ def _looked(batch: Batch, driver: Scheduler, named: Mapping[str, str], claims: M
     for host, name in named.items():
         if name in doubted:
             batch.tell([host], cause_of(SCHEDULER_CHECK, doubted[name]))
+            continue
+        if not driver.KEEPS_NODES:  # no node is expected to be there
             continue
         cause = _cause(driver, host, views[name], claims[name]) or _unnamed(driver, views[name], claims[name], known)
         if cause is not None:

@@ -38,14 +38,12 @@ def look(ledger: Ledger, ids: Mapping[str, str], variable: schedulers.Variable) 
         return schedulers.settings(variable, host)
 
     for driver, hosts in schedulers.each(due, settings, failed):
-        if not driver.KEEPS_NODES:
-            continue
         try:
             seen = _asked(driver, {name: claims[host] for host, name in hosts.items()})
         except FleetError as exc:
             failed.update(dict.fromkeys(hosts, exc))
             continue
-        found.update({host: seen[name] for host, name in hosts.items()})
+        found.update({host: seen[name] for host, name in hosts.items() if name in seen})
     # Of one that was never to serve it is told alone where it does: it works for somebody else.
     failed = {host: exc for host, exc in failed.items() if _state(states.get(due[host])) not in NEVER_SERVED}
     told = {
@@ -61,6 +59,8 @@ def _state(event: Mapping[str, Any] | None) -> str:
 def _asked(driver: Scheduler, claims: Mapping[str, Claim]) -> dict[str, Seen]:
     views = driver.states(list(claims)) if claims else {}
     doubted = doubts(driver, views, claims)
+    if not driver.KEEPS_NODES:
+        claims = {name: claims[name] for name in doubted}
     unheard = {name: _unheard(driver.NAME, views[name]) for name in claims}
     return {
         name: _seen(views[name], claim, str(doubted.get(name, "")) or unheard[name]) for name, claim in claims.items()

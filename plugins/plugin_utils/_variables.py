@@ -16,9 +16,12 @@ from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import INVENTORY, Says
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, in_any_case, spelled
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
+#: Kind of an alias -> the variable that says it.
+_SAYS = {"serial": "serial", "system_uuid": "system_uuid", "mac": "boot_mac", "node_id": "node_id"}
 #: The same for each host of a play. Ansible would make each list anew, of all hosts for each of them.
 _SHARED = ("ansible_play_hosts_all", "ansible_play_hosts", "ansible_play_batch", "play_hosts")
 
@@ -164,14 +167,20 @@ def node_of(
 
 def alone(ledger: Ledger, node_id: str, host: str, seen: Mapping[str, Any], identified: Callable[[str], str]) -> None:
     """One lease, one evidence and one passport would serve two machines. Asked where the ledger knows the node by the
-    name of another host of the play, which by itself says nothing: hosts are renamed.
+    name of another host, which by itself says nothing: hosts are renamed, and two may have got one machine's row then.
 
     :param seen: the variables that the action was given.
-    :raises ConfigError: where that host is this node too.
+    :raises ConfigError: where another host of the play is this node too.
     """
-    in_play = seen.get("ansible_play_hosts_all") or ()
-    other = ledger.name(node_id) if node_id else ""
-    if other in ("", host) or other not in in_play or _or_nobody(identified, other) != node_id:
+    rows = ledger.aliases(node_id) if node_id else []
+    names = {str(row["host"]) for row in rows} | {ledger.name(node_id) if node_id else ""}
+    in_play = set(seen.get("ansible_play_hosts_all") or ()) - {host}
+    if not names - {"", host} or not in_play:
+        return
+    known = {in_any_case((row["kind"], row["value"])) for row in rows} | {("node_id", node_id)}
+    likely = [other for other in sorted(in_play) if other in names or known & _literal(seen, other)]
+    other = next((one for one in likely if _or_nobody(identified, one) == node_id), "")
+    if not other:
         return
     raise ConfigError(
         "two hosts of this play are one node in the ledger",
@@ -181,6 +190,15 @@ def alone(ledger: Ledger, node_id: str, host: str, seen: Mapping[str, Any], iden
         do="correct gpufleet_serial, gpufleet_node_id or gpufleet_boot_mac of one of them; where the nodes of a chassis"
         " share a serial, leave gpufleet_serial out and name gpufleet_boot_mac and gpufleet_bmc_system_id of each",
     )
+
+
+def _literal(seen: Mapping[str, Any], host: str) -> set[Pair]:
+    """What the row of another host says in so many words: to work all its variables out costs as much as a task."""
+    inventory = getattr(seen.get("hostvars"), "_inventory", None)
+    found = inventory.get_host(host) if inventory is not None else None
+    own: Mapping[str, Any] = found.vars if found is not None else {}
+    pairs = [(kind, str(own.get(f"gpufleet_{name}") or "")) for kind, name in _SAYS.items()]
+    return {in_any_case(pair) for pair in spelled(pairs)}
 
 
 def _or_nobody(identified: Callable[[str], str], host: str) -> str:

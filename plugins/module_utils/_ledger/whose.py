@@ -20,7 +20,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_a
     pairs_of,
     state_of,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, in_any_case
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import (
+    JOINING,
+    Pair,
+    in_any_case,
+    of_kind,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 #: States in which nothing was imaged or judged yet that another part would make untrue.
@@ -37,7 +42,8 @@ _CORRECT = (
 def here(ledger: Ledger, asked: Asked, *, without: Pair | None = None) -> str:
     """The node of this host as the ledger has it; empty for nobody.
 
-    What the inventory says now may be of the machine that came; then it is whom the host claimed to be before.
+    What the inventory says now may be of the machine that came; then it is whom the host claimed to be before. But a
+    machine that the ledger has from other work than this host's is the host now: a rack was renumbered.
 
     :raises ConfigError: where that was several.
     """
@@ -46,6 +52,9 @@ def here(ledger: Ledger, asked: Asked, *, without: Pair | None = None) -> str:
     found, claimed = _by_alias(ledger, asked, without), _by_claim(ledger, asked)
     if asked.node_id:
         return asked.node_id if ledger.name(asked.node_id) else ""
+    proper = next((node for node in _by_proper_name(ledger, asked, without) if node not in claimed), "")
+    if proper and not _taken_for(ledger, asked.host, proper):
+        return proper
     return _one(ledger, asked, sorted(found & set(claimed)) or claimed or sorted(found))
 
 
@@ -82,8 +91,32 @@ def _by_alias(ledger: Ledger, asked: Asked, without: Pair | None = None) -> set[
     return {owner for owner in owners if owner and not ledger.retired(owner)}
 
 
+def _by_proper_name(ledger: Ledger, asked: Asked, without: Pair | None = None) -> list[str]:
+    """The living node that is known by the first of these that the inventory says: serial, system UUID, boot MAC."""
+    said = [pair for kind in JOINING for pair in asked.says if pair[0] == kind and pair != without]
+    owners = [ledger.owner(*pair) for pair in said if pair[0] == said[0][0]]
+    return [owner for owner in owners if owner and not ledger.retired(owner)]
+
+
 def _by_claim(ledger: Ledger, asked: Asked) -> list[str]:
-    return [node for node in ledger.claimed_by(asked.host) if names_host(ledger, node, asked.host)]
+    claimed = [node for node in ledger.claimed_by(asked.host) if names_host(ledger, node, asked.host)]
+    return [node for node in claimed if not _is_now(ledger, asked, node)]
+
+
+def _is_now(ledger: Ledger, asked: Asked, node: str) -> str:
+    """Which other host of the inventory this machine is now, as a whole; empty for none.
+
+    One that says its serial and another boot MAC may have got a part of it alone.
+    """
+    rows = [(row["kind"], row["value"]) for row in ledger.aliases(node) if row["kind"] in JOINING]
+    first = next((kind for kind in JOINING if of_kind(rows, kind)), "")
+    for pair in rows if first else ():
+        host = asked.others.get(in_any_case(pair), "") if pair[0] == first else ""
+        ports = [value for (kind, value), other in asked.others.items() if host and other == host and kind == "mac"]
+        known = of_kind(rows, "mac")
+        if host and (not ports or not known or set(ports) & set(known)):
+            return host
+    return ""
 
 
 def _one(ledger: Ledger, asked: Asked, own: Sequence[str]) -> str:
@@ -136,6 +169,11 @@ def refuse_shared(
     :param leaves: of them the one that leaves the fleet, which it has not done where another host has its serial now.
     :raises ConfigError: where another host of the inventory says now that it is any of these.
     """
+    for node in filter(None, nodes):
+        host = _is_now(ledger, asked, node)
+        if host:
+            name = f"node {node} ({listed(pairs_of(ledger, node))})"
+            raise two_hosts(asked.host, f"{host} says that it is {name} now", _CORRECT)
     told = [(node, row) for node in nodes if node for row in ledger.aliases(node) if row["kind"] in JOINING]
     foreign = [
         (row["kind"], row["value"])

@@ -33,14 +33,15 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     """By name, why nothing is to be done by what the scheduler says, nor told to the ledger: it is not certain that an
     absent node is none of the scheduler's, or that one is this machine. All that it has is asked for once, and only
     where one is absent."""
-    absent = [name for name in claims if views[name].absent] if driver.KEEPS_NODES else []
+    if not driver.KEEPS_NODES:
+        unsaid = {name: claim for name, claim in claims.items() if claim.bound and not claim.renamed}
+        return {name: _not_given_up(name, claim) for name, claim in unsaid.items()}
+    absent = [name for name in claims if views[name].absent]
     known = driver.known() if absent else {}
-    found: dict[str, FleetError] = {}
-    if driver.KEEPS_NODES:
-        strange = [name for name, claim in claims.items() if _strange(name, views[name], claim)]
-        found.update({name: _other(driver, name, claims[name]) for name in strange})
-        apart = [name for name, claim in claims.items() if _another_machine(views[name], claim)]
-        found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
+    strange = [name for name, claim in claims.items() if _strange(name, views[name], claim)]
+    found: dict[str, FleetError] = {name: _other(driver, name, claims[name]) for name in strange}
+    apart = [name for name, claim in claims.items() if _another_machine(views[name], claim)]
+    found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
     for name in absent:
         near = _near(known, [name, *claims[name].names, *claims[name].heard])
         if near or claims[name].admitted:
@@ -72,8 +73,25 @@ def _not_it(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
     )
 
 
+def _not_given_up(name: str, claim: Claim) -> WrongMachine:
+    """Who names no scheduler for a machine that is one's node by our ledger, asks nobody whether jobs run on it."""
+    return WrongMachine(
+        "our ledger has this machine as a node of a scheduler, and the inventory names none",
+        node=name,
+        wanted=f"gpufleet_{names.OPTION} as it was when this machine was {claim.bound} there",
+        seen=f"gpufleet_{names.OPTION} {names.NONE}",
+        do=f"correct gpufleet_{names.OPTION}; where the node was taken out of its scheduler for good, say so:"
+        f" {_asks(claim)} \"state=present force_reason='WHY'\"",
+    )
+
+
+def _asks(claim: Claim) -> str:
+    """The command by which a person says what a machine is to its scheduler."""
+    return f"ansible {(*claim.names, 'HOST')[0]} -i INVENTORY -m gpufleet.baremetal.scheduler_node -a"
+
+
 def _other(driver: Scheduler, name: str, claim: Claim) -> WrongMachine:
-    asks = f"ansible {(*claim.names, 'HOST')[0]} -i INVENTORY -m gpufleet.baremetal.scheduler_node -a"
+    asks = _asks(claim)
     return WrongMachine(
         "this is not the scheduler's node that the machine is by our ledger, and nothing shows that it was renamed",
         node=name,

@@ -21,6 +21,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 
 #: The name of the event that binds a machine to another node of its scheduler.
 NAMED = "scheduler_node"
+#: Key of its data: a person has said that the machine belongs to no scheduler any more.
+GIVEN_UP = "given_up"
 #: The event of what a machine was heard to call itself, and the key of its data, also in that of a last look.
 LOOK, CALLED, OWN_NAME = "look", "called", "own_name"
 
@@ -64,9 +66,11 @@ def _refused(driver: Scheduler, view: NodeView, own: str, other: str) -> WrongMa
     )
 
 
-def named(view: NodeView, claim: Claim, params: Mapping[str, Any]) -> list[Event]:
-    """Which node of the scheduler the machine is now, by whose word, and what it is called beside that; remembered
-    until it is said anew."""
+def named(driver: Scheduler, view: NodeView, claim: Claim, params: Mapping[str, Any]) -> list[Event]:
+    """Which node of the scheduler the machine is now, if any, by whose word, and what it is called beside that;
+    remembered until it is said anew."""
+    if not driver.KEEPS_NODES and claim.bound and claim.renamed:
+        return [Event("named", NAMED, {"was": claim.bound, "reason": claim.renamed, GIVEN_UP: True})]
     own, forced = str(params.get("known_own") or ""), str(params.get("force_reason") or "")
     vouched = own if forced and params["state"] == "held" and not is_called([own], [view.name]) else ""
     if view.absent or not (claim.renamed or vouched):

@@ -82,7 +82,7 @@ class _Node:
         return views[self.name]
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
-        owner, events = self.claim.owner(after), [*events, *called.named(after, self.claim, self.params)]
+        owner, events = self.claim.owner(after), [*events, *called.named(self.driver, after, self.claim, self.params)]
         return Result(
             before=_short(before),
             after=_short(after),

@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import _literal
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
 MAC, UUID = "52:54:00:00:00:01", "5ac00000-0000-4000-8000-000000000001"
@@ -118,6 +123,30 @@ def test_r4_a_name_that_another_machine_has_now_says_nothing(tmp_path: Path) -> 
     play(tmp_path, {"gpu001": {"gpufleet_serial": "S1"}})
     swapped = {"gpu001": {"gpufleet_serial": "S2"}, "gpu002": {"gpufleet_serial": "S1"}}
     assert play(tmp_path, swapped) == {"gpu001": "", "gpu002": ""}
+
+
+@pytest.mark.parametrize("told", [{"gpufleet_serial": "s1"}, {"gpufleet_boot_mac": MAC.upper()}], ids=["serial", "mac"])
+def test_r4_two_hosts_that_came_for_one_that_was_renamed_are_not_one_node(tmp_path: Path, told: dict[str, str]) -> None:
+    """It served under a name that the inventory has no more, by which neither is caught."""
+    row = {"gpufleet_serial": "S1", "gpufleet_boot_mac": MAC}
+    assert play(tmp_path, {"gpu001": row}) == {"gpu001": ""}
+    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "S1")])
+        ledger.confirm(node, [("serial", "S1"), ("mac", MAC)], "bmc")
+        ledger.append("r0", [(node, Event("state", "admitted"))])
+    said = play(tmp_path, {"node-a": row, "node-b": told, "node-c": {"gpufleet_serial": "S3"}})
+    assert "node-b is node" in said["node-a"] and "node-a is node" in said["node-b"] and said["node-c"] == "", said
+    assert play(tmp_path, {"node-a": row, "node-c": {"gpufleet_serial": "S3"}}) == {"node-a": "", "node-c": ""}
+
+
+def test_r4_what_an_inventory_says_of_another_host_in_so_many_words_is_read_from_its_row(tmp_path: Path) -> None:
+    """And nothing that is a group's, or is to be worked out first."""
+    path = tmp_path / "hosts.ini"
+    path.write_text(f"[all:vars]\ngpufleet_serial=GROUP\n[all]\nnode-a\nnode-b gpufleet_boot_mac={MAC.upper()}\n")
+    loader = DataLoader()
+    inventory = InventoryManager(loader=loader, sources=[str(path)])
+    seen = {"hostvars": HostVars(inventory, VariableManager(loader=loader, inventory=inventory), loader)}
+    assert _literal(seen, "node-b") == {("mac", MAC)} and _literal(seen, "node-a") == _literal(seen, "gone") == set()
 
 
 @pytest.mark.parametrize("nothing", ["", "          ", "To be filled by O.E.M."])
