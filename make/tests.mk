@@ -9,8 +9,8 @@ PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIB
 # a clock of their own) wait most of their time, so that there are more at once than a small machine has cores.
 JOBS ?= 2
 CONTRACT_JOBS ?= 4
-# Each worker reads all tests first, fifteen seconds of CPU, and what waits most is no part of the fast ones.
-FAST_JOBS ?= 4
+# Each worker reads all tests first, fifteen seconds of CPU; what waits most is no part of the fast ones.
+FAST_JOBS ?= 2
 
 .PHONY: test test-fast units molecule test-rack e2e
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
@@ -34,8 +34,12 @@ test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint,
 	@mkdir -p build/junit
 	@exec python3 make/steps.py --main $(MAIN) --pairs $(MAIN) lint-ruff lint-mypy lint-yaml fast-$(MAIN)
 
+.PHONY: long-tests
+long-tests: ## Write down which tests make test-fast leaves out, as the last make test has measured them
+	@python3 make/long_tests.py tests/suite/long.txt $(wildcard build/junit/fast-$(MAIN).xml build/junit/units-$(MAIN).xml build/junit/plain-units-$(MAIN).xml)
+
 fast-2.19 fast-2.21: fast-%: setup-%
-	GPUFLEET_FUZZ=brief $(PYTEST) -q -n $(FAST_JOBS) --dist loadgroup -m "not rack and not slow and not programs" \
+	GPUFLEET_FUZZ=brief $(PYTEST) -q -n $(FAST_JOBS) --dist loadgroup -m "not rack and not slow and not long and not programs" \
 		tests/unit tests/contract tests/tree
 
 units: $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) ## Unit and contract tests, on each ansible-core

@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _excerpt
-from suite import handed_on, progress, properties, services, skips, threads, together
+from suite import handed_on, long, progress, properties, services, skips, threads, together
 
 # Python's collector runs wherever something is made, also at the bottom of what nests as deeply as Python goes. What
 # ends by it there has no room to, and pytest takes that for a fault of the test. Run seldom it is out of the way.
@@ -31,6 +31,7 @@ properties.load(ci=skips.in_ci())
 MARKERS = {
     "rack": "needs the built-in rack, running (make rack-up)",
     "slow": "takes more than a few seconds; left out of make test-fast",
+    "long": "was measured to take more than a moment (make long-tests); left out of make test-fast",
     services.PROGRAMS: "starts a program for each call of its driver; left out of make test-fast",
     services.MANY_RUNS: "runs a driver many times: slow where each of its calls starts a program",
     "each_core": "goes through Ansible itself: run on each ansible-core, where the others are run on one",
@@ -77,6 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: what needs the rack stands in tests/rack, or no step runs it")
         if item.path.name in WHOLE_RUNS | OF_MAKE or services.started_by(item):
             item.add_marker("slow")
+        if long.is_long(item):
+            item.add_marker("long")
         if item.path.name in EACH_CORE:
             item.add_marker("each_core")
         if services.calls_programs(item):

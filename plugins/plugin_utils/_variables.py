@@ -21,7 +21,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
 #: Kind of an alias -> the variable that says it.
-_SAYS = {"serial": "serial", "system_uuid": "system_uuid", "mac": "boot_mac", "node_id": "node_id"}
+_SAYS = {
+    "serial": "gpufleet_serial",
+    "system_uuid": "gpufleet_system_uuid",
+    "mac": "gpufleet_boot_mac",
+    "node_id": "gpufleet_node_id",
+}
 #: The same for each host of a play. Ansible would make each list anew, of all hosts for each of them.
 _SHARED = ("ansible_play_hosts_all", "ansible_play_hosts", "ansible_play_batch", "play_hosts")
 
@@ -197,7 +202,7 @@ def _literal(seen: Mapping[str, Any], host: str) -> set[Pair]:
     inventory = getattr(seen.get("hostvars"), "_inventory", None)
     found = inventory.get_host(host) if inventory is not None else None
     own: Mapping[str, Any] = found.vars if found is not None else {}
-    pairs = [(kind, str(own.get(f"gpufleet_{name}") or "")) for kind, name in _SAYS.items()]
+    pairs = [(kind, str(own.get(name) or "")) for kind, name in _SAYS.items()]
     return {in_any_case(pair) for pair in spelled(pairs)}
 
 

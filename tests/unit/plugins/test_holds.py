@@ -61,6 +61,23 @@ def test_r5_the_looks_of_those_alone_are_read_that_were_never_held(ledger: Ledge
     assert len(asked) == 1 and ids["n2"] in asked[0] and ids["n1"] not in asked[0], asked
 
 
+def test_r5_what_was_adopted_without_a_scheduler_is_the_node_that_it_was(ledger: Ledger, ids: dict[str, str]) -> None:
+    """Only a person's word takes it out of there, until it is held there again."""
+    node = ids["n1"]
+
+    def bound() -> str:
+        return str(holds(ledger, ids)["n1"]["known_scheduler_node"])
+
+    ledger.append("r1", [(node, Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
+    ledger.append("r1", [(node, Event("state", "admitted", {"adopted": True, "scheduler_node": ""}))])
+    assert bound() == "n1"
+    ledger.append("r2", [(node, Event("named", "scheduler_node", {"was": "n1", "given_up": True}))])
+    ledger.append("r2", [(node, Event("state", "admitted"))])
+    assert bound() == ""
+    ledger.append("r3", [(node, Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
+    assert bound() == "n1"
+
+
 @pytest.mark.parametrize(
     ("own", "name", "was", "shown"),
     [
