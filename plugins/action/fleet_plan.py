@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans, begins and pauses waves over ledger and schedulers; see the module of the same name."""
+"""Plans, begins, pauses and resets waves over ledger and schedulers; see the module of the same name."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_wi
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import display
 
 _BESIDE = "its domains have no room beside the others of this wave: run it again for this one"
+#: What to do where waves were broken off.
+_AGAIN = "When that is mended, run it again"
+_RESET = (
+    "When that is mended, say so, and the roll-out {rollout} goes on: ansible-playbook gpufleet.baremetal.waves"
+    ' -i INVENTORY -e waves=reset -e \'{{"waves_why": "..."}}\''
+)
 #: Seconds within which a run that began a wave has taken its nodes, or has ended.
 _PROMISED_SECONDS = 900.0
 
@@ -36,6 +42,7 @@ class ActionModule(FleetStatus):
         self._limits = budget.limits(params["budgets"])
         self._failures = budget.limit(params["failures"], "failures")
         self._windows = window.windows(params["windows"])
+        self._rollout = str(params["rollout"] or "").strip()
         self._seen: dict[str, Seen] = {}
         # Whether a passport ends is no matter of a plan.
         params.update({**self.unasked(), "expire_within": 0})
@@ -89,8 +96,9 @@ class ActionModule(FleetStatus):
         begun = self.ledger().latest(known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
         self._count(begun)
         hosts = {node_id: host for host, node_id in ids.items()}
-        mine = {hosts[node]: one for node, one in begun.items() if one["run_id"] == self.run_id}
-        self._before = ended.ended({host: one for host, one in mine.items() if one["name"] == ended.BEGUN}, self._nodes)
+        resets = self.ledger().latest(known, ended.KIND, (ended.RESET,))
+        mine = ended.of_rollout(begun, self.run_id, self._rollout, resets)
+        self._before = ended.ended({hosts[node]: one for node, one in mine.items()}, self._nodes)
 
     def _count(self, begun: Mapping[str, Mapping[str, Any]]) -> None:
         """Who is out of service, with those whom another run is about to take."""
@@ -109,8 +117,15 @@ class ActionModule(FleetStatus):
         return (
             (next(iter(self._paused.values()), "") if everybody else "")
             or window.closed(self._windows, self.ledger().now())
-            or ended.halted(self._before, self._failures)
+            or self._broken_off()
         )
+
+    def _broken_off(self) -> str:
+        """Why what the waves before have shown lets no further one begin, with what they have in common."""
+        halted = ended.halted(self._before, self._failures)
+        failed = {host: self._nodes[host] for host in self._before.failed}
+        mended = _RESET.format(rollout=self._rollout) if self._rollout else _AGAIN
+        return f"{halted}; {shown.shared(failed)}. {mended}" if halted else ""
 
     def _due(self, left: Mapping[str, str]) -> list[budget.Member]:
         return plan.of_hosts(self._members, [host for host in self._hosts if host not in left])
@@ -120,7 +135,10 @@ class ActionModule(FleetStatus):
     def _planned(self) -> dict[str, Any]:
         self._read()
         left = self._left()
-        made = plan.planned(self._due(left), self._rooms, self._params["canary"], self._params["growth"])
+        growth = self._params["growth"]
+        # A roll-out goes on at the size at which it was left.
+        first = max(self._params["canary"], int(len(self._before.through) * growth))
+        made = plan.planned(self._due(left), self._rooms, first, growth)
         halted = self._closed()
         told = self._answer(made.waves, {**left, **made.left}, halted)
         events = [
@@ -146,7 +164,7 @@ class ActionModule(FleetStatus):
     def _promised(self, wave: tuple[str, ...], was_out: Collection[str], canary: bool) -> tuple[str, ...]:
         """Those that stay in the wave, once it is written down. Two runs that read the same room at one time both see
         what the other one wrote; the later one gives back what is too much."""
-        said = {"canary": canary, "holder": ended.held_by(self._run_as)}
+        said = {"canary": canary, "holder": ended.held_by(self._run_as), "rollout": self._rollout}
         first, *_others = self._tell(wave, ended.BEGUN, lambda host: {**said, "out": host in was_out})
         begun = self.ledger().latest(self._known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
         self._count({node: one for node, one in begun.items() if int(one["id"]) < first})
@@ -170,6 +188,9 @@ class ActionModule(FleetStatus):
 
     def _resuming(self) -> dict[str, Any]:
         return self._marked(ended.RESUMED, self._params["reason"] or "", lambda own, _reason: own is not None)
+
+    def _resetting(self) -> dict[str, Any]:
+        return self._marked(ended.RESET, self._params["reason"], lambda _own, _reason: True)
 
     def _marked(self, name: str, reason: str, due: Callable[[str | None, str], bool]) -> dict[str, Any]:
         """Whoever the ledger knows of these hosts, and is not so already."""
@@ -217,4 +238,5 @@ _STATES: Mapping[str, Callable[[ActionModule], dict[str, Any]]] = {
     "begun": ActionModule._begun,
     "paused": ActionModule._pausing,
     "resumed": ActionModule._resuming,
+    "reset": ActionModule._resetting,
 }

@@ -19,8 +19,8 @@ description:
   - A node that a person keeps, a tenant has, another run works on, somebody else holds, or that is paused is in no
     wave.
   - Runs on the controller, where the ledger is; use it under C(run_once). All hosts have one ledger.
-  - Changes no node. It records in the ledger what it planned, began or paused; check mode tells the same, and records
-    nothing.
+  - Changes no node. It records in the ledger what it planned, began, paused or reset; check mode tells the same, and
+    records nothing.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
@@ -37,8 +37,10 @@ options:
         it is for a run that has ended with those. Until one node has come through, no more than O(canary) may go.
       - V(paused) has no wave begin with these hosts until V(resumed). Where O(hosts) are all hosts of the inventory,
         hosts that are added later are paused as well. What has begun goes on.
+      - V(reset) says that what the waves before had found out was mended. A roll-out that was broken off goes on, and
+        begins with a canary anew.
     type: str
-    choices: [planned, begun, paused, resumed]
+    choices: [planned, begun, paused, resumed, reset]
     default: planned
   hosts:
     description: The nodes that are to go. All hosts of the play without it, those that have failed included.
@@ -79,11 +81,17 @@ options:
         more, no further wave begins. A percentage is rounded down, and may come to none.
     type: str
     default: "10%"
+  rollout:
+    description:
+      - The name of a roll-out, such as the image and its version. What the waves of earlier runs of the same roll-out
+        have shown counts as if this run had begun them; nodes that came through prove that it works, and those that are
+        not in service again keep further waves from beginning until V(reset). Without it a run stands alone.
+    type: str
   reason:
-    description: Why it is paused or resumed, for people.
+    description: Why it is paused, resumed or reset, for people.
     type: str
   by:
-    description: Who pauses or resumes.
+    description: Who pauses, resumes or resets.
     type: str
   report:
     description: Also show it, as a table that fits a terminal.

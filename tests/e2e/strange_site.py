@@ -61,8 +61,9 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("maintenance", *extra(maintenance="off")),
     # These only read, whatever they find.
     *(("preflight",), ("status",), ("identity",), ("ledger",), ("history",)),
-    *(("waves", *extra(waves=what, waves_why="a walk", waves_by="carol")) for what in ("show", "pause", "resume")),
+    *(("waves", *extra(waves=what, waves_why="a walk", waves_by="carol")) for what in ("show", "pause", "resume", "reset")),
     ("day2_recycle", *extra(day2_recycle_all=True, day2_recycle_waves=True)),
+    ("rollout",),
     ("report", *extra(report_page=str(lab.RACK / "report.html"))),
     ("gate_profile", "--check", *extra(gate_profile_sku="h100-of-ours", gate_profile_title="As ours", **DEST)),
     *(("import_servers", *extra(import_servers=what, **LIST), "--check") for what in ("report", "enrol")),

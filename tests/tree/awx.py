@@ -97,6 +97,9 @@ def bare(question: Data) -> Iterator[str]:
 
 
 def of_workflows(data: Data) -> Iterator[str]:
+    """One key is one name: a template and a workflow of the same key would be called alike."""
+    twice = sorted(set(data["awx_templates"]) & set(data["awx_workflows"]))
+    yield from (f"{key} is a template and a workflow: both would have the name of the second" for key in twice)
     for key, workflow in data["awx_workflows"].items():
         for name, node in workflow["nodes"].items():
             yield from (f"workflow {key}, {name}: {fault}" for fault in of_a_node(data, workflow, node))

@@ -52,6 +52,7 @@ _BROKEN = (
     (tree("awx_no_templates", value={}), "rack: neither a template"),
     (tree("awx_no_templates", "drain", value="why"), "drain: a template, and a reason"),
     (tree("awx_no_templates", "lost", value="why"), "lost: there is no such playbook"),
+    (tree("awx_workflows", "drain", value=SOUND["awx_workflows"]["both"]), "drain is a template and a workflow"),
     (tree(*_DRAIN, "sliced", value=True), "template drain: sliced is True"),
     (tree("awx_templates", "readmit", "sliced", value=False), "template readmit: sliced is False"),
     (tree(*_DRAIN, "survey", value=[_WHY, _OTHER]), "drain_when is no option"),

@@ -6,6 +6,9 @@
 Whoever was taken and is not in service again has failed, whatever kept it: a node that fell off the network, a gate
 that could not tell and a drain that took too long stop a roll-out as a broken node does. Counted is what has ended, not
 what is planned: of a thousand nodes one is nothing, of the three that ended it is much.
+
+A roll-out goes on over many runs. What one of them has found out counts in the next one, until a person says that it
+was mended.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget i
 
 #: The kind of event; what is told of a node by its names.
 KIND = "wave"
-PLANNED, BEGUN, WITHDRAWN, PAUSED, RESUMED = "planned", "begun", "withdrawn", "paused", "resumed"
+PLANNED, BEGUN, WITHDRAWN, PAUSED, RESUMED, RESET = "planned", "begun", "withdrawn", "paused", "resumed", "reset"
 #: How a node can have come out of its wave.
 THROUGH, FAILED, UNTOUCHED = "through", "failed", "untouched"
 _FOREIGN, _UNSERVED, _ADMITTED = "foreign", "unserved", "admitted"
@@ -38,6 +41,22 @@ class Ended:
     def sure(self) -> bool:
         """Has a node shown that it works?"""
         return bool(self.through)
+
+
+def of_rollout(
+    begun: Mapping[str, Mapping[str, Any]], run_id: str, rollout: str, resets: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """By id of a node, the event by which its wave began: of this run, and of earlier ones of the same roll-out.
+
+    :param begun: by id of a node, the newest of its waves. :param rollout: its name; empty for a run that stands alone.
+    :param resets: by id of a node, the newest word of a person that what was found out by then was mended.
+    """
+
+    def counts(node: str, one: Mapping[str, Any]) -> bool:
+        ours = one["run_id"] == run_id or (bool(rollout) and one["data"].get("rollout") == rollout)
+        return one["name"] == BEGUN and ours and int(one["id"]) > int(resets.get(node, {"id": 0})["id"])
+
+    return {node: one for node, one in begun.items() if counts(node, one)}
 
 
 def how(begun: Mapping[str, Any], one: Mapping[str, Any]) -> str:
@@ -63,12 +82,12 @@ def halted(before: Ended, failures: Limit) -> str:
     """Why no further wave may begin; empty where one may."""
     canaries = sorted(set(before.failed) & set(before.canaries))
     if canaries:
-        return f"the canary {folded(canaries)} is not in service again: what stopped it would stop the others as well"
+        return f"the canary {folded(canaries)} is not in service again, and what stopped it would stop the others"
     finished = len(before.failed) + len(before.through)
     if len(before.failed) > failures.of(finished):
         return (
             f"{len(before.failed)} of {finished} nodes are not in service again ({folded(before.failed)}), and"
-            f" {failures} may fail: look for what they have in common"
+            f" {failures} may fail"
         )
     return ""
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.causes import by_cause
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import wrapped
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import FLEET, Room
 
 #: As many budgets, the tightest; as many waves from each end. The result has them all.
 _ROOMS, _WAVES = 8, 6
+#: Characters of what nodes have in common.
+_CAUSE = 300
 _HEAD = ("nodes", "out", "may", "room")
 
 
@@ -31,6 +35,19 @@ def headline(told: Mapping[str, Any]) -> str:
     nodes = sum(map(len, told["waves"]))
     head = f"{nodes} nodes in {len(told['waves'])} waves, {len(told['left'])} left out"
     return f"{head}; no wave begins: {told['halted']}" if told["halted"] else head
+
+
+def shared(nodes: Mapping[str, Mapping[str, Any]]) -> str:
+    """What most of these nodes have in common, as the status groups them; empty for none.
+
+    :param nodes: by host, where it stands, as ``report.status`` tells it.
+    """
+    groups = by_cause(nodes)
+    most = max(groups, key=lambda group: int(group["count"]), default=None)
+    if most is None:
+        return ""
+    cause = cut(f"{most['state']}: {most['cause']}" if most["cause"] else str(most["state"]), _CAUSE)
+    return f"{most['count']} of {len(nodes)} are {cause}"
 
 
 def _budgets(rooms: Sequence[Room], width: int) -> list[str]:

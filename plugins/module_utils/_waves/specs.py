@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 
 SPEC = spec(
     FLEET,
-    state={"type": "str", "choices": ["planned", "begun", "paused", "resumed"], "default": "planned"},
+    state={"type": "str", "choices": ["planned", "begun", "paused", "resumed", "reset"], "default": "planned"},
     hosts={"type": "list", "elements": "str"},
     fleet={"type": "list", "elements": "str"},
     budgets={"type": "dict", "default": {"fleet": "10%"}},
@@ -21,12 +21,19 @@ SPEC = spec(
     canary={"type": "int", "default": 1},
     growth={"type": "float", "default": 2.0},
     failures={"type": "str", "default": "10%"},
+    rollout={"type": "str"},
     reason={"type": "str"},
     by={"type": "str"},
     report={"type": "bool", "default": False},
     title={"type": "str", "default": "Waves"},
 )
-RULES = {"required_if": [("state", "paused", ("reason", "by")), ("state", "resumed", ("by",))]}
+RULES = {
+    "required_if": [
+        ("state", "paused", ("reason", "by")),
+        ("state", "resumed", ("by",)),
+        ("state", "reset", ("reason", "by")),
+    ]
+}
 
 
 def refuse(params: Mapping[str, Any]) -> None:

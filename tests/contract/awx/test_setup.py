@@ -90,7 +90,7 @@ def nodes(awx: AwxServer, workflow: str) -> dict[str, Mapping[str, Any]]:
 def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: AwxServer) -> None:
     done = setup(awx, "--check")
     assert changed(done) > 0 and wrote(awx) == []
-    made = "GPU preflight, GPU day 0, Recycle GPU nodes, GPU day 2 in waves, GPU waves, GPU look"
+    made = "GPU preflight, GPU day 0, Recycle GPU nodes, GPU day 2 in waves, GPU image in waves"
     assert f"job_templates: {made}" in done.stdout, done.stdout
     assert "schedules: GPU nightly look, GPU weekly revalidation" in done.stdout, done.stdout
 
@@ -121,7 +121,7 @@ def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     counts = {
         kind: len(list(made.store.all(kind))) for kind in ("job_templates", "workflow_job_templates", "schedules")
     }
-    assert counts == {"job_templates": 18, "workflow_job_templates": 6, "schedules": 2}
+    assert counts == {"job_templates": 19, "workflow_job_templates": 6, "schedules": 2}
 
 
 def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServer) -> None:

@@ -25,8 +25,9 @@ def given(**said: Any) -> tuple[str, str]:
     return "-e", json.dumps({f"fleet_plan_{name}": value for name, value in said.items()})
 
 
-def day2(nodes: Nodes, *flags: str, ok: bool) -> str:
+def without_images() -> list[dict[str, Any]]:
     """The shipped playbook, whose nodes come back without an image, but for those that are called broken."""
+    plays: list[dict[str, Any]]
     plays = yaml.safe_load((PLAYBOOKS / "day2_recycle.yml").read_text(encoding="utf-8"))
     for play in plays[:2]:
         [looks] = [one for one in play["tasks"] if one["name"] == "Look at nodes in service"]
@@ -40,7 +41,11 @@ def day2(nodes: Nodes, *flags: str, ok: bool) -> str:
         names.index(name) for name in ("Enrol what its provisioner has no record of", "Join the scheduler again")
     )
     block["block"][begin : end + 1] = [broken, *back, {SCHEDULER: {"state": "resumed", **forced}}]
-    return nodes.plays(plays, *ALL, *flags, ok=ok)
+    return plays
+
+
+def day2(nodes: Nodes, *flags: str, ok: bool) -> str:
+    return nodes.plays(without_images(), *ALL, *flags, ok=ok)
 
 
 def taken(nodes: Nodes) -> list[str]:
