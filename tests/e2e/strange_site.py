@@ -61,7 +61,10 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("maintenance", *extra(maintenance="off")),
     # These only read, whatever they find.
     *(("preflight",), ("status",), ("identity",), ("ledger",), ("history",)),
-    *(("waves", *extra(waves=what, waves_why="a walk", waves_by="carol")) for what in ("show", "pause", "resume", "reset")),
+    *(
+        ("waves", *extra(waves=what, waves_why="a walk", waves_by="carol"))
+        for what in ("show", "pause", "resume", "reset")
+    ),
     ("day2_recycle", *extra(day2_recycle_all=True, day2_recycle_waves=True)),
     ("rollout",),
     ("report", *extra(report_page=str(lab.RACK / "report.html"))),
