@@ -26,7 +26,7 @@ import counts
 import lab
 import outages
 from gone import HOWS, REFUSED
-from outage_page import WRONG, outcomes, written
+from outage_page import WRONG, outcomes, remembered, written
 from outages import PREFLIGHT, Outage
 
 RESULTS = lab.CHECKOUT / "build" / "e2e" / "outages.jsonl"
@@ -158,6 +158,18 @@ def done_already() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()] if RESULTS.exists() else []
 
 
+def seen_before(anew: bool) -> tuple[dict[tuple[str, Outage], str], int]:
+    """What the page says of runs elsewhere: as it was before the first run here, whose results it has by now as well."""
+    kept = RESULTS.with_name("outages-before.md")
+    if anew:
+        RESULTS.unlink(missing_ok=True)
+        kept.write_text("", encoding="utf-8")
+    elif not RESULTS.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    return remembered(kept.read_text(encoding="utf-8") if kept.exists() else "", SERVICES)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=600)
@@ -167,10 +179,9 @@ def main() -> None:
     parser.add_argument("--anew", action="store_true", help="try again what was tried before")
     parser.add_argument("--write", action="store_true", help=f"write the results into {PAGE.name}")
     asked = parser.parse_args()
-    if asked.anew:
-        RESULTS.unlink(missing_ok=True)
+    before = seen_before(asked.anew)
     end = time.time() + 60 * asked.minutes
-    known = {key for key, word in outcomes(done_already(), STAGES).items() if word != WRONG}
+    known = {key for key, word in {**before[0], **outcomes(done_already(), STAGES)}.items() if word != WRONG}
     for playbook in asked.playbooks.split(","):
         left = [
             one
@@ -185,7 +196,7 @@ def main() -> None:
             rounds(playbook, left, end, undisturbed(playbook))
     if asked.write:
         of_each = {playbook: list(cells(playbook)) for playbook in STAGES}
-        PAGE.write_text(written(done_already(), STAGES, SERVICES, of_each), encoding="utf-8")
+        PAGE.write_text(written(done_already(), STAGES, SERVICES, of_each, before), encoding="utf-8")
 
 
 def undisturbed(playbook: str) -> dict[str, Any]:

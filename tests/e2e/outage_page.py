@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ names Slurm for slurmctld and for munged: one that met both and ended by one of 
 ORDER = tuple((seconds, how) for seconds in (5.0, 60.0) for how in HOWS)
 ON, ENDS, WRONG = "on", "ends", "**wrong**"
 UNTRIED, NONE = "?", "-"
+_RUNS = re.compile(r"^Seen in (\d+) runs:", re.MULTILINE)
 #: By playbook and outage, what became of the run.
 Seen = Mapping[tuple[str, Outage], str]
 
@@ -69,17 +71,34 @@ def _outcome(line: Mapping[str, Any], one: dict[str, Any], stages: Sequence[str]
     return ON if stages.index(one["stage"]) < behind else ""
 
 
+def remembered(page: str, services: Sequence[str]) -> tuple[dict[tuple[str, Outage], str], int]:
+    """What a page says that was written before, wherever that was seen, and in how many runs."""
+    found, playbook = {}, ""
+    for line in page.splitlines():
+        playbook = line.removeprefix("## ") if line.startswith("## ") else playbook
+        stage, *row = (
+            [one.strip() for one in line.strip("|").split("|")] if playbook and line.startswith("| ") else [""]
+        )
+        for service, told in zip(services, row if stage != "stage" else ()):
+            words = zip(ORDER, told.split() if " " in told else ())
+            tried = [(way, word) for way, word in words if word in (ON, ENDS, WRONG)]
+            found.update({(playbook, Outage(stage, service, *way)): word for way, word in tried})
+    runs = _RUNS.search(page)
+    return found, int(runs[1]) if runs else 0
+
+
 def written(
     results: Sequence[Mapping[str, Any]],
     stages: Mapping[str, Sequence[str]],
     services: Sequence[str],
     applying: Mapping[str, Sequence[Outage]],
+    before: tuple[Seen, int] = ({}, 0),
 ) -> str:
-    """The whole page; applying: by playbook, the outages that there are."""
-    seen = outcomes(results, stages)
+    """The whole page; applying: by playbook, the outages that there are; before: as another page tells it."""
+    seen = {**before[0], **outcomes(results, stages)}
     shares = (share(playbook, seen, applying[playbook]) for playbook in stages)
     wrong = sum(1 for word in seen.values() if word == WRONG)
-    lines = [HEAD + f"Seen in {len(results)} runs: {', '.join(shares)}; something was wrong with {wrong}."]
+    lines = [HEAD + f"Seen in {before[1] + len(results)} runs: {', '.join(shares)}; something was wrong with {wrong}."]
     for playbook, of_it in stages.items():
         lines += ["", f"## {playbook}", "", *table(playbook, of_it, services, seen, applying[playbook])]
     return "\n".join(lines) + "\n"

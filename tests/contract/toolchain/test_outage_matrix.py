@@ -23,7 +23,7 @@ import lab
 import outage_matrix
 import outages
 from gone import HOWS, REFUSED, SILENT, NothingThere
-from outage_page import ENDS, ON, WRONG, outcomes, written
+from outage_page import ENDS, ON, WRONG, outcomes, remembered, written
 from outages import Outage
 
 DAY0 = outage_matrix.STAGES["day0_bringup"]
@@ -177,3 +177,31 @@ def test_the_page_tells_untried_from_what_does_not_apply() -> None:
     assert (cells["ironic"], cells["sshd:gpu002"]) == ("?", "-")
     assert Outage(PREFLIGHT, "ledger", 5.0, REFUSED) not in applying["day0_bringup"]
     assert (outage_matrix.PAGE.parent / "../tutorial/first-run.md").exists() and "(../tutorial/first-run.md)" in page
+
+
+def test_a_page_that_was_written_elsewhere_is_read_again_and_goes_on() -> None:
+    """The page that is shipped says the same when it is written anew without a run."""
+    shipped = outage_matrix.PAGE.read_text(encoding="utf-8")
+    applying = {playbook: list(outage_matrix.cells(playbook)) for playbook in outage_matrix.STAGES}
+    stages, services = outage_matrix.STAGES, outage_matrix.SERVICES
+    before = remembered(shipped, services)
+    assert before[1] > 0 and len(before[0]) > 100
+    assert written([], stages, services, applying, before) == shipped
+    wrong = {**line([BEFORE], 0), "wrong": ["something"]}
+    page = written([wrong], stages, services, applying, before)
+    again = remembered(page, services)
+    assert again[0] == {**before[0], ("day0_bringup", BEFORE): WRONG} and again[1] == before[1] + 1
+    assert remembered("", services) == ({}, 0)
+
+
+def test_what_was_seen_elsewhere_is_not_tried_again_unless_all_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outage_matrix, "RESULTS", tmp_path / "e2e" / "outages.jsonl")
+    shipped = remembered(outage_matrix.PAGE.read_text(encoding="utf-8"), outage_matrix.SERVICES)
+    assert outage_matrix.seen_before(anew=False) == shipped
+    outage_matrix.RESULTS.write_text(json.dumps(line([BEFORE], 0)) + "\n", encoding="utf-8")
+    monkeypatch.setattr(outage_matrix, "PAGE", tmp_path / "written since.md")
+    assert outage_matrix.seen_before(anew=False) == shipped, "as it was before the first run here"
+    assert outage_matrix.seen_before(anew=True) == ({}, 0) and not outage_matrix.RESULTS.exists()
+    assert outage_matrix.seen_before(anew=True) == ({}, 0)
