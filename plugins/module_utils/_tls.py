@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import MASK
 
 _SECONDS = 2.0
+_BLANK = re.compile(r"\s")
 _URL = re.compile(r"(https?)://[^\s/]+")
 #: Of a certificate as X.509 has it: the sequence of the two times between which it is valid, before whatever else of it
 #: could look like that.
@@ -62,7 +63,7 @@ def demand_url(url: str, setting: str, *, of_a_file: bool = False) -> None:
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        sound = sound and not re.search(r"\s", parts.netloc if of_a_file else url)
+        sound = sound and not _BLANK.search(parts.netloc if of_a_file else url)
     except ValueError:  # its port is none, or a bracket is never closed
         sound = False
     if not sound:

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import on
 #: What starts every hold of ours; anything else in its place is somebody else's.
 PREFIX = "gpufleet:"
 _TOKEN = re.compile(r"gpufleet:(?P<run>[^:\s+]+)(?:\+(?P<kind>[a-z]+))?:(?P<why>.*)", re.S)
+_NOT_OF_A_RUN = re.compile(r"[^A-Za-z0-9._-]")
 _WHY_LENGTH = 500
 #: What reads like a part of a peer's own record, where it shows a reason among its fields: ``State=...``, who wrote it
 #: and when in brackets, a quotation's end.
@@ -47,7 +48,7 @@ def has_form(reason: str) -> bool:
 
 def clean_run(run: str) -> str:
     """A run's id as it stands in a token: without blanks and colons, which end it there."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", run)
+    return _NOT_OF_A_RUN.sub("_", run)
 
 
 def _clean_why(why: str) -> str:

@@ -35,11 +35,13 @@ def of_this_run(url: str, *, create: bool) -> Ledger:
     :raises ConfigError: where no ledger may lie there. :raises Unreachable: where another file lies there now than
         before, or none; none is made.
     """
-    check(url)
     digest = hashlib.sha256((url or default_url()).encode()).hexdigest()[:24]
     # Ansible makes this folder for each run, for its user alone, and removes it at the end.
     note = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-ledger-{digest}"
-    ledger = Ledger(url, create=create, place=_read(note))
+    place = _read(note)
+    if not place:  # else a task of this run has looked, and nothing of that changes under a run
+        check(url)
+    ledger = Ledger(url, create=create, place=place)
     if ledger.place:
         _remember(note, ledger.place)
     if ledger.new and create:

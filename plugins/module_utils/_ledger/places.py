@@ -58,6 +58,10 @@ class Mount(NamedTuple):
     source: str
 
 
+#: Compiled before the workers are forked, each of which would do that anew for its one task.
+_OCTAL, _ABSOLUTE = re.compile(r"\\([0-7]{3})"), re.compile(r"sqlite(?:\+\w+)?:///(/[^?]+)")
+
+
 def mounts_in(text: str) -> list[Mount]:
     """Out of the text of ``/proc/self/mountinfo``."""
     found = []
@@ -70,7 +74,7 @@ def mounts_in(text: str) -> list[Mount]:
 
 def _plain(word: str) -> str:
     """The kernel writes a blank as ``\\040``."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), word)
+    return _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), word)
 
 
 def _mounts() -> list[Mount]:
@@ -140,7 +144,7 @@ def check(url: str) -> None:
 
 
 def _absolute(url: str) -> str:
-    found = re.match(r"sqlite(?:\+\w+)?:///(/[^?]+)", url)
+    found = _ABSOLUTE.match(url)
     if not found:
         raise ConfigError(
             "the ledger's URL names no file that is the same one for each run",

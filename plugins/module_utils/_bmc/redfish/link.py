@@ -66,6 +66,7 @@ RETRY_SECONDS = 2.0
 #: An idle connection may have been closed at the other end: a write goes out on a new one.
 IDLE_SECONDS = 3.0
 _REDIRECTS = 3
+_BLANK, _SLASHES = re.compile(r"\s"), re.compile(r"[/\\]")
 #: How long the end of a session is waited for.
 LOGOUT_SECONDS = 5.0
 #: An empty context, made before the fork (rehearsal.py): a worker that needs one for its own CA file takes it.
@@ -112,7 +113,7 @@ def base_url(address: str) -> str:
     url = address if "://" in address else f"https://{address}"
     try:
         parts = urlsplit(url)
-        usable = not re.search(r"\s", url) and parts.port != 0
+        usable = not _BLANK.search(url) and parts.port != 0
     except ValueError:  # brackets without an end, a port that is no number or too large
         parts, usable = urlsplit(""), False
     if not usable or parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
@@ -358,7 +359,7 @@ class Link:
 
     def _here(self, path: str) -> str:
         """A URI of this BMC, verbatim; a link to another host is none of ours and never gets our login."""
-        if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(path))):
+        if any(part in (".", "..") for part in _SLASHES.split(unquote(path))):
             # Servers resolve it, and what reads like a part of our system is one of its neighbour's then.
             raise BadAnswer("the BMC tells a link that leads elsewhere", address=self.url, seen=short(path, 200))
         if path.startswith("/") and not path.startswith("//"):
