@@ -117,3 +117,9 @@ def test_c7_a_ledger_of_an_older_release_gets_its_number_with_the_first_write(tm
         with Ledger(f"sqlite:///{file}", create=create) as ledger:
             numbers.append(ledger._number)
     assert numbers[0] == 0 < numbers[1] == numbers[2] == numbers[3]
+
+
+def test_a_place_where_a_ledger_would_be_lost_is_refused_by_the_first_task_of_a_run(tmp_path: Path) -> None:
+    door = Door(tmp_path, lambda params, ctx: Result(), base=Opens, gpufleet_ledger_url="sqlite:///relative.sqlite")
+    found = door.run()
+    assert found.get("failed") and "names no file that is the same one for each run" in found["msg"], found
