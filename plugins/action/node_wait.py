@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._node.reach import SPEC, wait_for_nodes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _ssh_options as ssh_options
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
-
-#: Variables by which a host says how OpenSSH comes to it.
-ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 
 
 class ActionModule(BatchAction):
@@ -31,14 +28,10 @@ class ActionModule(BatchAction):
         if self.host_var("ansible_connection", host) not in (None, "", "ssh", "smart"):
             return node
         try:
-            said = " ".join(str(self.host_var(name, host) or "") for name in ARGUMENTS)
-            user = self.host_var("ansible_user", host)
-            return {**node, "words": [*shlex.split(said), *(["-l", str(user)] if user else [])]}
-        except (ConfigError, ValueError) as exc:
-            return {
-                **node,
-                **refusal(f"{host}: the options of its SSH connection cannot be read: {exc}", ConfigError.kind),
-            }
+            found = ssh_options.options(host, lambda name: self.host_var(name, host))
+            return {**node, "words": ssh_options.words(found)}
+        except ConfigError as exc:
+            return {**node, **refusal(f"{host}: {exc}", exc.kind)}
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return False

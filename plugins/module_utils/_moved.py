@@ -38,14 +38,15 @@ def same(one: Place, other: Place) -> bool:
 
 
 def _may_be(own: Place, there: Place) -> bool:
-    """Are these one service, however each is spelled? Two machines are not, nor two clouds."""
+    """Are these one service, however each is spelled? Two machines are not, nor two clouds; and of a machine and a cloud
+    nobody knows."""
     if own.get("provisioner") != there.get("provisioner"):
         return False
     ours, theirs = (str(one.get("url") or "") for one in (own, there))
     if ours and theirs:
         return _host(ours) == _host(theirs)
     clouds = [str(one.get("cloud") or "") for one in (own, there)]
-    return "" in clouds or clouds[0] == clouds[1]
+    return clouds[0] == clouds[1] and (bool(clouds[0]) or not (ours or theirs))
 
 
 def _host(url: str) -> str:

@@ -9,34 +9,20 @@ Nothing is connected to: before day 0 there is nobody to answer. What OpenSSH wo
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible import constants as C
-from ansible.errors import AnsibleError
-from ansible.plugins.loader import connection_loader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._node import openssh
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _ssh_options as ssh_options
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import SITE, Cause
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 
 CHECK = "ssh"
 _SECONDS = 20
-#: Options of Ansible's connection that decide, and the variables by which a host says them.
-_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "host_key_checking": ("ansible_host_key_checking", "ansible_ssh_host_key_checking"),
-    "private_key_file": ("ansible_private_key_file", "ansible_ssh_private_key_file"),
-    "ssh_args": ("ansible_ssh_args",),
-    "ssh_common_args": ("ansible_ssh_common_args",),
-    "ssh_extra_args": ("ansible_ssh_extra_args",),
-    "host": ("ansible_host", "ansible_ssh_host"),
-    "port": ("ansible_port", "ansible_ssh_port"),
-}
-_ARGUMENTS = ("ssh_args", "ssh_common_args", "ssh_extra_args")
 #: With one of these OpenSSH refuses a host whose key it does not know, where nobody can be asked.
 _STRICT = frozenset({"ask", "true", "yes"})
 _KNOWN_FILES = ("userknownhostsfile", "globalknownhostsfile")
@@ -50,7 +36,6 @@ def look(batch: Batch) -> None:
         do = "install openssh-client on the machine that runs Ansible"
         batch.tell(hosts, Cause(CHECK, SITE, "the commands ssh and ssh-keygen are not installed", do=do))
         return
-    connection_loader.get("ssh", class_only=True)  # so that Ansible knows its options
     asked: dict[str, dict[str, Any]] = {}
     for host in hosts:
         batch.try_for([host], CHECK, lambda one: asked.update({one: _options(batch, one)}), host)
@@ -62,14 +47,7 @@ def look(batch: Batch) -> None:
 
 
 def _options(batch: Batch, host: str) -> dict[str, Any]:
-    """As Ansible's own connection would have them for this host."""
-    said = {name: batch.value(host, name) for names in _OPTIONS.values() for name in names}
-    given = {name: value for name, value in said.items() if value is not None}
-    where = {"plugin_type": "connection", "plugin_name": "ssh", "variables": {"inventory_hostname": host, **given}}
-    try:
-        return {name: C.config.get_config_value(name, **where) for name in _OPTIONS}
-    except AnsibleError as exc:
-        raise ConfigError("Ansible does not take its options for SSH", seen=short(exc, 200), do="correct it") from exc
+    return ssh_options.options(host, lambda name: batch.value(host, name))
 
 
 def _key_file(path: str) -> None:
@@ -108,21 +86,13 @@ def _known(one: Mapping[str, Any]) -> None:
 
 
 def _settings(one: Mapping[str, Any]) -> dict[str, str]:
-    """What OpenSSH would go by, in its own words."""
-    argv = [word for name in _ARGUMENTS for word in shlex.split(str(one[name] or ""))]
-    argv += ["-p", str(one["port"])] if one["port"] else []
-    done = _run("ssh", *argv, "-G", str(one["host"]))
-    if done.returncode != 0:
-        do = "correct ansible_ssh_args, ansible_ssh_common_args or ansible_ssh_extra_args"
-        raise ConfigError("OpenSSH does not take its options", seen=short(done.stderr, 200), do=do)
-    return {key: value for key, _blank, value in (line.partition(" ") for line in done.stdout.splitlines())}
+    port = ["-p", str(one["port"])] if one["port"] else []
+    return openssh.settings([*ssh_options.words(one), *port], str(one["host"]))
 
 
 def _holds(file: Path, name: str) -> bool:
-    return _run("ssh-keygen", "-F", name, "-f", str(file)).returncode == 0
-
-
-def _run(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False, errors="replace"
-    )
+    done = subprocess.run(
+        ["ssh-keygen", "-F", name, "-f", str(file)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False, errors="replace",
+    )  # fmt: skip
+    return done.returncode == 0

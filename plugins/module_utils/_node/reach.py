@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     DeadlineExceeded,
+    FleetError,
     NotOurs,
     Unreachable,
 )
@@ -72,7 +73,10 @@ class _Way:
             problem, kind = answers(self._address, self._port, timeout)
             if not problem or self._words is None or self._led is False:
                 return problem, kind
-            self._led = through.is_led(self._words, self._address)
+            try:
+                self._led = through.is_led(self._words, self._address)
+            except FleetError as exc:  # nobody knows whether the silence is the node's own
+                return str(exc), exc.kind
             if not self._led:
                 return problem, kind
         return through.answers(self._words or (), self._address, timeout)

@@ -16,19 +16,20 @@ from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._node import openssh
 
 #: What OpenSSH would go by, and what says that it goes straight.
 _WAYS = ("proxyjump", "proxycommand")
 _STRAIGHT = ("", "none")
-_QUICK_SECONDS = 20.0
 #: Where the way is long: login at the jump host, then the node.
 _LONGER = 10.0
 _SPOKE = "Remote protocol version"
 #: The jump host says so of the node behind it; else nobody knows which of the two was silent. What it does not open for
 #: another reason, such as a name that it does not know, says nothing of the node.
 _NODE_SILENT = re.compile(r"open failed: connect failed: ((?:Connection (?:refused|timed out)|No route to host).*)")
-#: Whoever greeted then was the jump host, which is told to speak as loudly.
-_NOT_IT = re.compile(r"open failed|stdio forwarding failed|during banner exchange")
+#: Whoever greeted then was the jump host, which is told to speak as loudly: what came after it closed, was silent, or
+#: said what no SSH server says.
+_NOT_IT = re.compile(r"open failed|stdio forwarding failed|^kex_exchange_identification:|^(?!debug).*banner exchange", re.M)
 _ONCE: Sequence[str] = (
     *("-v", "-o", "BatchMode=yes", "-o", "PreferredAuthentications=none", "-o", "ControlPath=none"),
     *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "NumberOfPasswordPrompts=0"),
@@ -36,11 +37,11 @@ _ONCE: Sequence[str] = (
 
 
 def is_led(words: Sequence[str], address: str) -> bool:
-    """Does a way of its own lead to this node, by these options or by the user's file of settings?"""
-    done = _ran(["ssh", *words, "-G", "--", address], _QUICK_SECONDS)
-    if done is None:
-        return False
-    told = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    """Does a way of its own lead to this node, by these options or by the user's file of settings?
+
+    :raises FleetError: where OpenSSH does not say.
+    """
+    told = openssh.settings(words, address)
     return any(told.get(way, "").strip() not in _STRAIGHT for way in _WAYS)
 
 

@@ -29,3 +29,17 @@ def test_of_two_clouds_of_one_file_the_other_one_is_not_asked() -> None:
     clouds = {"name": MOVED, "data": {"from": A, "to": {"provisioner": "ironic", "url": "", "cloud": "west"}}}
     assert elsewhere(clouds, {"provisioner": "ironic", "url": "", "cloud": "west"}) is None
     assert elsewhere(clouds, {"provisioner": "ironic", "url": "", "cloud": "east"}) is not None
+
+
+@pytest.mark.parametrize("own", [{"url": "https://a.example:6385"}, {}], ids=["a machine", "neither"])
+def test_what_names_a_machine_is_not_taken_for_a_cloud(own: dict[str, str]) -> None:
+    """The cloud's file says where it is, and nobody has read that: it may be the machine that the node left."""
+    west = {"provisioner": "ironic", "url": "", "cloud": "west"}
+    place = {"provisioner": "ironic", "url": "", "cloud": "", **own}
+    assert elsewhere({"name": MOVED, "data": {"from": B, "to": west}}, place) is not None
+    assert elsewhere({"name": MOVED, "data": {"from": west, "to": A}}, {**west, "cloud": "east"}) is not None
+
+
+def test_one_that_nothing_but_its_name_says_is_itself() -> None:
+    local = {"provisioner": "xcat", "url": "", "cloud": ""}
+    assert elsewhere({"name": MOVED, "data": {"from": A, "to": local}}, local) is None
