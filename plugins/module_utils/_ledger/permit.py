@@ -111,11 +111,8 @@ class Permits:
         """
         permit = Permit(EVIDENCE_SECONDS - lasts)
         if self._asks is not None and not self._force_reason:
-            self._demand_ours(
-                {name: ids[name] for name in ids if name not in self._ours and self._asks(name)}, what, permit
-            )
-            if not destructive:  # else its evidence says so, whoever's hold it is
-                self._demand_unheld({name: ids[name] for name in ids if self._asks(name)}, what, permit)
+            asks = [name for name in ids if not (destructive and name in self._ours) and self._asks(name)]
+            self._demand_looked_at({name: ids[name] for name in asks}, what, permit, destructive=destructive)
         asked = {name: node_id for name, node_id in ids.items() if name not in self._unmaintained_by_force}
         if self._managed_by and asked:
             self._demand_maintenance(asked, what, permit)
@@ -134,53 +131,38 @@ class Permits:
             return f"forced:{self._force_reason}"
         return f"event:{self._proven[name]}" if name in self._proven else None
 
-    def _demand_ours(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
-        """What is at work, and known to the ledger from no work of ours, is somebody else's. Who was admitted is
-        asked for no look.
+    def _demand_looked_at(self, ids: Mapping[str, str], what: str, permit: Permit, *, destructive: bool) -> None:
+        """What is at work, and known to the ledger from no work of ours, is somebody else's. And whoever holds a node,
+        through us or without us, may have their hands inside: that is asked of each, also of who was admitted, but not
+        before a destructive write, whose evidence says so.
 
-        :raises NotAdopted: naming the first. :raises EvidenceOld: where the scheduler is to be asked first.
+        :raises NotAdopted: naming the first. :raises NotOurs: naming the first that is held. :raises EvidenceOld: where
+            the scheduler is to be asked first: what nobody has seen for a while may be anybody's by now.
         """
-        known = ours(self._open(), list(ids.values())) if ids else set()
-        self._ours.update(name for name, node_id in ids.items() if node_id in known)
-        strangers = {name: node_id for name, node_id in ids.items() if node_id not in known}
-        latest = self._open().latest(list(strangers.values()), "evidence") if strangers else {}
-        now, old = self._open().now() if strangers else 0.0, {}
-        for name, node_id in strangers.items():
+        strangers = self._strangers(ids)
+        looked = strangers if destructive else ids
+        latest = self._open().latest(list(looked.values()), "evidence") if looked else {}
+        now, old = self._open().now() if looked else 0.0, {}
+        for name, node_id in looked.items():
             event = latest.get(node_id)
             problem = "nobody has looked at it there" if event is None else _too_old(event, now, permit.oldest)
             if event is None or problem:
                 old[name] = problem
-            elif _at_work(event):
+            elif name in strangers and _at_work(event):
                 raise not_adopted(name, _says(event), before=what)
+            elif event["name"] == FOREIGN_HOLD:
+                raise _held(name, what, event)
         for name, problem in old.items():
             error = _evidence_missing(EvidenceOld, name, what, problem)
             error.nodes, error.kind_of_event, error.from_age = tuple(old), FIRST_LOOK, permit.oldest
             raise error
 
-    def _demand_unheld(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
-        """Whoever holds a node, through us or without us, may have their hands inside.
-
-        :raises NotOurs: naming the first. :raises EvidenceOld: where they may have given it back since.
-        """
-        latest = self._open().latest(list(ids.values()), "evidence") if ids else {}
-        held = {name: latest[one] for name, one in ids.items() if one in latest and latest[one]["name"] == FOREIGN_HOLD}
-        now = self._open().now() if held else 0.0
-        old = {name: _too_old(event, now, permit.oldest) for name, event in held.items()}
-        for name, event in held.items():
-            if not old[name]:
-                raise NotOurs(
-                    "refused: somebody holds this node, and may have their hands inside",
-                    node=name,
-                    wanted=f"nobody's hold but a run's of ours, before: {what}",
-                    seen=_says(event),
-                    do="wait until they have given it back (of what is kept through us: the playbook maintenance, -e"
-                    " maintenance=off), or give force_reason, which is recorded",
-                )
-        if old:
-            name, problem = next(iter(old.items()))
-            error = _evidence_missing(EvidenceOld, name, what, problem)
-            error.nodes, error.kind_of_event, error.from_age = tuple(old), FIRST_LOOK, permit.oldest
-            raise error
+    def _strangers(self, ids: Mapping[str, str]) -> dict[str, str]:
+        """Those that the ledger knows from no work of ours."""
+        unsure = {name: node_id for name, node_id in ids.items() if name not in self._ours}
+        known = ours(self._open(), list(unsure.values())) if unsure else set()
+        self._ours.update(name for name, node_id in unsure.items() if node_id in known)
+        return {name: node_id for name, node_id in unsure.items() if node_id not in known}
 
     def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Asked for anew at each write: what proved it before may have been taken back since.
@@ -307,6 +289,17 @@ def _whose(data: Mapping[str, Any]) -> str:
     jobs, reason, native = data.get("jobs"), data.get("reason"), data.get("native")
     state = f" ({data.get('scheduler')} has it as {data.get('scheduler_node')}: {native})" if native else ""
     return state + (f", jobs {jobs}" if jobs else "") + (f", reason {reason!r}" if reason else "")
+
+
+def _held(node: str, what: str, event: Mapping[str, Any]) -> NotOurs:
+    return NotOurs(
+        "refused: somebody holds this node, and may have their hands inside",
+        node=node,
+        wanted=f"nobody's hold but a run's of ours, before: {what}",
+        seen=_says(event),
+        do="wait until they have given it back (of what is kept through us: the playbook maintenance, -e"
+        " maintenance=off), or give force_reason, which is recorded",
+    )
 
 
 def _evidence_missing(kind: type[Missing], node: str, what: str, problem: str) -> Missing:

@@ -18,9 +18,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._node import openssh
 
-#: What OpenSSH would go by, and what says that it goes straight.
+#: What OpenSSH would go by. Of one that was set to "none" it says nothing.
 _WAYS = ("proxyjump", "proxycommand")
-_STRAIGHT = ("", "none")
 #: Where the way is long: login at the jump host, then the node.
 _LONGER = 10.0
 _SPOKE = "Remote protocol version"
@@ -42,7 +41,7 @@ def is_led(words: Sequence[str], address: str) -> bool:
     :raises FleetError: where OpenSSH does not say.
     """
     told = openssh.settings(words, address)
-    return any(told.get(way, "").strip() not in _STRAIGHT for way in _WAYS)
+    return any(told.get(way, "").strip() for way in _WAYS)
 
 
 def answers(words: Sequence[str], address: str, timeout: float) -> tuple[str, str]:

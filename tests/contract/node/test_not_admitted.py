@@ -162,3 +162,19 @@ def test_l6_a_node_that_nothing_can_hold_again_is_told_with_the_command_that_doe
         statement(nodes, "DROP TRIGGER full")
         nodes.book("drain", "--limit", "gpu001", ok=True)
         assert "DRAIN gpufleet:" in nodes.scheduler("gpu001"), "the command that was told"
+
+
+@pytest.mark.parametrize("states", [["quarantined"], ["quarantined", "imaging"], ["imaging", "validating"]])
+def test_j7_what_came_from_another_provisioner_and_was_not_imaged_there_is_not_validated(
+    tmp_path: Path, states: list[str]
+) -> None:
+    """What it runs was deployed by the one that it left: by no look is that what this one was to deploy."""
+    with in_service(tmp_path) as nodes:
+        with Ledger(nodes.url) as ledger:
+            node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+            ledger.append("r1", [(node, Event("state", state, {"reason": "moved"})) for state in ("draining", *states)])
+            places = {"from": {"provisioner": "maas", "url": "https://a"}, "to": {"provisioner": "ironic", "url": "b"}}
+            ledger.append("r1", [(node, Event("provisioner", "moved", places))])
+        told = nodes.book("revalidate", ok=False)
+    assert "by the provisioner that has it now" in told and "gpufleet.baremetal.reimage first" in told, told
+    assert "Prove the BMC" not in told and nodes.states("gpu001") == []
