@@ -74,6 +74,8 @@ _CELLS = {COLUMNS[column][0]: column for column in ("boot_mac", "system_uuid", "
 #: How a template reads the environment: the name of the variable.
 _ENVIRONMENT = re.compile(r"(?:lookup|query|q)\(\s*['\"](?:ansible\.builtin\.)?env['\"]\s*,\s*['\"](\w+)['\"]")
 _NEAR, _NEAR_OF_OTHERS = 0.75, 0.9
+_NEAR_WITHOUT_PREFIX = 0.5
+_BUDGETS = "fleet_plan_budgets"
 
 
 def look(batch: Batch) -> None:
@@ -101,8 +103,11 @@ def _lines(batch: Batch) -> None:
 
 
 def _names(batch: Batch, host: str, names: Collection[str]) -> None:
+    budgets = batch.value(host, _BUDGETS) if _BUDGETS in names else None
+    # Waves read of a host what their budgets are called after, whatever a site calls its power and its rows.
+    read = frozenset(map(str, budgets)) if isinstance(budgets, Mapping) else frozenset()
     for name in names:
-        cause = None if name in _HEARD else _unheard(name, names)
+        cause = None if name in _HEARD or name in read else _unheard(name, names)
         if cause is not None:
             batch.tell([host], cause)
 
@@ -153,7 +158,13 @@ def _is_another(name: str, near: str) -> bool:
 def _slip(name: str, known: frozenset[str], cutoff: float) -> str:
     """The known name that was meant, if one was."""
     near = _near(name, known, cutoff)
-    return near if near and is_slip(name, near) else ""
+    return near if near and _like(name, near) and is_slip(name, near) else ""
+
+
+def _like(name: str, near: str) -> bool:
+    """Also without what all our names begin with: of a short one little else is the same in pdu and sku."""
+    stems = (one.removeprefix(PREFIX) for one in (name, near))
+    return not name.startswith(PREFIX) or difflib.SequenceMatcher(None, *stems).ratio() > _NEAR_WITHOUT_PREFIX
 
 
 def _near(name: str, known: Collection[str], cutoff: float) -> str:

@@ -54,8 +54,8 @@ def settings(ssh: dict[str, Any], tmp_path: Path) -> list[str]:
     return ["-F", str(tmp_path / "ssh_config")]
 
 
-def waited(words: list[str] | None, port: int) -> dict[str, Any]:
-    node = {"host": "n1", "address": BEHIND, "port": port, "words": words}
+def waited(words: list[str] | None, port: int, address: str = BEHIND) -> dict[str, Any]:
+    node = {"host": "n1", "address": address, "port": port, "words": words}
     params = {"nodes": [node], "timeout": 1, "interval": 0.2, "connect_timeout": 2.0}
     ctx = Context()
     verdict: dict[str, Any] = wait_for_nodes(params, ctx).as_dict(ctx)["verdicts"]["n1"]
@@ -155,7 +155,9 @@ def test_a_connection_that_is_kept_open_is_not_gone_by(ssh: dict[str, Any], sett
 
 
 def test_options_that_openssh_does_not_take_are_a_setting_and_no_silence(settings: list[str]) -> None:
-    verdict = waited([*settings, "-o", "ProxyJmp=jump"], free_port())
+    port = free_port()
+    assert quarantines(waited(settings, port, "127.0.0.1")), "what refuses is silent itself"
+    verdict = waited([*settings, "-o", "ProxyJmp=jump"], port, "127.0.0.1")
     assert not verdict["ok"] and verdict["kind"] == "config" and not quarantines(verdict), verdict
 
 

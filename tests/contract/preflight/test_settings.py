@@ -94,6 +94,8 @@ MISTAKES: list[tuple[Callable[[SoundSite], Any], str, str, str]] = [
     (of_all("gpufleet_imgae", "x"), SITE, f"{UNREAD} gpufleet_imgae", "did you mean gpufleet_image?"),
     (of_all("gpufleet_rack", "x"), NOTE, f"{UNREAD} gpufleet_rack", "leave it out, or choose a name"),
     (of_all("gpufleet_bmc_vlan", 7), NOTE, f"{UNREAD} gpufleet_bmc_vlan", "leave it out, or choose a name"),
+    (of_all("gpufleet_pdu", "A"), NOTE, f"{UNREAD} gpufleet_pdu", "leave it out, or choose a name"),
+    (of_all("gpufleet_suk", "x"), SITE, f"{UNREAD} gpufleet_suk", "did you mean gpufleet_sku?"),
     (of_all("gpufleet_colour", "x"), NOTE, f"{UNREAD} gpufleet_colour", "leave it out"),
     (of_all("gate_dcgm_levl", 2), NOTE, f"{UNREAD} gate_dcgm_levl", "gate_dcgm_level"),
     (of_all("gate_dcgm_level", "high"), SITE, "gate_dcgm_level", "correct gate_dcgm_level"),
@@ -238,6 +240,16 @@ def test_u8_a_name_of_the_sites_own_beside_the_one_that_it_is_like_stops_nobody(
     assert [cause["kind"] for cause in site.told(settings.look)] == [NOTE]
     del site.shared["gpufleet_sku"]
     assert [cause["kind"] for cause in site.told(settings.look)] == [SITE, SITE], "now it is a slip"
+
+
+def test_u8_what_the_budgets_of_waves_are_called_after_is_read(site: SoundSite) -> None:
+    site.shared.update({"gpufleet_pdu": "A", "gpufleet_tenan": "x"})
+    site.shared["fleet_plan_budgets"] = {"fleet": "10%", "gpufleet_pdu": 4, "gpufleet_tenan": 1}
+    assert site.told(settings.look) == []
+    site.hosts["gpu001"]["fleet_plan_budgets"] = {"fleet": "10%"}
+    assert {one["what"].split()[-1]: one["hosts"] for one in site.told(settings.look)} == {
+        "gpufleet_pdu": ["gpu001"], "gpufleet_tenan": ["gpu001"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("title", ["Status", "Passports", "Maintenance", "Identity", "Day 0", "Day 2", "Adoption"])
