@@ -24,8 +24,9 @@ def summary(goal: str, verdicts: Mapping[str, Mapping[str, Any]], underway: Mapp
 
 
 def verdict(
-    ok: bool, seconds: float, node: NodeState | None, reason: str, step: str = "", kind: str = ""
+    ok: bool, seconds: float, node: NodeState | None, reason: str, step: str = "", kind: str = "", boots: bool = True
 ) -> dict[str, Any]:
+    """:param boots: does the provisioner boot the machine itself, so that nobody else has to?"""
     return {
         "ok": ok,
         "state": node.state if node else ABSENT,
@@ -34,6 +35,7 @@ def verdict(
         "seconds": round(seconds, 1),
         "reason": reason,
         "step": step,
+        "boots": boots,
         "kind": kind,
     }
 

@@ -367,7 +367,8 @@ class _Batch:
 
     def _close(self, host: str, ok: bool, reason: str, step: str = "", kind: str = "") -> None:
         node = self._last.get(host)
-        self.verdicts[host] = verdict(ok, time.monotonic() - self._began, node, reason, step, kind)
+        boots = self._driver.owns_power
+        self.verdicts[host] = verdict(ok, time.monotonic() - self._began, node, reason, step, kind, boots)
         self._open.pop(host, None)
 
     def line(self) -> str:

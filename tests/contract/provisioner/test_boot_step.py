@@ -210,6 +210,20 @@ def test_the_role_boots_what_its_provisioner_does_not(booted_by_others: Any, tmp
         assert booted_by_others.faults.writes == [] and len(again) == 2
 
 
+def test_a_machine_that_an_earlier_run_deployed_and_that_is_silent_is_booted_once_more(
+    imagectl_site: Any, tmp_path: Path
+) -> None:
+    """Its record says that it is deployed, and to deploy it anew would boot nobody."""
+    with room(imagectl_site, tmp_path) as made:
+        made.deploy()
+        begun, hung = made.begun(), made.machines[0]
+        hung.answers.unlink()
+        imagectl_site.faults.forget()
+        made.deploy(deploy_resume="{{ begun[inventory_hostname] }}", begun=begun, deploy_boot_timeout=4)
+        assert [len(machine.bmc.machine.boots) for machine in made.machines] == [3, 2] and hung.answers.exists()
+        assert imagectl_site.faults.writes == [] and made.begun() == begun
+
+
 def test_the_boot_is_permitted_although_the_batch_took_minutes_to_record(imagectl_site: Any, tmp_path: Path) -> None:
     with room(imagectl_site, tmp_path) as made:
         made.meanwhile = lambda: made.old(imagectl_site, "gold-1 ")
