@@ -115,8 +115,8 @@ class Room:
         self.meanwhile: Callable[[], None] = lambda: None
         self.aged = 0
         shared = {"gpufleet_ledger_url": f"sqlite:///{folder / 'ledger.sqlite'}", "gpufleet_image": image}
-        hosts = {machine.name: machine.variables(ca) for machine in machines}
-        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": shared}}), encoding="utf-8")
+        self.hosts = {machine.name: machine.variables(ca) for machine in machines}
+        self._inventory = {"all": {"hosts": self.hosts, "vars": shared}}
 
     def deploy(self, *, ok: bool = True, **settings: Any) -> dict[str, Any]:
         """The host-tasks of the run, by host."""
@@ -131,6 +131,7 @@ class Room:
         }
         book = [{**play, "tasks": [proof, enrolled, ready, {"image_was_verified": {}}, role]}]
         (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump(self._inventory), encoding="utf-8")
         env = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
@@ -298,6 +299,45 @@ def test_a_machine_that_is_deployed_and_silent_is_deployed_once_more(maas_site: 
         assert f"[{dead.name}]: FAILED" in made.output and "it does not answer" in made.output
         assert f"[{late.name}]: FAILED" not in made.output and f"[{good.name}]: FAILED" not in made.output
         assert set(made.begun()) == {late.name, dead.name, good.name}
+
+
+#: No resolver knows it: whoever asks for the node there learns nothing of it.
+NAMELESS = "a-row-of-a-typist.invalid"
+
+
+def test_what_is_silent_for_a_reason_that_is_not_its_own_is_not_deployed_once_more(
+    maas_site: Any, tmp_path: Path
+) -> None:
+    """Its address is misspelt: another deployment would wipe a healthy node, and find the same."""
+    with room(maas_site, tmp_path, 1) as made:
+        [lost] = made.machines
+        made.hosts[lost.name]["ansible_host"] = NAMELESS
+        made.deploy(ok=False, deploy_boot_timeout=2)
+        assert sum("op=deploy" in str(line) for line in maas_site.faults.writes) == 1
+        assert f"[{lost.name}]: FAILED" in made.output and "Stop here where that says nothing" in made.output
+
+
+def test_what_is_silent_for_a_reason_that_is_not_its_own_is_not_booted_once_more(
+    imagectl_site: Any, tmp_path: Path
+) -> None:
+    with room(imagectl_site, tmp_path, 1) as made:
+        [lost] = made.machines
+        made.hosts[lost.name]["ansible_host"] = NAMELESS
+        made.deploy(ok=False, deploy_boot_timeout=2)
+        assert lost.bmc.machine.boots == ["disk", "Pxe"]
+        assert f"[{lost.name}]: FAILED" in made.output and "Stop here where that says nothing" in made.output
+
+
+def test_a_boot_that_fails_for_a_reason_that_is_not_the_nodes_is_not_tried_once_more(
+    imagectl_site: Any, tmp_path: Path
+) -> None:
+    """A BMC that lets us not in locks whoever asks twice."""
+    with room(imagectl_site, tmp_path, 1) as made:
+        [closed] = made.machines
+        made.hosts[closed.name]["gpufleet_bmc_password"] = "not it"
+        made.deploy(ok=False)
+        assert closed.bmc.machine.boots == ["disk"] and made.output.count("TASK [gpufleet.baremetal.deploy : Boot the") == 1
+        assert "Not booted from the network" in made.output
 
 
 def test_where_the_provisioner_boots_no_task_is_added(maas_site: Any, tmp_path: Path) -> None:
