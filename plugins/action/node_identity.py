@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import identity, known_as, lease, whose
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, in_any_case, spelled
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, compared, spelled
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._measured import where_measured
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import claims, what_says
@@ -59,7 +59,7 @@ class ActionModule(VerbAction):
         """Which other host of the inventory says a pair now."""
         hosts = [host for host in self._vars.get("hostvars") or () if host != self._host]
         says = what_says(self.host_var, hosts)
-        return {in_any_case(pair): host for host in hosts for pair in spelled(says(host) or ())}
+        return {compared(pair): host for host in hosts for pair in spelled(says(host) or ())}
 
     def _measured(self, asked: Asked) -> list[tuple[float, str]]:
         """Where a GPU that moved was found: all passports are read for it."""

@@ -67,6 +67,16 @@ def uuid_of(told: Any) -> str:
     return "" if value in NO_UUIDS or len(set(uuid.UUID(value).bytes)) == 1 else value
 
 
+def both_orders(told: str) -> list[str]:
+    """A UUID as SMBIOS 2.6 has it, and with its first three fields turned round, as it was before: the kernel, and tools
+    that read the table byte by byte, tell one machine so and so.
+
+    Each of the two has the same two. That IPMI sends all 16 bytes the other way round is for :func:`same_uuid` alone.
+    """
+    value = uuid.UUID(told)
+    return sorted((str(value), str(uuid.UUID(bytes=value.bytes_le))))
+
+
 def same_uuid(one: str, other: str) -> bool:
     """Equal, also where one side shows it in another byte order.
 

@@ -16,7 +16,7 @@ from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import INVENTORY, Says
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, in_any_case, spelled
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, compared, spelled
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
@@ -182,7 +182,7 @@ def alone(ledger: Ledger, node_id: str, host: str, seen: Mapping[str, Any], iden
     in_play = set(seen.get("ansible_play_hosts_all") or ()) - {host}
     if not names - {"", host} or not in_play:
         return
-    known = {in_any_case((row["kind"], row["value"])) for row in rows} | {("node_id", node_id)}
+    known = {compared((row["kind"], row["value"])) for row in rows} | {("node_id", node_id)}
     likely = [other for other in sorted(in_play) if other in names or known & _literal(seen, other)]
     other = next((one for one in likely if _or_nobody(identified, one) == node_id), "")
     if not other:
@@ -203,7 +203,7 @@ def _literal(seen: Mapping[str, Any], host: str) -> set[Pair]:
     found = inventory.get_host(host) if inventory is not None else None
     own: Mapping[str, Any] = found.vars if found is not None else {}
     pairs = [(kind, str(own.get(name) or "")) for kind, name in _SAYS.items()]
-    return {in_any_case(pair) for pair in spelled(pairs)}
+    return {compared(pair) for pair in spelled(pairs)}
 
 
 def _or_nobody(identified: Callable[[str], str], host: str) -> str:

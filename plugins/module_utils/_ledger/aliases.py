@@ -22,10 +22,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.connect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import (
     JOINING,
     Pair,
-    in_any_case,
+    compared,
     normal,
     of_kind,
     other_serials,
+    others_of,
     spelled,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED, UNSAID
@@ -153,8 +154,8 @@ class Aliases(Connection):
                 do="add the serial, the system UUID or the boot MAC to the inventory; host names are no identity, nor"
                 " is a MAC that has not twelve digits, or what stands for none",
             )
-        told = {in_any_case(pair) for pair in found}
-        missing = [pair for pair in asked.known if in_any_case(pair) not in told]
+        told = {compared(pair) for pair in found}
+        missing = [pair for pair in asked.known if compared(pair) not in told]
         missing += [pair for pair, row in found.items() if self._renamed(asked, row)]
         dropped = [*stale, *parted]
         return self._corrected(asked, Whose(next(iter(owners), None), missing, dropped), found)
@@ -170,7 +171,7 @@ class Aliases(Connection):
             others = row["kind"] in JOINING and row["host"] not in ("", asked.name) and not asked.node_id
             says = asked.says(row["host"]) if others else None
             said = of_kind(spelled(says), row["kind"]) if says is not None else []
-            if any(in_any_case((row["kind"], one)) == in_any_case((row["kind"], row["value"])) for one in said):
+            if any(compared((row["kind"], one)) == compared((row["kind"], row["value"])) for one in said):
                 raise _two_hosts(asked.name, row)
             # A UUID is said beside no serial, so that who names one now has not taken that back.
             silent = says is not None and not said and row["kind"] != "system_uuid"
@@ -238,8 +239,8 @@ class Aliases(Connection):
         if not whose.node or not kinds:
             return whose
         rows = [row for row in self.aliases(whose.node) if row["kind"] in kinds]
-        said = {in_any_case(pair) for pair in asked.known}
-        others = [row for row in rows if in_any_case((row["kind"], row["value"])) not in said]
+        said = {compared(pair) for pair in asked.known}
+        others = [row for row in rows if compared((row["kind"], row["value"])) not in said]
         own = [row for row in others if asked.inventory and row["host"] == asked.name and not row["confirmed_by"]]
         serials = [row for row in own if row["kind"] == "serial"]
         if serials and self._served(whose.node):
@@ -295,14 +296,17 @@ class Aliases(Connection):
         return bool(self._rows("SELECT node_id FROM nodes WHERE node_id = :id", {"id": node_id}))
 
     def _aliases(self, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-        """Their rows; of a serial that no node has as it is spelled here, those that have it in another case."""
+        """Their rows; of a serial or a UUID that no node has as it is spelled here, those that have it in another case,
+        or in another byte order."""
         sql = f"SELECT {_SHOWN} FROM aliases WHERE value IN :values"
         rows = self._many(sql, "values", [value for kind, value in pairs] or [""], {})
         rows = [row for row in rows if (row["kind"], row["value"]) in set(pairs)]
         told = {(row["kind"], row["value"]) for row in rows}
-        other = [value.lower() for kind, value in pairs if kind == "serial" and (kind, value) not in told]
-        sql = f"SELECT {_SHOWN} FROM aliases WHERE kind = 'serial' AND lower(value) IN :values"
-        return [*rows, *self._many(sql, "values", other, {})] if other else rows
+        for kind in ("serial", "system_uuid"):
+            other = [one for pair in pairs if pair[0] == kind and pair not in told for one in others_of(pair)]
+            sql = f"SELECT {_SHOWN} FROM aliases WHERE kind = '{kind}' AND lower(value) IN :values"
+            rows += self._many(sql, "values", other, {}) if other else []
+        return rows
 
     def _remember(self, conn: Any, node_id: str | None, name: str, pairs: Sequence[Pair], source: str) -> str:
         chosen = node_id or str(uuid.uuid4())
@@ -324,9 +328,9 @@ class Aliases(Connection):
 
     def confirm(self, node_id: str, pairs: Sequence[Pair], by: str) -> None:
         """A peer has said this of the machine itself: of what the node is known by, that is no mere claim any more."""
-        told = {in_any_case(pair) for pair in spelled(pairs)}
+        told = {compared(pair) for pair in spelled(pairs)}
         open_ = [row for row in self.aliases(node_id) if not row["confirmed_by"]]
-        due = [row for row in open_ if in_any_case((row["kind"], row["value"])) in told]
+        due = [row for row in open_ if compared((row["kind"], row["value"])) in told]
         if not due:
             return
         sql = (

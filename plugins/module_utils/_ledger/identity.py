@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan, listed, state_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import WAYS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, in_any_case
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, compared
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.whose import (
     UNTOUCHED,
@@ -124,12 +124,12 @@ def _board(ledger: Ledger, asked: Asked) -> Plan:
     node = before_the_swap(ledger, asked)
     refuse_shared(ledger, asked, asked.says, [node])
     taken = demand_free(ledger, asked, node)
-    said = {in_any_case(pair) for pair in asked.says}
+    said = {compared(pair) for pair in asked.says}
     kinds = {kind for kind, value in asked.says}
     rows = [row for row in ledger.aliases(node) if row["kind"] in kinds]
-    drops = [row for row in rows if in_any_case((row["kind"], row["value"])) not in said]
-    known = {in_any_case((row["kind"], row["value"])) for row in rows}
-    puts = [pair for pair in asked.says if in_any_case(pair) not in known]
+    drops = [row for row in rows if compared((row["kind"], row["value"])) not in said]
+    known = {compared((row["kind"], row["value"])) for row in rows}
+    puts = [pair for pair in asked.says if compared(pair) not in known]
     told = {"part": BOARD, "reason": asked.text("reason"), "now": listed(asked.says)}
     if not drops and not puts and _said_already(ledger, node, told):
         return Plan(node)

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import (
     Pair,
-    in_any_case,
+    compared,
     normal,
     spelled,
 )
@@ -134,12 +134,12 @@ def _by(one: Mapping[str, Any]) -> str:
 def differences(ledger: Ledger, asked: Asked, node: str) -> list[str]:
     """Where inventory, BMC and ledger do not say the same."""
     rows = [(row["kind"], row["value"]) for row in ledger.aliases(node)] if node else []
-    known = {in_any_case(pair) for pair in rows}
-    told = {in_any_case(pair) for pair in asked.told}
+    known = {compared(pair) for pair in rows}
+    told = {compared(pair) for pair in asked.told}
     found = []
     for pair in asked.says:
         owner = ledger.owner(*pair)
-        if in_any_case(pair) not in known:
+        if compared(pair) not in known:
             whose = f"node {owner} ({ledger.name(owner)})" if owner else "nobody"
             found.append(f"the inventory says {pair[0]} {pair[1]}, which in the ledger is {whose}")
     for kind in asked.machine.get("contradicts") or []:
@@ -148,6 +148,6 @@ def differences(ledger: Ledger, asked: Asked, node: str) -> list[str]:
     found += [
         f"the ledger has {kind} {value}, which the BMC does not tell"
         for kind, value in rows
-        if kind in kinds and in_any_case((kind, value)) not in told
+        if kind in kinds and compared((kind, value)) not in told
     ]
     return found

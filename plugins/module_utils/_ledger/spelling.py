@@ -8,7 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial, serial_of, uuid_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
+    both_orders,
+    same_serial,
+    serial_of,
+    uuid_of,
+)
 
 #: Aliases by which two sources are known to speak of the same machine, strongest first. Never a host name.
 JOINING = ("serial", "system_uuid", "mac")
@@ -47,10 +52,17 @@ def spelled(pairs: Sequence[Pair]) -> list[Pair]:
     return [pair for pair in ((kind, normal(kind, value)) for kind, value in pairs) if pair[1]]
 
 
-def in_any_case(pair: Pair) -> Pair:
-    """What an alias is compared by: one machine may be told by its serial in upper and in lower case."""
+def others_of(pair: Pair) -> list[str]:
+    """How else the same may be told: a serial in another case, a UUID in another byte order."""
     kind, value = pair
-    return kind, value.lower() if kind == "serial" else value
+    if kind == "system_uuid" and uuid_of(value):
+        return both_orders(value)
+    return [value.lower()] if kind == "serial" else [value]
+
+
+def compared(pair: Pair) -> Pair:
+    """What an alias is compared by, however it is told."""
+    return pair[0], others_of(pair)[0]
 
 
 def of_kind(pairs: Sequence[Pair], kind: str) -> list[str]:

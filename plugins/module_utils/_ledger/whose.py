@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_a
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import (
     JOINING,
     Pair,
-    in_any_case,
+    compared,
     of_kind,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
@@ -111,7 +111,7 @@ def _is_now(ledger: Ledger, asked: Asked, node: str) -> str:
     rows = [(row["kind"], row["value"]) for row in ledger.aliases(node) if row["kind"] in JOINING]
     first = next((kind for kind in JOINING if of_kind(rows, kind)), "")
     for pair in rows if first else ():
-        host = asked.others.get(in_any_case(pair), "") if pair[0] == first else ""
+        host = asked.others.get(compared(pair), "") if pair[0] == first else ""
         ports = [value for (kind, value), other in asked.others.items() if host and other == host and kind == "mac"]
         known = of_kind(rows, "mac")
         if host and (not ports or not known or set(ports) & set(known)):
@@ -181,7 +181,7 @@ def refuse_shared(
         if row["host"] != asked.host or (node == leaves and row["kind"] == "serial")
     ]
     for kind, value in (*pairs, *foreign):
-        other = asked.others.get(in_any_case((kind, value)))
+        other = asked.others.get(compared((kind, value)))
         if other:
             owner = ledger.owner(kind, value)
             whose = f", which is node {owner} ({ledger.name(owner)})" if owner else ""
@@ -193,7 +193,7 @@ def concerned(ledger: Ledger, asked: Asked, plan: Plan) -> list[str]:
     living = [node for node in plan.nodes if not ledger.retired(node)]
     rows = [row for node in living for row in ledger.aliases(node)]
     hosts = {str(row["host"]) for row in rows}
-    hosts |= {asked.others.get(in_any_case((row["kind"], row["value"])), "") for row in rows}
+    hosts |= {asked.others.get(compared((row["kind"], row["value"])), "") for row in rows}
     return sorted(hosts - {"", asked.host})
 
 

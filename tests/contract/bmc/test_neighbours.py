@@ -23,9 +23,10 @@ OFF = {"gpufleet.baremetal.redfish_power": {"state": "force_off"}}
 DRAINED = {"gpufleet.baremetal.scheduler_wait": {"until": "drained"}, "run_once": True}
 
 
-def lists(rig: Any, system: str, mac: str) -> dict[str, Any]:
+def lists(rig: Any, system: str, *macs: str) -> dict[str, Any]:
     ports = f"{system}/EthernetInterfaces"
-    serve(rig, {ports: members(f"{ports}/1"), f"{ports}/1": {"PermanentMACAddress": mac}})
+    own = {f"{ports}/{number}": {"PermanentMACAddress": mac} for number, mac in enumerate(macs, 1)}
+    serve(rig, {ports: members(*own), **own})
     return ref(ports)
 
 
@@ -55,6 +56,28 @@ def test_r6_a_serial_that_a_chassis_shares_does_not_outweigh_the_port(fake: Make
     with refusal:
         change(rig, "force_off", serial="SN0001", boot_mac=OURS, bmc_system_id="Node0")
     assert (rig.writes() > 0) == (listed == OURS)
+
+
+def test_r6_a_port_that_somebody_gave_out_beside_anothers_hides_no_neighbour(fake: Make) -> None:
+    """Beside the ports of the maker many a BMC lists its own USB port, whose address says nothing of the machine."""
+    rig = fake("blades")
+    rig.params["system_uuid"] = ""
+    with_cards(rig, EthernetInterfaces=lists(rig, "/redfish/v1/Systems/Node0", THEIRS, "02:3f:d2:00:00:01"))
+    rig.force("On")
+    with pytest.raises(WrongMachine, match="gpufleet_boot_mac"):
+        change(rig, "force_off", serial="SN0001", boot_mac=OURS, bmc_system_id="Node0")
+    assert rig.writes() == 0
+
+
+def test_r6_where_its_own_uuid_agrees_a_port_that_is_not_listed_is_a_hole(fake: Make) -> None:
+    """What each system has for itself outweighs a list, which may lack the card that was put in last."""
+    rig = fake("blades")
+    with_cards(rig, EthernetInterfaces=lists(rig, "/redfish/v1/Systems/Node0", THEIRS))
+    rig.force("On")
+    for serial in ("SN0001", ""):
+        rig.force("On")
+        change(rig, "force_off", serial=serial, boot_mac=OURS, bmc_system_id="Node0")
+        assert rig.power() == "Off"
 
 
 @pytest.mark.parametrize("listed", [OURS, THEIRS])

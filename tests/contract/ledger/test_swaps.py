@@ -246,3 +246,13 @@ def test_y3_what_is_no_mac_is_nobodys(ledger: Ledger, ask: Ask, typed: str) -> N
     # A row that has it is one that has none.
     assert ledger.identify("gpu001", aliases=[("serial", "OLD0001"), ("mac", typed)]) == node
     assert rows(ledger) == before
+
+
+def test_u3_of_whom_no_scheduler_was_ever_asked_nobody_knows_that_it_has_none(ledger: Ledger, ask: Ask) -> None:
+    node = ledger.identify("gpu001", aliases=[("serial", "OLD0001"), ("mac", MAC)])
+    ledger.append("r0", [(node, Event("state", name)) for name in ("enrolled", "imaging", "validating", "admitted")])
+    before = rows(ledger)
+    refused = ask({"gpufleet_serial": "NEW0001", "gpufleet_boot_mac": MAC}, state="replaced", part="board")
+    assert refused.get("failed") and refused["error"]["kind"] == "not_ours" and rows(ledger) == before, refused
+    ledger.append("r0", [(node, Event("evidence", "not_in_scheduler", {"scheduler": "none"}))])
+    assert ask({"gpufleet_serial": "NEW0001", "gpufleet_boot_mac": MAC}, state="replaced", part="board")["changed"]

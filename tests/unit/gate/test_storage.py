@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import claimed, health
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.document import (
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.d
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.gate import storage_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import section_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import nvme
 from ansible_collections.gpufleet.baremetal.tests.unit.mutated import places as members
@@ -67,6 +67,7 @@ def test_a_machine_that_is_well_passes(tmp_path: Path) -> None:
         ({"nvme1": {"state": "dead"}}, "fail", "power_cycle", "nvme1 (serial S4X1) is dead"),
         ({"nvme1": {"state": "resetting"}}, "inconclusive", "retest", "nvme1 (serial S4X1) is resetting"),
         ({"nvme1": {"state": ""}}, "inconclusive", "retest", "a state that the kernel does not tell"),
+        ({"nvme1": {"transport": ""}}, "inconclusive", "retest", "is live, and how it is connected the kernel does not"),
         ({"nvme1": {"serial": "S4X0"}}, "inconclusive", "retest", "has no serial of its own: S4X0"),
         ({"nvme1": {"serial": ""}}, "inconclusive", "retest", "has no serial of its own: none"),
     ],
@@ -209,6 +210,8 @@ def test_fio_is_asked_to_make_no_file_and_to_write_to_none_that_it_reads() -> No
     asked = {ask.pattern: command("fio", ask, "/place") for ask in (measuring(SPEED), filling(1 << 30))}
     assert all({"--allow_file_create=0", "--direct=1", "--thread"} <= set(words) for words in asked.values())
     assert {pattern: "--readonly" in words for pattern, words in asked.items()} == {"read": True, "write": False}
+    # What lies in a cache yet is measured as if it came from the drive.
+    assert {pattern: "--end_fsync=1" in words for pattern, words in asked.items()} == {"read": False, "write": True}
 
 
 @pytest.mark.parametrize(
@@ -261,6 +264,24 @@ def test_check_mode_measures_nothing_and_a_mere_look_loads_nothing(tmp_path: Pat
         look = storage_gate({**params, "tests": ["health"], "places": []}, ctx).data
         assert look["verdict"] == "pass" and ctx.asked == [] and look["tool"]["name"] == "nvme"
     assert not (tmp_path / "calls").exists()
+
+
+class Refusing(Lifeline):
+    """Whoever has jobs on this node keeps it."""
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        if destructive:
+            raise NotOurs(f"refused: {what}")
+        return None
+
+
+def test_a_measurement_is_asked_for_as_what_may_hit_running_work(tmp_path: Path) -> None:
+    params = nvme.params(tmp_path)
+    with pytest.raises(NotOurs, match="with fio"):
+        storage_gate(params, Context(lifeline=Refusing()))
+    assert not (tmp_path / "calls").exists()
+    look = storage_gate({**params, "tests": ["health"], "places": []}, Context(lifeline=Refusing())).data
+    assert look["verdict"] == "pass"
 
 
 def test_the_speeds_are_those_that_the_profile_knows(tmp_path: Path) -> None:

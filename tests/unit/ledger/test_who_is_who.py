@@ -113,3 +113,43 @@ def test_n6_two_nodes_that_an_older_release_made_of_one_serial_stay_what_they_ar
         assert ledger.identify("gpu001", aliases=[("serial", spelled)]) == node
     with pytest.raises(ConfigError, match="different nodes"):
         ledger.identify("gpu001", aliases=[("serial", "Gf0001")])
+
+
+#: One machine's, as SMBIOS has it from 2.6 on, and with its first three fields byte by byte as they lie in the table.
+UUID, TURNED = ("system_uuid", "4c4c4544-0038-3510-8052-b4c04f4d3132"), (
+    "system_uuid",
+    "44454c4c-3800-1035-8052-b4c04f4d3132",
+)
+#: All its bytes the other way round is another one's.
+REVERSED = ("system_uuid", "32314d4f-c0b4-5280-1035-380044454c4c")
+
+
+@pytest.mark.parametrize(("first", "then"), [(UUID, TURNED), (TURNED, UUID)])
+def test_r6_one_uuid_in_two_byte_orders_is_one_node(
+    ledger: Ledger, first: tuple[str, str], then: tuple[str, str]
+) -> None:
+    node = ledger.identify("gpu001", aliases=[first])
+    assert ledger.identify("gpu001", aliases=[then, MAC]) == node and ledger.owner(*then) == node
+    assert {row["value"] for row in ledger.aliases(node)} == {first[1], MAC[1]}, "the one is not kept beside the other"
+    ledger.confirm(node, [then], "bmc")
+    assert [row["confirmed_by"] for row in ledger.aliases(node) if row["kind"] == "system_uuid"] == ["bmc"]
+    assert ledger.identify("gpu002", aliases=[REVERSED]) != node
+
+
+def test_r6_two_hosts_that_say_one_uuid_in_two_byte_orders_are_told(ledger: Ledger) -> None:
+    says = {"gpu001": [UUID], "gpu002": [TURNED]}
+    ledger.identify("gpu001", aliases=[UUID], says=says.get)
+    with pytest.raises(ConfigError, match="two hosts of the inventory are one node"):
+        ledger.identify("gpu002", aliases=[TURNED], says=says.get)
+
+
+def test_r6_of_two_nodes_that_were_made_of_one_uuid_each_goes_on_by_its_own_spelling(ledger: Ledger) -> None:
+    """As a ledger has it from before both orders were one: nobody is joined to another's history unasked."""
+    first = ledger.identify("gpu001", aliases=[UUID])
+    with ledger.transaction() as conn:
+        conn.exec_driver_sql("INSERT INTO nodes VALUES ('other', 'gpu002', 1.0)")
+        conn.exec_driver_sql(
+            "INSERT INTO aliases (kind, value, node_id, source, seen, host)"
+            f" VALUES ('system_uuid', '{TURNED[1]}', 'other', 'inventory', 1.0, 'gpu002')"
+        )
+    assert ledger.identify("gpu001", aliases=[UUID]) == first and ledger.identify("gpu002", aliases=[TURNED]) == "other"

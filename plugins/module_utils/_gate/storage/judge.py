@@ -120,9 +120,9 @@ def _drive(sheet: Sheet, entity: str, drive: Drive, serials: Mapping[str, int]) 
         sheet.find(DRIVE, entity, f"{_named(drive)} is {drive.state}", "power_cycle")
         sheet.record(Check(DRIVE, entity, FAIL, drive.state, _LIVE, "", _OWN))
     elif drive.state != _LIVE or not drive.transport:
-        sheet.unsettled(
-            DRIVE, entity, f"{_named(drive)} is {drive.state or 'in a state that the kernel does not tell'}"
-        )
+        how = "" if drive.transport else ", and how it is connected the kernel does not tell"
+        state = drive.state or "in a state that the kernel does not tell"
+        sheet.unsettled(DRIVE, entity, f"{_named(drive)} is {state}{how}")
     elif not drive.serial or serials[drive.serial] != 1:
         sheet.unsettled(DRIVE, entity, f"{drive.name} has no serial of its own: {drive.serial or 'none'}")
     else:
