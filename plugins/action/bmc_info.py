@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import INFO_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
@@ -24,6 +27,15 @@ class ActionModule(CertifiedAction):
     FIXES = True
     SPEC = INFO_SPEC
     verb = staticmethod(info)
+
+    def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """What no BMC can say of a boot port the ledger may know of its machine."""
+        machine = result.get("machine") or {}
+        if machine.get("unproven") and self._has_ledger():
+            with contextlib.suppress(FleetError):  # a look is a look where the ledger is away, too
+                known = same_serial(self._on_record(str(machine.get("serial") or "")), machine.get("serial"))
+                machine["unproven"] = [] if known else machine["unproven"]
+        return super().finish(params, result)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return False

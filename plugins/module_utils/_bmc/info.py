@@ -45,7 +45,7 @@ def _told_elsewhere(found: Mapping[str, Any]) -> dict[str, Any]:
 def _compared(bmc: c.Bmc, params: Mapping[str, Any]) -> dict[str, Any]:
     """Is it the machine that is meant? Shown, and judged by whoever asks."""
     found = compare(bmc, params)
-    told = {name: list(getattr(found, name)) for name in ("agrees", "contradicts", "lacks")}
+    told = {name: list(getattr(found, name)) for name in ("agrees", "contradicts", "lacks", "unproven")}
     return {"serial": found.serial, **told}
 
 

@@ -45,6 +45,8 @@ class Compared:
     told: str = ""
     #: What the BMC lists the like of, and not it, where nothing else agrees.
     lacks: tuple[str, ...] = ()
+    #: What the row names alone, and the BMC has no word for: nothing shows that it is that machine's.
+    unproven: tuple[str, ...] = ()
 
 
 def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
@@ -62,7 +64,10 @@ def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
     if listed is False and found.agrees:
         shown = f"{found.told}; of the systems behind it this one has other ports than {params['boot_mac']}"
         return replace(found, agrees=(), contradicts=("boot_mac",), told=shown)
-    return replace(found, lacks=("boot_mac",) if listed is False else ())
+    if listed is False:
+        return replace(found, lacks=("boot_mac",))
+    alone = bool(net.spelled(params.get("boot_mac"))) and not found.agrees
+    return replace(found, unproven=("boot_mac",) if alone else ())
 
 
 def _may_be_a_neighbour(found: Compared, params: Mapping[str, Any]) -> bool:

@@ -38,6 +38,14 @@ def members(*uris: str) -> dict[str, Any]:
     return {"Members": [ref(uri) for uri in uris]}
 
 
+def lists(rig: Any, system: str, *macs: str) -> dict[str, Any]:
+    """The link to its ports, which it shows then."""
+    ports = f"{system}/EthernetInterfaces"
+    own = {f"{ports}/{number}": {"PermanentMACAddress": mac} for number, mac in enumerate(macs, 1)}
+    serve(rig, {ports: members(*own), **own})
+    return ref(ports)
+
+
 def asked(rig: Any, **more: Any) -> dict[str, Any]:
     return info({**rig.params, "timeout": 5.0, **more}, Ctx()).data
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, WrongMachine
 
-from .test_macs import CHASSIS, SYSTEM, members, ref, serve, with_cards
+from .test_macs import CHASSIS, SYSTEM, lists, ref, serve, with_cards
 from .test_playbook import Make as MakePlay
 from .test_playbook import Play
 from .test_redfish import Make, change
@@ -21,13 +21,6 @@ OURS, THEIRS = "b8:3f:d2:00:00:0a", "b8:3f:d2:00:00:0b"
 ROLE = {"ansible.builtin.include_role": {"name": "gpufleet.baremetal.oob_ready"}}
 OFF = {"gpufleet.baremetal.redfish_power": {"state": "force_off"}}
 DRAINED = {"gpufleet.baremetal.scheduler_wait": {"until": "drained"}, "run_once": True}
-
-
-def lists(rig: Any, system: str, *macs: str) -> dict[str, Any]:
-    ports = f"{system}/EthernetInterfaces"
-    own = {f"{ports}/{number}": {"PermanentMACAddress": mac} for number, mac in enumerate(macs, 1)}
-    serve(rig, {ports: members(*own), **own})
-    return ref(ports)
 
 
 @pytest.mark.parametrize("listed", [OURS, THEIRS])

@@ -15,6 +15,7 @@ from fake_bmc.sessions import UUID
 from maas_server.config import Config, User
 from maas_server.server import MaasServer
 
+from .test_macs import SYSTEM, lists, with_cards
 from .test_playbook import Make, Play
 
 pytestmark = pytest.mark.slow
@@ -22,6 +23,10 @@ ROLE = [
     {"ansible.builtin.include_role": {"name": "gpufleet.baremetal.oob_ready"}},
     {"ansible.builtin.debug": {"msg": "known as {{ gpufleet_serial }}"}},
 ]
+
+
+MAC = "52:54:00:00:00:01"
+NOTHING_SHOWS = f"nothing shows that {MAC} is this machine"
 
 
 def serials(play: Play) -> list[tuple[str, str]]:
@@ -94,9 +99,34 @@ def test_n6_the_serial_in_another_case_is_the_machines(play: Play, spelled: str)
 
 def test_r4_a_node_of_a_chassis_is_known_by_its_boot_port(play: Play) -> None:
     """Its neighbour tells the same serial."""
+    with_cards(play.rig, EthernetInterfaces=lists(play.rig, SYSTEM, MAC))
     power = {"gpufleet.baremetal.redfish_power": {"state": "on"}}
     assert play.ansible([*ROLE[:1], power], gpufleet_bmc_system_id="1").returncode == 0, play.output
     assert serials(play) == [("mac", "52:54:00:00:00:01")] and play.rig.power() == "On"
+
+
+def test_r6_a_row_that_names_a_port_alone_is_not_believed_over_ipmi(tmp_path: Path, ipmi_sim: Any) -> None:
+    """Nobody there has a word for ports: what this BMC calls its serial would be taken for the row's from there on."""
+    play = Play(tmp_path, ipmi_sim)
+    del play.host["gpufleet_serial"]
+    ipmi_sim.force("On")
+    assert play.ansible([*ROLE[:1], {"gpufleet.baremetal.redfish_power": {"state": "force_off"}}]).returncode == 2
+    assert NOTHING_SHOWS in " ".join(play.output.split()) and ipmi_sim.writes() == 0, play.output
+    told = play.run({"gpufleet.baremetal.bmc_info": {}})["r0"]["machine"]
+    assert (told["agrees"], told["unproven"]) == ([], ["boot_mac"]), told
+    # Whoever knows which machine it is says so, and what the ledger knows of that port proves it from then on.
+    known = {"gpufleet.baremetal.ledger_event": {"kind": "note", "name": "x", "reason": "known"}}
+    assert play.ansible([*ROLE, known], gpufleet_serial="SN0001").returncode == 0, play.output
+    assert play.ansible(ROLE).returncode == 0 and "known as SN0001" in play.output, play.output
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_r6_a_row_that_names_a_port_alone_needs_a_bmc_that_lists_it(play: Play, listed: bool) -> None:
+    if listed:
+        with_cards(play.rig, EthernetInterfaces=lists(play.rig, SYSTEM, MAC))
+    assert play.ansible(ROLE).returncode == (0 if listed else 2), play.output
+    assert (NOTHING_SHOWS in " ".join(play.output.split())) is not listed
+    assert ("known as SN0001" in play.output) is listed and play.rig.writes() == 0
 
 
 @pytest.fixture
@@ -111,6 +141,7 @@ def maas(tmp_path: Path) -> Iterator[Any]:
 
 def test_n8_what_could_not_be_deployed_as_it_is_declared_stops_a_play_that_deploys(play: Play, maas: Any) -> None:
     """Before the node is held. A play that deploys nothing, such as a renewal of passports, goes on with a warning."""
+    with_cards(play.rig, EthernetInterfaces=lists(play.rig, SYSTEM, MAC))
     image = {"name": "gold", "version": "1", "url": "http://127.0.0.1:9/", "sha256": "2" * 64}
     site = {
         "gpufleet_image": image, "gpufleet_provisioner": "maas",
