@@ -102,6 +102,11 @@ class _Record:
         event = self._ledger().latest([told], "note", [FIXED]).get(told) if told else None
         return str(event["data"].get("sha256") or "") if event else ""
 
+    def serials(self, host: str) -> Sequence[str]:
+        """Those that its node is known by; none of one that is out of the fleet."""
+        node = self._ids.get(host, "")
+        return self._ledger().serials(node) if node and not self._ledger().retired(node) else ()
+
     def holds(self) -> Mapping[str, Mapping[str, Any]]:
         """A host of which the ledger knows nothing is none of ours to it; where it cannot be asked, nobody can say."""
         if self._there is None:

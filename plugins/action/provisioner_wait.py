@@ -31,7 +31,14 @@ class ActionModule(SlicedAction):
     TOUCHES = True
     CARRIES = Steps
     PORT: ClassVar[ModuleType | None] = names
-    UNTOLD = {"state": "unknown", "provision_state": "", "provisioner_id": "", "seconds": 0.0, "step": "", "boots": True}
+    UNTOLD = {
+        "state": "unknown",
+        "provision_state": "",
+        "provisioner_id": "",
+        "seconds": 0.0,
+        "step": "",
+        "boots": True,
+    }
     HOST_VARS = {name: f"gpufleet_{name}" for name in _OF_NODE}
     FROM_AFTER = ("deploy_id", "booted_at")
     verb = staticmethod(watch)

@@ -38,8 +38,8 @@ def same(one: Place, other: Place) -> bool:
 
 
 def _may_be(own: Place, there: Place) -> bool:
-    """Are these one service, however each is spelled? Two machines are not, nor two clouds; and of a machine and a cloud
-    nobody knows."""
+    """Are these one service, however each is spelled? Two machines are not, nor two clouds. Of a machine and a
+    cloud nobody knows."""
     if own.get("provisioner") != there.get("provisioner"):
         return False
     ours, theirs = (str(one.get("url") or "") for one in (own, there))

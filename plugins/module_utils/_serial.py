@@ -68,8 +68,8 @@ def uuid_of(told: Any) -> str:
 
 
 def both_orders(told: str) -> list[str]:
-    """A UUID as SMBIOS 2.6 has it, and with its first three fields turned round, as it was before: the kernel, and tools
-    that read the table byte by byte, tell one machine so and so.
+    """A UUID as SMBIOS 2.6 has it, and with its first three fields turned round, as it was before: the kernel, and
+    tools that read the table byte by byte, tell one machine so and so.
 
     Each of the two has the same two. That IPMI sends all 16 bytes the other way round is for :func:`same_uuid` alone.
     """

@@ -104,8 +104,8 @@ RETURN = r"""
 verdicts:
   description:
     - One for each host. C(step) is V(boot) where the machine must now be booted from the network, and empty otherwise.
-    - C(boots) is V(false) where the provisioner boots no machine itself, so that one that is deployed and silent is booted
-      through its BMC.
+    - C(boots) is V(false) where the provisioner boots no machine itself, so that one that is deployed and silent is
+      booted through its BMC.
     - C(kind) is that of the error behind a verdict that is not the node's own (V(not_ours), V(config), V(unreachable),
       for instance), and empty else. Only the node's own quarantines it, see P(gpufleet.baremetal.quarantines#test).
   returned: success

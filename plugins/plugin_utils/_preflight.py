@@ -39,6 +39,8 @@ class Record(Protocol):
 
     def certificate(self, host: str) -> str: ...
 
+    def serials(self, host: str) -> Sequence[str]: ...
+
     def holds(self) -> Mapping[str, Mapping[str, Any]]: ...
 
     def deployments(self) -> Mapping[str, Mapping[str, Any]]: ...
@@ -152,6 +154,10 @@ class Batch:
     def certificate(self, host: str) -> str:
         """That of its BMC, where one is fixed."""
         return self._record.certificate(host) if self._record else ""
+
+    def serials(self, host: str) -> Sequence[str]:
+        """By which its node is known."""
+        return self._record.serials(host) if self._record else ()
 
     def holds(self) -> Mapping[str, Mapping[str, Any]]:
         """By host, what is known of holds at its scheduler."""

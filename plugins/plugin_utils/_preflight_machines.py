@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial, serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import NOTE, ONE_NODE, SITE, Cause
@@ -39,6 +39,8 @@ KINDS: Sequence[tuple[type[FleetError], str]] = ((ConfigError, SITE), (Unsupport
 _LOGIN = ("gpufleet_bmc_address", "gpufleet_bmc_username", "gpufleet_bmc_password")
 _BESIDE = ("boot_mac", "system_uuid", "bmc_system_id", "node_id")
 _FIXED = "bmc_tls_fingerprint"
+#: What the ledger knows of a row that names a boot port alone, beside its BMC's options.
+_RECORDED = "serials_on_record"
 #: Processes for the protocols whose library has one event loop for all sessions.
 _CHILDREN = 32
 #: How long one is asked, and how long it may say nothing; a verb may wait for minutes. One that works may need 23 s for
@@ -97,6 +99,8 @@ def _params(batch: Batch, host: str) -> dict[str, dict[str, Any]]:
     """By host; of one whose BMC may have another certificate than the one that was fixed, nothing."""
     params = {**batch.options(host, OPTIONS), **{name: batch.value(host, f"gpufleet_{name}") for name in KNOWN_BY}}
     params.update(_IN_THREADS if _in_threads(params) else _IN_A_CHILD)
+    alone = params["boot_mac"] and not (params["serial"] or params["system_uuid"])
+    params[_RECORDED] = list(batch.serials(host)) if alone else []
     if not params.get(_FIXED):
         return {host: params}
     params[_FIXED] = fingerprint(str(params[_FIXED]), str(params["bmc_address"]))
@@ -141,7 +145,8 @@ def _asked(host: str, params: Mapping[str, Any]) -> None:
             found = Recognised(bmc, params, ctx).demand()
         except FleetError as exc:
             raise exc.located(address=bmc.address) from None
-        named = params["serial"] or params["system_uuid"] or found.lacks
+        recorded = any(same_serial(one, found.serial) for one in params.get(_RECORDED) or ())
+        named = params["serial"] or params["system_uuid"] or found.lacks or (found.unproven and not recorded)
         if found.agrees or (found.serial and not named):
             return
         raise WrongMachine(
@@ -149,7 +154,8 @@ def _asked(host: str, params: Mapping[str, Any]) -> None:
             address=bmc.address,
             wanted="a serial, system UUID or boot MAC that inventory and BMC both tell",
             seen=f"the BMC tells {found.told}",
-            do="name gpufleet_system_uuid or gpufleet_boot_mac as bmc_info shows it, once you have seen that it is it",
+            do="name gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac as bmc_info shows it, once you have seen"
+            " that it is it; a boot port is proof only where the BMC lists it, which none does over IPMI",
         )
 
 

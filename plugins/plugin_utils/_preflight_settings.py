@@ -163,8 +163,8 @@ def _slip(name: str, known: frozenset[str], cutoff: float) -> str:
 
 def _like(name: str, near: str) -> bool:
     """Also without what all our names begin with: of a short one little else is the same in pdu and sku."""
-    stems = (one.removeprefix(PREFIX) for one in (name, near))
-    return not name.startswith(PREFIX) or difflib.SequenceMatcher(None, *stems).ratio() > _NEAR_WITHOUT_PREFIX
+    own, other = name.removeprefix(PREFIX), near.removeprefix(PREFIX)
+    return not name.startswith(PREFIX) or difflib.SequenceMatcher(None, own, other).ratio() > _NEAR_WITHOUT_PREFIX
 
 
 def _near(name: str, known: Collection[str], cutoff: float) -> str:

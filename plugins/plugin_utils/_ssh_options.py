@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What Ansible's own SSH connection would tell OpenSSH of a host. PRIVATE to the collection.
 
-Variables of the host say it, or the environment, or ansible.cfg: whoever reads the variables alone sees no jump host that
-is set for all.
+Variables of the host say it, or the environment, or ansible.cfg: whoever reads the variables alone sees no jump host
+that is set for all.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ _SPOKE = "Remote protocol version"
 _NODE_SILENT = re.compile(r"open failed: connect failed: ((?:Connection (?:refused|timed out)|No route to host).*)")
 #: Whoever greeted then was the jump host, which is told to speak as loudly: what came after it closed, was silent, or
 #: said what no SSH server says.
-_NOT_IT = re.compile(r"open failed|stdio forwarding failed|^kex_exchange_identification:|^(?!debug).*banner exchange", re.M)
+_NOT_IT = re.compile(
+    r"open failed|stdio forwarding failed|^kex_exchange_identification:|^(?!debug).*banner exchange", re.M
+)
 _ONCE: Sequence[str] = (
     *("-v", "-o", "BatchMode=yes", "-o", "PreferredAuthentications=none", "-o", "ControlPath=none"),
     *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "NumberOfPasswordPrompts=0"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, WrongMachine

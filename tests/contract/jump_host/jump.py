@@ -184,7 +184,8 @@ class Site:
             "ANSIBLE_ACTION_PLUGINS": str(CHECKOUT / "tests" / "contract" / "action"),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "ANSIBLE_KEEP_REMOTE_FILES": "true",
             "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8",
-            "REQUESTS_CA_BUNDLE": str(self.folder / "nothing.pem"), "HTTPS_PROXY": "http://127.0.0.1:9", **self.environment,
+            "REQUESTS_CA_BUNDLE": str(self.folder / "nothing.pem"), "HTTPS_PROXY": "http://127.0.0.1:9",
+            **self.environment,
         }  # fmt: skip
         flags = ["-vvv", "--diff", *(["--check"] if check else [])]
         done = playbook.run(["-i", "hosts.yml", "book.yml", *flags], cwd=self.folder, env=environment, timeout=180)

@@ -34,7 +34,9 @@ def set_up(nodes: Nodes, state: str) -> None:
     world = json.loads(nodes.world.read_text(encoding="utf-8"))
     nodes.world.write_text(json.dumps({**world, "jobs": [{"id": "4711", "node": "gpu001"}]}), encoding="utf-8")
     nodes.scheduler("gpu001", state="ALLOCATED")
-    nodes.shared.update(gpufleet_bmc_password="not it", gpufleet_provisioner="xcat", gpufleet_provisioner_url="/nowhere")
+    nodes.shared.update(
+        gpufleet_bmc_password="not it", gpufleet_provisioner="xcat", gpufleet_provisioner_url="/nowhere"
+    )
     if state == "drained":
         with Ledger(nodes.url) as ledger:
             node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])

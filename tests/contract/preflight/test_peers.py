@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.action.preflight import _Record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_machines as machines
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_services as services
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
@@ -54,6 +56,23 @@ def test_u2_bmcs_that_answer_as_their_rows_say_have_nothing_told_of_them(bmcs: A
     site, found = bmcs
     assert site.told(machines.look) == []
     assert all(bmc.requests for bmc in found.values()), "each was asked"
+
+
+def test_r6_a_row_that_names_a_port_alone_is_told_where_no_bmc_lists_it(bmcs: Any, tmp_path: Path) -> None:
+    """As the role that comes after it does, unless the ledger knows the port's machine."""
+    site, found = bmcs
+    del site.hosts["gpu001"]["gpufleet_serial"]
+    [cause] = site.told(machines.look)
+    assert cause["hosts"] == ["gpu001"] and "nothing that this BMC tells" in cause["what"], cause
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        node = ledger.identify("gpu001", aliases=[("mac", "7c:c2:55:00:00:01"), ("serial", "sn0001")])
+        ids = {"gpu001": node}
+        for serial, known in (("SN0001", True), ("SN0009", False)):
+            system = {**found["gpu001"].vendor["system"], "SerialNumber": serial}
+            found["gpu001"].vendor = {**found["gpu001"].vendor, "system": system}
+            batch = site.batch(record=_Record(lambda: ledger, lambda host: ids.get(host, ""), list(site.hosts)))
+            machines.look(batch)
+            assert bool(batch.found["gpu001"]) is not known, batch.found
 
 
 def test_u2_what_one_bmc_tells_leaves_out_that_node_alone(bmcs: Any) -> None:

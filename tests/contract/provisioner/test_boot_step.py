@@ -336,7 +336,10 @@ def test_a_boot_that_fails_for_a_reason_that_is_not_the_nodes_is_not_tried_once_
         [closed] = made.machines
         made.hosts[closed.name]["gpufleet_bmc_password"] = "not it"
         made.deploy(ok=False)
-        assert closed.bmc.machine.boots == ["disk"] and made.output.count("TASK [gpufleet.baremetal.deploy : Boot the") == 1
+        assert (
+            closed.bmc.machine.boots == ["disk"]
+            and made.output.count("TASK [gpufleet.baremetal.deploy : Boot the") == 1
+        )
         assert "Not booted from the network" in made.output
 
 

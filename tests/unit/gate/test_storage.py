@@ -67,7 +67,12 @@ def test_a_machine_that_is_well_passes(tmp_path: Path) -> None:
         ({"nvme1": {"state": "dead"}}, "fail", "power_cycle", "nvme1 (serial S4X1) is dead"),
         ({"nvme1": {"state": "resetting"}}, "inconclusive", "retest", "nvme1 (serial S4X1) is resetting"),
         ({"nvme1": {"state": ""}}, "inconclusive", "retest", "a state that the kernel does not tell"),
-        ({"nvme1": {"transport": ""}}, "inconclusive", "retest", "is live, and how it is connected the kernel does not"),
+        (
+            {"nvme1": {"transport": ""}},
+            "inconclusive",
+            "retest",
+            "is live, and how it is connected the kernel does not",
+        ),
         ({"nvme1": {"serial": "S4X0"}}, "inconclusive", "retest", "has no serial of its own: S4X0"),
         ({"nvme1": {"serial": ""}}, "inconclusive", "retest", "has no serial of its own: none"),
     ],

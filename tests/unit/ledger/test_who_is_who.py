@@ -116,9 +116,12 @@ def test_n6_two_nodes_that_an_older_release_made_of_one_serial_stay_what_they_ar
 
 
 #: One machine's, as SMBIOS has it from 2.6 on, and with its first three fields byte by byte as they lie in the table.
-UUID, TURNED = ("system_uuid", "4c4c4544-0038-3510-8052-b4c04f4d3132"), (
-    "system_uuid",
-    "44454c4c-3800-1035-8052-b4c04f4d3132",
+UUID, TURNED = (
+    ("system_uuid", "4c4c4544-0038-3510-8052-b4c04f4d3132"),
+    (
+        "system_uuid",
+        "44454c4c-3800-1035-8052-b4c04f4d3132",
+    ),
 )
 #: All its bytes the other way round is another one's.
 REVERSED = ("system_uuid", "32314d4f-c0b4-5280-1035-380044454c4c")
