@@ -97,7 +97,7 @@ machine:
     - The machine held against O(serial), O(system_uuid) and O(boot_mac), as each verb that writes does it. C(agrees)
       and C(contradicts) name those of them that do; C(lacks) has C(boot_mac) where nothing agrees, and the BMC lists
       ports of makers without it, and C(unproven) where nothing agrees, and it lists no such port at all, or speaks
-      IPMI, which has no word for them; unless the ledger knows that boot MAC's machine by the serial that the BMC tells.
+      IPMI, which has no word for them; unless the ledger knows that MAC's machine by the serial that the BMC tells.
       C(serial) is the one that agrees as the BMC spells it, else the machine's own.
   returned: always
   type: dict

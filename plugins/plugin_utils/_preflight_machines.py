@@ -154,8 +154,8 @@ def _asked(host: str, params: Mapping[str, Any]) -> None:
             address=bmc.address,
             wanted="a serial, system UUID or boot MAC that inventory and BMC both tell",
             seen=f"the BMC tells {found.told}",
-            do="name gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac as bmc_info shows it, once you have seen"
-            " that it is it; a boot port is proof only where the BMC lists it, which none does over IPMI",
+            do="name gpufleet_serial, gpufleet_system_uuid or gpufleet_boot_mac as bmc_info shows it, once you have"
+            " seen that it is it; a boot port is proof only where the BMC lists it, which none does over IPMI",
         )
 
 
