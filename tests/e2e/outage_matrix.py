@@ -159,7 +159,7 @@ def done_already() -> list[dict[str, Any]]:
 
 
 def seen_before(anew: bool) -> tuple[dict[tuple[str, Outage], str], int]:
-    """What the page says of runs elsewhere: as it was before the first run here, whose results it has by now as well."""
+    """What the page says of runs elsewhere: as it was before the first run here, whose results it has by now."""
     kept = RESULTS.with_name("outages-before.md")
     if anew:
         RESULTS.unlink(missing_ok=True)
