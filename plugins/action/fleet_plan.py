@@ -221,6 +221,7 @@ class ActionModule(FleetStatus):
             "sizes": [] if halted else [len(wave) for wave in waves],
             "left": dict(left),
             "halted": halted,
+            "broken_off": bool(halted) and halted == self._broken_off(),
             "out": sorted(node.host for node in self._members if node.out),
             "budgets": [room.as_data() for room in self._rooms.values()],
             "through": list(self._before.through),

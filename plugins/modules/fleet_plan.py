@@ -175,6 +175,11 @@ halted:
   returned: O(state=planned) and O(state=begun)
   type: str
   sample: ""
+broken_off:
+  description: Is it what the waves before have shown that lets none begin, and neither a pause nor a window?
+  returned: O(state=planned) and O(state=begun)
+  type: bool
+  sample: false
 out:
   description: The hosts that are out of service now.
   returned: O(state=planned) and O(state=begun)

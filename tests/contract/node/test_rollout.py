@@ -50,7 +50,8 @@ def test_an_image_that_fails_on_its_canary_comes_to_no_other_node_whoever_starts
         told = rollout(nodes, *budgets, ok=False)
         assert taken(nodes) == ["gpu001"] and begun(nodes, "gpu001")[0]["rollout"] == NAME, told
         assert "1 of 1 are drained: the image" in told and f"the roll-out {NAME} goes on" in told, told
-        told = rollout(nodes, *budgets, "--limit", "gpu002,gpu003", ok=True)
+        told = rollout(nodes, *budgets, "--limit", "gpu002,gpu003", ok=False)
+        assert "No wave was begun: the canary gpu001" in told, told
         assert "the canary gpu001 is not in service again" in told and taken(nodes) == ["gpu001"], told
         shown = nodes.book("waves", *budgets, "-e", json.dumps({"fleet_plan_rollout": NAME}), ok=True)
         assert "no wave begins: the canary gpu001" in shown and "waves=reset" in shown, shown
@@ -81,7 +82,7 @@ def test_a_roll_out_is_taken_up_at_its_size_and_a_node_that_was_brought_back_has
         nodes.hosts["gpu003"]["broken"] = True
         told = rollout(nodes, *budgets, "--limit", "gpu003", ok=False)
         assert not begun(nodes, "gpu003")[0]["canary"], "two came through in an earlier run"
-        told = rollout(nodes, *budgets, "--limit", "gpu004,gpu005,gpu006", ok=True)
+        told = rollout(nodes, *budgets, "--limit", "gpu004,gpu005,gpu006", ok=False)
         assert "1 of 3 nodes are not in service again (gpu003)" in told and len(taken(nodes)) == 3, told
         recovered(nodes, "gpu003")
         told = rollout(nodes, *budgets, "--limit", "gpu004,gpu005,gpu006", ok=True)
