@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
 from verdicts_bandwidth import gpu_bandwidth
 from verdicts_collective import collective
+from verdicts_machine import stressed
 from verdicts_recorded import Recorded, counted
 from verdicts_smi import gpu_state
 from verdicts_storage import health, measured
@@ -95,6 +96,8 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "kmsg": kernel_log,
     "collective_gate": collective,
     "nccl-tests": collective,
+    "cpu_memory_gate": stressed,
+    "stress-ng": stressed,
     "gpu_bandwidth_gate": gpu_bandwidth,
     "nvbandwidth": gpu_bandwidth,
     "gpu_state_gate": gpu_state,

@@ -61,6 +61,10 @@ FLEET_VERBS: list[tuple[str, dict[str, Any]]] = [
         for state in ("planned", "begun", "paused", "resumed")
     ),
 ]
+#: Gates whose sections sites write: the rack's profiles know neither drives nor memory controllers.
+BY_THE_SITE: list[tuple[str, dict[str, Any]]] = [
+    (f"{gate}_gate", {"fail_on": "never"}) for gate in ("cpu_memory", "storage")
+]
 POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
     *(("redfish_power", {"state": state}) for state in ("off", "force_off", "graceful", "cycle", "reset")),
     ("pxe_boot", {"power": "restart"}),
@@ -104,7 +108,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         *(("scheduler_node", {"state": state}) for state in ("held", "resumed", "present")),
         *(("scheduler_wait", {"until": until}) for until in ("drained", "idle")),
         *(("dcgm_gate", {"level": level}) for level in (1, 3)),
-        *(("kernel_log_gate", {}), ("storage_gate", {"fail_on": "never"})),  # the rack's profiles know no drives
+        *(("kernel_log_gate", {}), *BY_THE_SITE),
         *((f"{gate}_gate", {}) for gate in ("gpu_state", "gpu_bandwidth", "collective")),
         *(("image_verify", {"mode": mode, "image": lab.image("2026.11.1")}) for mode in ("artifact", "node")),
         ("node_passport", {"state": "issued", "image": lab.image("2026.11.1"), "bmc_identity": bmc}),

@@ -12,6 +12,7 @@ from __future__ import annotations
 #: Driver: the module that runs it, by whose name verdicts, events and passports know the gate.
 DRIVERS: dict[str, str] = {
     "collective": "collective_gate",
+    "cpu_memory": "cpu_memory_gate",
     "dcgm": "dcgm_gate",
     "gpu_bandwidth": "gpu_bandwidth_gate",
     "gpu_state": "gpu_state_gate",

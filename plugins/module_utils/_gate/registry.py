@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import known_good as of_collective
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import NAME as CPU_MEMORY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of as of_dcgm
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth import (
@@ -45,4 +46,4 @@ MEASURES: Mapping[str, Measures] = {
     "collective_gate": of_collective.MEASURES,
 }
 #: Sections that neither a look nor a verdict tells: whoever wrote one into a profile keeps it.
-KEPT = (STORAGE,)
+KEPT = (CPU_MEMORY, STORAGE)

@@ -37,6 +37,16 @@ COLLECTIVE_GATE = spec(
     pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
 )
 
+CPU_MEMORY_GATE = spec(
+    FLEET,
+    GATE,
+    tests={"type": "list", "elements": "str"},
+    stress_ng={"type": "str", "default": "stress-ng"},
+    timeout={"type": "int", "default": 1800},
+    sysfs_path={"type": "path", "default": "/sys"},
+    proc_path={"type": "path", "default": "/proc"},
+)
+
 DCGM_GATE = spec(
     FLEET,
     GATE,

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as 
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, nvme, smi
 from contract import newcomers
 from contract.gate.case import Case, Params
+from contract.gate.of_the_machine import OF_THE_MACHINE
 
 XID79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
@@ -328,4 +329,4 @@ STORAGE = Case(
     counted=None,
 )
 
-GATES = [DCGM, KERNEL_LOG, GPU_STATE, GPU_BANDWIDTH, COLLECTIVE, STORAGE, *newcomers.adapters("gate")]
+GATES = [DCGM, KERNEL_LOG, GPU_STATE, GPU_BANDWIDTH, COLLECTIVE, STORAGE, *OF_THE_MACHINE, *newcomers.adapters("gate")]

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.gate import collective_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.gate import storage_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, nvme
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, nvme, stress
 
 TRY = """import fcntl, os, sys
 fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,8 +39,15 @@ def storage(folder: Path, output: str, *, body: str) -> dict[str, Any]:
     return params
 
 
+def cpu_memory(folder: Path, output: str, *, body: str) -> dict[str, Any]:
+    params = stress.params(folder, output, body=body)
+    nvme.linked(folder / "sys" / "bus" / "pci" / "devices", Path(made.pci(folder)))
+    return params
+
+
 GATES = {
     "collective_gate": (collective_gate, nccl.params, nccl.table()),
+    "cpu_memory_gate": (cpu_memory_gate, cpu_memory, stress.metrics()),
     "dcgm_gate": (dcgm_gate, dcgm, made.text(made.dcgm4())),
     "gpu_bandwidth_gate": (gpu_bandwidth_gate, nvbw.params, nvbw.text()),
     "storage_gate": (storage_gate, storage, json.dumps(nvme.document())),

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the contract suite needs of the gates that judge a node by what is no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import stress
+from contract.gate.case import Case, Params
+
+
+def changed(make: Callable[[Path], Params], **options: Any) -> Callable[[Path], Params]:
+    return lambda folder: {**make(folder), **options}
+
+
+def loaded(output: Optional[str] = None, **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: stress.params(folder, output, **how)
+
+
+def module_lost(folder: Path) -> Params:
+    """Counts errors that the controller could not correct."""
+    params = stress.params(folder)
+    stress.errors(folder, 1, uncorrected=1)
+    return params
+
+
+CPU_MEMORY = Case(
+    "cpu_memory_gate",
+    cpu_memory_gate,
+    loaded(),
+    {
+        "tool missing": (changed(loaded(), stress_ng="/nonexistent/stress-ng"), "inconclusive", "not installed"),
+        "tool hangs": (changed(loaded(body="sleep 60"), timeout=1), "inconclusive", "still running after"),
+        "tool killed": (loaded(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (loaded("lorem ipsum\n"), "inconclusive", "its metrics are cut"),
+        "nothing": (loaded(" "), "inconclusive", "it printed no metrics"),
+        "a flood": (loaded(body="exec yes ---"), "inconclusive", "stress-ng"),
+        "cut": (loaded(stress.metrics()[:-9]), "inconclusive", "its metrics are cut"),
+        "exit 0, and nothing was done": (
+            loaded(stress.metrics(stress.row(**{"bogo-ops": 0}))),
+            "inconclusive",
+            "cpu did nothing",
+        ),
+        "a wrong result": (
+            loaded(stderr=stress.said("fail: cpu: sieve error detected"), rc=2),
+            "fail",
+            "wrong results in cpu_all",
+        ),
+        "slow": (
+            loaded(stress.metrics(stress.row(**{"bogo-ops-per-second-real-time": "10.0"}))),
+            "fail",
+            "10 bogo ops/s",
+        ),
+        "a CPU that idled": (loaded(worked=(100, 900)), "inconclusive", "a CPU worked for 10% of the time"),
+        "a CPU too few": (loaded(online="0-2"), "fail", "3 CPUs online"),
+        "a module too few": (loaded(total=60 << 20), "fail", "60 GiB of memory"),
+        "errors that were not corrected": (module_lost, "fail", "uncorrected memory errors in CPU0_DIMM_B1"),
+        "unknown SKU": (changed(loaded(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(loaded(), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="stress_ng",
+    counted=None,
+)
+
+OF_THE_MACHINE = [CPU_MEMORY]
