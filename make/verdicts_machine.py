@@ -2,19 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How cpu_memory_gate is asked about what stress-ng found."""
+"""How cpu_memory_gate is asked about what stress-ng found, and network_gate about what the kernel showed of ports."""
 
 from __future__ import annotations
 
 import re
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import loads
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import STRESSORS, Load
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     NODE,
     Sheet,
@@ -26,6 +30,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 from verdicts_recorded import ABOUT, NotAsked, Recorded, counted
 
 _ROW = re.compile(r"^    - stressor: (\S+)$", re.M)
+_PORT = re.compile(r"([\w-]+)/ports/(\d+)/([\w/-]+): (.*)")
+_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 _ANY = 1e-9
 
 
@@ -50,3 +56,30 @@ def stressed(recorded: Recorded) -> tuple[dict[str, Any], str]:
         evidence=digest(*run.parts()), profile=wanted.reference(),
     )  # fmt: skip
     return verdict, f"exit status {run.rc}, {named}"
+
+
+def ports(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    """Files of /sys/class/infiniband, each as ``path: value``: nobody knows more of a port than the rate it is at.
+
+    :raises NotAsked: where no port stands there.
+    """
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    told = [match.groups() for match in map(_PORT.fullmatch, text.splitlines()) if match]
+    rates = {f"{device}/{port}": value for device, port, name, value in told if name == "rate"}
+    layers = {f"{device}/{port}": value for device, port, name, value in told if name == "link_layer"}
+    if not rates:
+        raise NotAsked("no port stands there")
+    rows = []
+    for port, value in rates.items():
+        rate = _RATE.match(value)
+        kind = "roce" if layers.get(port) == "Ethernet" else "infiniband"
+        row = {"name": re.sub(r"\W", "_", port.lower()), "kind": kind, "ports": [port], "errors": 0, **ABOUT}
+        rows.append({**row, "rate_gbps": float(rate.group(1)) if rate else 1.0, "seconds": _ANY})
+    with tempfile.TemporaryDirectory(prefix="gpufleet-verdicts-") as folder:
+        for device, port, name, value in told:
+            path = Path(folder) / "class" / "infiniband" / device / "ports" / port / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{value}\n", encoding="utf-8")
+        profile = {**counted(Diagnosis()), "network": {"links": rows}}
+        result = network_gate({"profile": profile, "sysfs_path": folder}, Context())
+    return dict(result.data), f"{len(rows)} RDMA ports, each at its rate"

@@ -17,6 +17,7 @@ DRIVERS: dict[str, str] = {
     "gpu_bandwidth": "gpu_bandwidth_gate",
     "gpu_state": "gpu_state_gate",
     "kernel_log": "kernel_log_gate",
+    "network": "network_gate",
     "storage": "storage_gate",
 }
 

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import (
     section_of as of_gpu_state,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import NAME as NETWORK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import Looks, Measures
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import NAME as STORAGE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
@@ -46,4 +47,4 @@ MEASURES: Mapping[str, Measures] = {
     "collective_gate": of_collective.MEASURES,
 }
 #: Sections that neither a look nor a verdict tells: whoever wrote one into a profile keeps it.
-KEPT = (CPU_MEMORY, STORAGE)
+KEPT = (CPU_MEMORY, NETWORK, STORAGE)

@@ -125,6 +125,16 @@ KERNEL_LOG_GATE = spec(
     journalctl={"type": "str", "default": "journalctl"},
 )
 
+NETWORK_GATE = spec(
+    FLEET,
+    GATE,
+    tests={"type": "list", "elements": "str"},
+    neighbours={"type": "dict"},
+    lldpctl={"type": "str", "default": "lldpctl"},
+    timeout={"type": "int", "default": 60},
+    sysfs_path={"type": "path", "default": "/sys"},
+)
+
 STORAGE_GATE = spec(
     FLEET,
     GATE,

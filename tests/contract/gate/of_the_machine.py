@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import stress
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import cables, stress
 from contract.gate.case import Case, Params
 
 
@@ -67,4 +68,46 @@ CPU_MEMORY = Case(
     counted=None,
 )
 
-OF_THE_MACHINE = [CPU_MEMORY]
+# -- ports -------------------------------------------------------------------------------------------------------------
+
+
+def plugged(output: Optional[str] = None, **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: cables.params(folder, output, **how)
+
+
+def port(**told: Any) -> Callable[[Path], Params]:
+    """A rail that shows this."""
+
+    def make(folder: Path) -> Params:
+        params = cables.params(folder)
+        cables.rdma(folder, cables.RAILS[1], **told)
+        return params
+
+    return make
+
+
+NETWORK = Case(
+    "network_gate",
+    network_gate,
+    plugged(),
+    {
+        "tool missing": (plugged(lldpctl="/nonexistent/lldpctl"), "inconclusive", "not installed"),
+        "tool hangs": (plugged(body="sleep 60", timeout=1), "inconclusive", "still running after"),
+        "tool killed": (plugged(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (plugged("lorem ipsum\n"), "inconclusive", "cannot be read"),
+        "nothing": (plugged(" "), "inconclusive", "it printed nothing"),
+        "a flood": (plugged(body="exec yes {"), "inconclusive", "lldpctl"),
+        "cut": (plugged(cables.document(cables.heard())[:200]), "inconclusive", "cannot be read"),
+        "another switch": (plugged(cables.document(cables.heard(switch="leaf02"))), "fail", "leads to leaf02"),
+        "a port that is down": (port(state="1: DOWN"), "fail", "mlx5_1/1 is down"),
+        "a port that is slow": (port(rate="200 Gb/sec (4X HDR)"), "fail", "200 Gb/s, and the profile wants 400"),
+        "a lane too few": (port(rate="400 Gb/sec (2X XDR)"), "fail", "2 lanes"),
+        "a counter at its end": (port(**{"counters/link_downed": 255}), "inconclusive", "counts no more"),
+        "unknown SKU": (plugged(profile=None), "inconclusive", "profile"),
+        "half a profile": (plugged(profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="lldpctl",
+    counted=None,
+)
+
+OF_THE_MACHINE = [CPU_MEMORY, NETWORK]

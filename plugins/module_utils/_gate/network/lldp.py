@@ -1,0 +1,81 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads which neighbour lldpd heard on a port. PRIVATE to the collection.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+
+_KEYS = ("name", "chassis", "port")
+
+
+@dataclass
+class Heard:
+    """neighbours: by port each that was heard there, in all the ways in which one may name it."""
+
+    neighbours: dict[str, list[frozenset[str]]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def command(lldpctl: str) -> list[str]:
+    """The form that stays a list also where there is but one."""
+    return [lldpctl, "-f", "json0"]
+
+
+def read(text: str) -> Heard:
+    heard = Heard()
+    if not text.strip():
+        heard.problems.append("it printed nothing")
+        return heard
+    try:
+        found = json.loads(text, object_pairs_hook=_once)
+        for row in _members(found["lldp"], "interface"):
+            name = row["name"]
+            if not isinstance(name, str) or any(key not in row for key in _KEYS):
+                raise ValueError("an interface without a name, a chassis or a port")
+            heard.neighbours.setdefault(name, []).append(frozenset(_names(row)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+        heard.neighbours.clear()
+        heard.problems.append(f"what it printed cannot be read: {short(exc, 100)}")
+    return heard
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
+def _members(parts: Any, name: str) -> Iterator[Mapping[str, Any]]:
+    """:raises ValueError: where it is no list of mappings."""
+    if not isinstance(parts, list):
+        raise ValueError(f"{name} is no list")
+    for part in parts:
+        rows = part.get(name, [])
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+            raise ValueError(f"{name} is no list")
+        yield from rows
+
+
+def _names(row: Mapping[str, Any]) -> Iterator[str]:
+    """Switch and port, by each name and each id that both tell."""
+    switches = {_value(one) for key in ("name", "id") for one in _members(row["chassis"], key)}
+    ports = {_value(one) for key in ("id", "descr") for one in _members(row["port"], key)}
+    for switch in sorted(switches - {""}):
+        for port in sorted(ports - {""}):
+            yield f"{switch} {port}"
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    value = row.get("value")
+    return " ".join(value.split()) if isinstance(value, str) else ""
