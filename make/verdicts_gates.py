@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
 from verdicts_bandwidth import gpu_bandwidth
 from verdicts_collective import collective
-from verdicts_machine import ports, stressed
+from verdicts_machine import burnt, ports, stressed
 from verdicts_recorded import Recorded, counted
 from verdicts_smi import gpu_state
 from verdicts_storage import health, measured
@@ -104,6 +104,8 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "nvidia-smi": gpu_state,
     "nvidia-smi-xml": gpu_state,
     "nvlink": gpu_state,
+    "gpu_burn_gate": burnt,
+    "gpu-burn": burnt,
     "network_gate": ports,
     "rdma": ports,
     "storage_gate": health,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How cpu_memory_gate is asked about what stress-ng found, and network_gate about what the kernel showed of ports."""
+"""How cpu_memory_gate is asked about what stress-ng found, network_gate about ports, gpu_burn_gate about a burn."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import STRESSORS, Load
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn import document as burn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.judge import begin as begin_burn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.judge import judge as judge_burn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import burns_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
@@ -83,3 +87,23 @@ def ports(recorded: Recorded) -> tuple[dict[str, Any], str]:
         profile = {**counted(Diagnosis()), "network": {"links": rows}}
         result = network_gate({"profile": profile, "sysfs_path": folder}, Context())
     return dict(result.data), f"{len(rows)} RDMA ports, each at its rate"
+
+
+def burnt(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    """One burn, of a machine with just the GPUs that it tells of, which all reach their floor."""
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    seen = burn.read(text)
+    count = max(1, len(seen.uuids), len(seen.done))
+    row = {"name": "recorded", "precision": "float", "memory_percent": 90, "seconds": 1, "minimum": _ANY, **ABOUT}
+    profile = {**counted(Diagnosis()), "gpu_burn": {"burns": [row]}}
+    profile["gpu"]["count"]["value"] = count
+    wanted = wanted_of(profile)
+    [asked] = burns_of(wanted)
+    run = Run(("gpu_burn",), recorded.number("exit_status", 0), text.encode(), b"", "exit", 3600.0)
+    sheet = begin_burn(wanted, [asked], count)
+    judge_burn(sheet, seen, run, wanted, asked)
+    verdict = as_verdict(
+        "gpu_burn_gate", sheet, tool=Tool("gpu-burn"), started=now_utc(), evidence=digest(*run.parts()),
+        profile=wanted.reference(),
+    )  # fmt: skip
+    return verdict, f"exit status {run.rc}, {count} GPUs"

@@ -61,9 +61,9 @@ FLEET_VERBS: list[tuple[str, dict[str, Any]]] = [
         for state in ("planned", "begun", "paused", "resumed")
     ),
 ]
-#: Gates whose sections sites write: the rack's profiles know neither drives, memory controllers nor ports.
+#: Gates whose sections sites write: the rack's profiles know no floors of theirs.
 BY_THE_SITE: list[tuple[str, dict[str, Any]]] = [
-    (f"{gate}_gate", {"fail_on": "never"}) for gate in ("cpu_memory", "network", "storage")
+    (f"{gate}_gate", {"fail_on": "never"}) for gate in ("cpu_memory", "gpu_burn", "network", "storage")
 ]
 POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
     *(("redfish_power", {"state": state}) for state in ("off", "force_off", "graceful", "cycle", "reset")),

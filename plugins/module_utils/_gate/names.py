@@ -15,6 +15,7 @@ DRIVERS: dict[str, str] = {
     "cpu_memory": "cpu_memory_gate",
     "dcgm": "dcgm_gate",
     "gpu_bandwidth": "gpu_bandwidth_gate",
+    "gpu_burn": "gpu_burn_gate",
     "gpu_state": "gpu_state_gate",
     "kernel_log": "kernel_log_gate",
     "network": "network_gate",

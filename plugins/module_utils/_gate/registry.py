@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.sect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth import (
     known_good as of_bandwidth,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import NAME as GPU_BURN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import known_good as of_gpus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import (
     section_of as of_gpu_state,
@@ -47,4 +48,4 @@ MEASURES: Mapping[str, Measures] = {
     "collective_gate": of_collective.MEASURES,
 }
 #: Sections that neither a look nor a verdict tells: whoever wrote one into a profile keeps it.
-KEPT = (CPU_MEMORY, NETWORK, STORAGE)
+KEPT = (CPU_MEMORY, GPU_BURN, NETWORK, STORAGE)

@@ -102,6 +102,16 @@ GPU_BANDWIDTH_GATE = spec(
     pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
 )
 
+GPU_BURN_GATE = spec(
+    FLEET,
+    GATE,
+    gpu_burn={"type": "str", "default": "gpu_burn"},
+    compare={"type": "path"},
+    tests={"type": "list", "elements": "str"},
+    timeout={"type": "int", "default": 3600},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
+)
+
 GPU_STATE_GATE = spec(
     FLEET,
     GATE,

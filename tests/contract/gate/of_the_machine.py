@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the contract suite needs of the gates that judge a node by what is no GPU."""
+"""What the contract suite needs of the gates whose sections sites write."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import cables, stress
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, cables, stress
 from contract.gate.case import Case, Params
 
 
@@ -110,4 +111,34 @@ NETWORK = Case(
     counted=None,
 )
 
-OF_THE_MACHINE = [CPU_MEMORY, NETWORK]
+# -- GPUs under full load ----------------------------------------------------------------------------------------------
+
+
+def burnt(text: Optional[str] = None, **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: burning.params(folder, text, **how)
+
+
+GPU_BURN = Case(
+    "gpu_burn_gate",
+    gpu_burn_gate,
+    burnt(),
+    {
+        "tool missing": (changed(burnt(), gpu_burn="/nonexistent/gpu_burn"), "inconclusive", "not installed"),
+        "tool hangs": (changed(burnt(body="sleep 60"), timeout=1), "inconclusive", "still running after"),
+        "tool killed": (burnt(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (burnt("lorem ipsum\n"), "inconclusive", "its last lines are not there"),
+        "nothing": (burnt(" "), "inconclusive", "its last lines are not there"),
+        "a flood": (burnt(body="exec yes proc"), "inconclusive", "gpu_burn"),
+        "cut": (burnt(burning.output().partition("Tested")[0]), "inconclusive", "its last lines are not there"),
+        "OK, and nothing computed": (burnt(burning.output(speed={5: "0"})), "inconclusive", "computed nothing"),
+        "OK, and wrong results": (burnt(burning.output(errors={5: "-3"})), "fail", "GPU 5: 3 wrong results"),
+        "slow": (burnt(burning.output(speed={5: "10"})), "fail", "GPU 5: 10 Gflop/s in burn"),
+        "seven of eight": (burnt(burning.output(gpus=7)), "fail", "ran on 7 of 8 GPUs"),
+        "unknown SKU": (changed(burnt(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(burnt(), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="gpu_burn",
+    counted=lambda folder, gpus: burning.params(folder, burning.output(gpus=gpus)),
+)
+
+OF_THE_MACHINE = [CPU_MEMORY, GPU_BURN, NETWORK]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import claimed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import stress
 from ansible_collections.gpufleet.baremetal.tests.unit.mutated import shuffled
@@ -275,6 +275,23 @@ def test_check_mode_loads_nothing_and_a_mere_look_needs_no_tool(tmp_path: Path) 
         look = cpu_memory_gate({**params, "tests": ["health"], "stress_ng": "/nonexistent"}, ctx).data
         assert look["verdict"] == "pass" and ctx.asked == [] and look["tool"]["name"] == "kernel"
     assert not (tmp_path / "calls").exists()
+
+
+class Refusing(Lifeline):
+    """Whoever has jobs on this node keeps it."""
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
+        if destructive:
+            raise NotOurs(f"refused: {what}")
+        return None
+
+
+def test_a_load_is_asked_for_as_what_may_hit_running_work(tmp_path: Path) -> None:
+    params = stress.params(tmp_path)
+    with pytest.raises(NotOurs, match="with stress-ng: cpu_all"):
+        cpu_memory_gate(params, Context(lifeline=Refusing()))
+    assert not (tmp_path / "calls").exists()
+    assert cpu_memory_gate({**params, "tests": ["health"]}, Context(lifeline=Refusing())).data["verdict"] == "pass"
 
 
 def test_the_loads_are_those_that_the_profile_knows(tmp_path: Path) -> None:

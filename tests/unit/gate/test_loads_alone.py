@@ -18,10 +18,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collectiv
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.gate import storage_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, nccl, nvbw, nvme, stress
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import nccl, nvbw, nvme, stress
 
 TRY = """import fcntl, os, sys
 fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,6 +51,7 @@ GATES = {
     "cpu_memory_gate": (cpu_memory_gate, cpu_memory, stress.metrics()),
     "dcgm_gate": (dcgm_gate, dcgm, made.text(made.dcgm4())),
     "gpu_bandwidth_gate": (gpu_bandwidth_gate, nvbw.params, nvbw.text()),
+    "gpu_burn_gate": (gpu_burn_gate, burning.params, burning.output()),
     "storage_gate": (storage_gate, storage, json.dumps(nvme.document())),
 }
 
