@@ -113,7 +113,7 @@ def grown(sheet: Sheet, links: Links, name: str, before: Port, after: Port) -> N
         first, last = (port.counters.get(counter) if port.counters else None for port in (before, after))
         if first is None or last is None:
             sheet.unsettled(ERRORS, name, f"{name} does not tell {counter}")
-        elif first >= end or (last >= end and last - first <= links.errors):
+        elif last >= end and last - first <= links.errors:
             text = f"{name}: {counter} is at its end, {end}, and counts no more: clear it"
             sheet.unsettled(ERRORS, name, text, "remediate_config")
         elif last < first:
