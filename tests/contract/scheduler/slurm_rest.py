@@ -70,6 +70,8 @@ class Newer:
 
     def __init__(self, slurm: Any, version: str = "v0.0.44") -> None:
         self.slurm, self.version = slurm, version
+        #: Others that it names as well.
+        self.also: tuple[str, ...] = ()
         #: A test's own word in the place of an answer: path's word -> what becomes of its content.
         self.bent: dict[str, Any] = {}
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -100,9 +102,10 @@ class Newer:
         return (code, bend(content)) if bend else (code, content)
 
     def _paths(self) -> dict[str, Any]:
-        base = f"/slurm/{self.version}"
-        served: dict[str, Any] = {f"{base}/{word}/": {"get": {}} for word in ("nodes", "jobs", "reservations", "diag")}
-        served[f"{base}/node/{{node_name}}"] = {"get": {}, "post": {}}
+        served: dict[str, Any] = {}
+        for base in (f"/slurm/{version}" for version in (self.version, *self.also)):
+            served.update({f"{base}/{word}/": {"get": {}} for word in ("nodes", "jobs", "reservations", "diag")})
+            served[f"{base}/node/{{node_name}}"] = {"get": {}, "post": {}}
         return served
 
     def _valid(self, given: str, user: str) -> bool:

@@ -173,6 +173,13 @@ def test_a_version_that_nobody_here_knows_is_no_answer(rest: Any) -> None:
     assert caught.value.seen == "v0.0.99"
 
 
+def test_the_highest_version_that_both_know_is_spoken(rest: Any) -> None:
+    rest.rest.version, rest.rest.also = "v0.0.42", ("v0.0.40", "v0.0.99", "v0.0.9")
+    rest.faults.forget()
+    assert rest.open().states(["gpu001"])["gpu001"].in_service
+    assert {one.what.split("/")[2] for one in rest.faults.reads} == {"v3", "v0.0.42"}
+
+
 def test_an_unknown_node_is_absent_by_the_whole_table_alone(rest: Any) -> None:
     assert rest.open().states(["gpu999"])["gpu999"].absent
     rest.rest.bent["nodes"] = lambda content: {**content, "errors": [{"error_number": 0, "error": "No error"}]}
