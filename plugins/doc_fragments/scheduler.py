@@ -31,27 +31,43 @@ options:
     type: str
   scheduler_url:
     description:
-      - Address of the API server of Kubernetes, instead of a kubeconfig. With neither, in a pod, that of the pod's own
-        service account.
+      - For Slurm the address of C(slurmrestd), which is then asked instead of the commands. It changes nodes from Slurm
+        23.02 on.
+      - For Kubernetes the address of the API server, instead of a kubeconfig. With neither, in a pod, that of the pod's
+        own service account.
       - Taken from the host variable C(gpufleet_scheduler_url).
     type: str
   scheduler_token:
     description:
-      - Bearer token for the API server; a lookup, never inventory text.
+      - Token for C(slurmrestd) (a JSON Web Token, as C(scontrol token) makes it) or for the API server; a lookup, never
+        inventory text.
+      - For Slurm, with neither this nor O(scheduler_token_path), C(scontrol token) of the machine that runs the task is
+        asked for one.
       - Taken from the host variable C(gpufleet_scheduler_token).
     type: str
   scheduler_token_path:
     description:
-      - Path of a file with that token on the machine that runs the task. It is read again where the API server no
-        longer takes what stood there, so that a short-lived token may be written anew at any time.
+      - Path of a file with that token on the machine that runs the task. It is read again where what stood there is
+        about to end or is no longer taken, so that a short-lived token may be written anew at any time.
       - Taken from the host variable C(gpufleet_scheduler_token_path).
     type: path
   scheduler_ca_path:
     description:
-      - File or folder of the authorities that vouch for the API server; those of the kubeconfig, else of the system,
-        without it.
+      - File or folder of the authorities that vouch for C(slurmrestd) or the API server; those of the kubeconfig, else
+        of the system, without it.
       - Taken from the host variable C(gpufleet_scheduler_ca_path).
     type: path
+  scheduler_user:
+    description:
+      - The user that C(slurmrestd) is asked as; the one that the token names without it.
+      - Taken from the host variable C(gpufleet_scheduler_user).
+    type: str
+  scheduler_slurm_user:
+    description:
+      - The C(SlurmUser) of C(slurm.conf), which C(slurmrestd) does not tell; V(slurm) without it. What slurmctld wrote
+        by itself is known by it.
+      - Taken from the host variable C(gpufleet_scheduler_slurm_user).
+    type: str
   scheduler_taints:
     description:
       - Taints that the nodes of Kubernetes carry for good, and that are nobody's hold, each as C(key), C(key=value),

@@ -9,12 +9,15 @@ or a broken connection, and in what words, is the same for all of them.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -66,6 +69,14 @@ def timed_out(exc: BaseException) -> bool:
         if seen is None:
             return False
     return False
+
+
+def is_here(address: str) -> bool:
+    """Is it this machine itself, so that nothing of it crosses a network?"""
+    host = str(urlsplit(address).hostname or "")
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def said(status: int, words: Any) -> str:

@@ -20,6 +20,8 @@ OPTIONS: dict[str, dict[str, object]] = {
     "scheduler_token": {"type": "str", "no_log": True},
     "scheduler_token_path": {"type": "path"},
     "scheduler_ca_path": {"type": "path"},
+    "scheduler_user": {"type": "str"},
+    "scheduler_slurm_user": {"type": "str"},
     "scheduler_taints": {"type": "list", "elements": "str"},
     "scheduler_evict": {"type": "list", "elements": "str"},
     "scheduler_ready": {"type": "list", "elements": "str"},
@@ -29,7 +31,15 @@ OPTIONS: dict[str, dict[str, object]] = {
 NONE = "none"
 #: Driver: the options of the connection that it reads.
 DRIVERS: dict[str, tuple[str, ...]] = {
-    "slurm": ("scheduler_conf",),
+    "slurm": (
+        "scheduler_conf",
+        "scheduler_url",
+        "scheduler_token",
+        "scheduler_token_path",
+        "scheduler_ca_path",
+        "scheduler_user",
+        "scheduler_slurm_user",
+    ),
     "kubernetes": (
         "scheduler_conf",
         "scheduler_context",

@@ -24,12 +24,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.regi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 from contract.faults import GARBAGE, OUTAGE, REFUSAL, Faults, HttpFaults, Said, ToolFaults
 from contract.proxy import Proxy
+from contract.scheduler import slurm_rest
 from contract.scheduler.versioned.driver import Versioned
 from contract.scheduler.versioned.service import LOST, SHORT, Service
 
 
 class Site(ABC):
     driver: ClassVar[type[Scheduler]]
+    #: Where a driver has more than one site: which of its ways this is.
+    NAME: ClassVar[str] = ""
     #: Starts other people's programs.
     real: ClassVar[bool] = False
     #: Three nodes that are in service when a test begins.
@@ -202,6 +205,25 @@ class SlurmSite(KeepingSite):
         self.slurm.boot(name)
 
 
+class SlurmRestSite(SlurmSite):
+    """The same cluster, asked by slurmrestd. What people do there they do with the commands."""
+
+    NAME = "slurmrestd"
+
+    def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
+        self.slurm = request.getfixturevalue("slurm")
+        self.rest = slurm_rest.Newer(self.slurm)
+        request.addfinalizer(self.rest.close)
+        self._proxy = Proxy(self.rest.url)
+        request.addfinalizer(self._proxy.close)
+        self.faults = HttpFaults(self._proxy)
+        self.reached = {
+            "scheduler_url": self._proxy.url,
+            "scheduler_token_path": slurm_rest.token_file(folder, slurm_rest.token(self.slurm)),
+            "scheduler_slurm_user": "root",
+        }
+
+
 class VersionedSite(EvictingSite):
     driver = Versioned
     own_options: ClassVar[dict[str, dict[str, object]]] = {"scheduler_url": {"type": "str"}}
@@ -266,8 +288,8 @@ class NoSite(Site):
         """There is nothing to start."""
 
 
-SITES: tuple[type[Site], ...] = (SlurmSite, VersionedSite, NoSite)
+SITES: tuple[type[Site], ...] = (SlurmSite, SlurmRestSite, VersionedSite, NoSite)
 
 
 def params(sites: tuple[type[Site], ...]) -> list[Any]:
-    return [pytest.param(site, id=site.driver.NAME) for site in sites]
+    return [pytest.param(site, id=site.NAME or site.driver.NAME) for site in sites]

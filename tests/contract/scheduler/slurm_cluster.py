@@ -51,10 +51,13 @@ ReturnToService=0
 MailProg=/bin/true
 KillWait=2
 Epilog={root}/epilog
+{rest}
 {nodes}
 PartitionName=gpu Nodes={shown} Default=YES MaxTime=INFINITE State=UP
 PartitionName={hidden} Nodes=ALL Hidden=YES MaxTime=INFINITE State=UP
 """
+
+_JWT = "AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={root}/jwt.key"
 
 
 def missing() -> str:
@@ -98,6 +101,8 @@ class Cluster:
         self._slurmd_timeout = slurmd_timeout
         self._memory = dict.fromkeys((*NODES, DEAD, SECLUDED), 100)
         self._ports = _free_ports(len(self._memory) + 1)
+        #: slurmctld takes the tokens that slurmrestd is given.
+        self.tokens = shutil.which("slurmrestd", path=_path()) is not None
         # A test may put a faulty command before the real one: what people and daemons do goes past it.
         self._path = _path()
 
@@ -109,6 +114,9 @@ class Cluster:
         key = self.root / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
+        secret = self.root / "jwt.key"
+        secret.touch(mode=0o600)
+        secret.write_bytes(secrets.token_bytes(32))
         self.set_epilog("exit 0")
         self.write_conf()
         self._spawn(
@@ -164,6 +172,7 @@ class Cluster:
                 root=self.root,
                 slurmd_timeout=self._slurmd_timeout,
                 shown=",".join((*NODES, DEAD)),
+                rest=_JWT.format(root=self.root) if self.tokens else "",
                 hidden=HIDDEN,
                 nodes="\n".join(
                     f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1"

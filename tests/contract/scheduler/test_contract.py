@@ -55,7 +55,8 @@ def test_a_batch_is_one_question(site: Any) -> None:
     assert all(one.name == name and one.state in STATES for name, one in views.items())
     assert all((one.version == "") == one.absent for one in views.values())
     if site.faults:
-        asked = len(site.faults.reads)
+        site.faults.forget()  # what is asked once a task, such as which version of an API is spoken
+        asked = len(driver.states(site.names) and site.faults.reads)
         driver.states(site.names[:1])
         assert len(site.faults.reads) == 2 * (asked - driver.WORK_BY_NODE) and not site.faults.writes
 

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node as verb
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from unit.plugins.doors import Door
@@ -69,7 +69,7 @@ def test_c8_a_frozen_slurmctld_costs_a_run_the_time_of_its_command_once(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(away, "AWAY_SECONDS", 0.5)
     monkeypatch.setattr(away, "SLOW_SECONDS", 0.5)
-    monkeypatch.setattr(driver, "_COMMAND_SECONDS", 1.0)
+    monkeypatch.setattr(commands, "_COMMAND_SECONDS", 1.0)
     world(nodes={"gpu001": FREE, "gpu002": FREE})
     count = broken(tmp_path, "scontrol", "exec sleep 60")
     met = []

@@ -18,7 +18,6 @@ What is known of it (measured with 1.36), and why the code is as it is:
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
 import tempfile
@@ -27,7 +26,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Optional, TypeVar
-from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -43,7 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import STATUS, Answer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.login import Login
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import MANAGER
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import GATEWAY, Peer, cause, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import GATEWAY, Peer, cause, is_here, short
 
 _MISSING: str | None = None
 try:
@@ -272,7 +270,7 @@ class Api:
 
     def _no_secret_in_clear(self) -> None:
         """:raises ConfigError: where a login would cross the network without TLS."""
-        if self.address.startswith("http:") and self._login.token and not _is_here(self.address):
+        if self.address.startswith("http:") and self._login.token and not is_here(self.address):
             raise ConfigError(
                 "a token would go to the API server in clear",
                 address=self.address,
@@ -345,14 +343,7 @@ def _proxies(address: str, named: str) -> dict[str, str]:
     machine itself."""
     if named:
         return {"http": named, "https": named}
-    return {} if _is_here(address) else dict(requests.utils.get_environ_proxies(address, no_proxy=None))
-
-
-def _is_here(address: str) -> bool:
-    host = str(urlsplit(address).hostname or "")
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+    return {} if is_here(address) else dict(requests.utils.get_environ_proxies(address, no_proxy=None))
 
 
 def demand_taken(answer: Answer, address: str, request: str) -> None:

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm through its commands. PRIVATE to the collection.
-
-Read in bulk with ``scontrol -o show node`` (0.06 s for 10,000 nodes) and ``squeue``; written node by node, because
-an update of several is applied in part where one of the names is wrong. No name ever reaches a shell.
+"""Slurm, by its commands or by slurmrestd. PRIVATE to the collection.
 
 Slurm cannot compare and swap: right before a write the node is read again and held against what was judged, so that
 what a person changes in between is lost only if it falls into those milliseconds.
@@ -12,52 +9,32 @@ what a person changes in between is lost only if it falls into those millisecond
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     Changed,
-    ConfigError,
     FleetError,
     Refused,
-    Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     ABSENT,
     NodeView,
     Scheduler,
     Work,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.halves import by_halves
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.commands import Commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
     is_own_text,
     own_end,
-    parse_reservations,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import blocks, check_name
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import ERRORS, REMEDIES
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import (
-    Record,
-    not_found,
-    parse_jobs,
-    parse_names,
-    parse_nodes,
-)
-
-#: Slurm's own MessageTimeout is 10 s, and a command tries each controller.
-_COMMAND_SECONDS = 60.0
-#: A user's own settings (SQUEUE_USERS, SQUEUE_STATES, SLURM_CLUSTERS) would hide jobs and nodes from us.
-_KEPT = frozenset({"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"})
-_HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_")
-_AS_OF = "Configuration data as of "
-_RIGHTS = "run as root, as SlurmUser or as an operator of the accounting, on the machine that runs the Slurm commands"
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import check_name
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.link import Link
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest import Rest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import REMEDIES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record
 
 
 class Slurm(Scheduler):
@@ -66,16 +43,10 @@ class Slurm(Scheduler):
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         super().__init__(params)
-        self._settings: Mapping[str, str] | None = None
-        self.conf = str(self.options["scheduler_conf"])
-        self.address = self.conf or os.environ.get("SLURM_CONF", "")
-        if self.conf and not os.path.isfile(self.conf):
-            # The commands would retry for a minute.
-            raise ConfigError(
-                "there is no such slurm.conf on this machine",
-                address=self.conf,
-                do="set gpufleet_scheduler_conf to the cluster's slurm.conf, or delegate the task to a login node",
-            )
+        self._link: Link = (
+            Rest(self.options) if self.options["scheduler_url"] else Commands(str(self.options["scheduler_conf"]))
+        )
+        self.address = self._link.address
 
     def check(self, name: str) -> None:
         check_name(name)
@@ -87,11 +58,10 @@ class Slurm(Scheduler):
         absent = [name for name in names if name not in records and name not in spoilt]
         if absent:
             self._nothing_hidden(absent)
-        reserved = self._reservations() if records else {}
+        reserved = self._link.reservations() if records else {}
         # The queue is asked after the states: a node that was seen drained gets no new job in between.
-        jobs: dict[str, list[Work]] = {}
-        for block in blocks([name for name, record in records.items() if record.may_have_work]):
-            jobs.update(self._jobs(block))
+        busy = [name for name, record in records.items() if record.may_have_work]
+        jobs = self._link.jobs(busy) if busy else {}
         self._no_work_hidden([name for name, record in records.items() if record.settled and not jobs.get(name)])
         return {
             name: self._view(records[name], jobs.get(name, ()), reserved.get(name, ()))
@@ -101,156 +71,78 @@ class Slurm(Scheduler):
         }
 
     def known(self) -> dict[str, tuple[str, ...]]:
-        done = self._command("scontrol", "--all", "-o", "show", "node")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol show node")
-        return parse_names(done.stdout)
+        return self._link.known()
 
     def _all_records(self, names: Sequence[str]) -> tuple[dict[str, Record], dict[str, BadAnswer]]:
         """The records, and the names of nodes whose own cannot be read: those spoil nobody else's.
 
         :raises BadAnswer: where it is all of them.
         """
-        records: dict[str, Record] = {}
         spoilt: dict[str, BadAnswer] = {}
-        for block in blocks(names):
-            records.update(by_halves(block, self._records, spoilt))
+        records = self._link.records(names, spoilt)
         if spoilt and len(spoilt) == len(names):
             raise next(iter(spoilt.values()))
         return records, spoilt
 
     def _view(self, record: Record, jobs: Sequence[Work], reserved: Sequence[Reservation]) -> NodeView:
         # Who slurmctld writes as is asked only where a reason could be its own.
-        user = self._slurm_user() if is_own_text(record.reason) or own_end(record.reason) else ()
+        user = self._link.slurm_user() if is_own_text(record.reason) or own_end(record.reason) else ()
         return record.view(jobs, user, reserved)
 
-    def _records(self, block: Sequence[str]) -> dict[str, Record]:
-        # --all: nodes of hidden partitions are left out without it, and would look absent.
-        done = self._command("scontrol", "--all", "-o", "show", "node", ",".join(block))
-        unknown = not_found(done.stdout)
-        if done.returncode != 0 and not unknown:
-            raise self._error(done, f"scontrol show node {block[0]}{', ...' if block[1:] else ''}")
-        records = parse_nodes(done.stdout, block)
-        silent = [name for name in block if name not in records and name not in unknown]
-        if silent:
-            raise BadAnswer(
-                "scontrol said nothing about a node that it was asked for",
-                node=silent[0],
-                address=self.address,
-                seen=cut(done.stdout + done.stderr, 300),
-            )
-        return {name: records[name] for name in block if name in records}
-
-    def _jobs(self, block: Sequence[str]) -> Mapping[str, list[Work]]:
-        done = self._command("squeue", "--all", "-h", "-o", "%i|%T|%N|%M", "-w", ",".join(block))
-        if done.returncode != 0:
-            raise self._error(done, "squeue")
-        return parse_jobs(done.stdout)
-
-    def _reservations(self) -> Mapping[str, Sequence[Reservation]]:
-        done = self._command("scontrol", "--all", "-o", "show", "reservation")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol show reservation")
-        return parse_reservations(done.stdout)
-
-    def _config(self) -> Mapping[str, str]:
-        """slurmctld's own settings; they last as long as this object, which serves one task."""
-        if self._settings is None:
-            told = self._show_config()
-            lines = [line.partition("=") for line in told.splitlines()]
-            settings = {name.strip(): value.strip() for name, _equals, value in lines}
-            if not {"SlurmUser", "PrivateData"} <= set(settings):
-                seen = cut(told, 200)
-                raise BadAnswer("scontrol show config without SlurmUser", address=self.address, seen=seen)
-            self._settings = settings
-        return self._settings
-
-    def _show_config(self) -> str:
-        done = self._command("scontrol", "show", "config")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol show config")
-        return done.stdout
-
     def clock(self) -> str:
-        # measured: slurmctld's time at its answer. The command tells it, as a boot, in the zone of where it runs.
-        first = self._show_config().partition("\n")[0]
-        return first[len(_AS_OF) :].strip() if first.startswith(_AS_OF) else ""
-
-    def _slurm_user(self) -> tuple[str, ...]:
-        """Name and number, as ``slurm(64030)`` shows them: a reason is signed with the name where it is known here."""
-        name, _bracket, number = self._config()["SlurmUser"].rstrip(")").partition("(")
-        return tuple(word for word in (name, number) if word)
+        return self._link.clock()
 
     def _nothing_hidden(self, absent: Sequence[str]) -> None:
-        """With PrivateData=nodes a user without rights is told that a node does not exist."""
-        if self._hides("nodes"):
+        """A user without rights may be told that a node does not exist."""
+        hidden = self._link.hides("nodes")
+        if hidden:
             raise Refused(
                 "whether Slurm knows this node cannot be told: it hides nodes from this user",
                 node=absent[0],
                 address=self.address,
-                seen="PrivateData=nodes in slurm.conf",
-                do=_RIGHTS,
+                seen=hidden.seen,
+                do=hidden.do,
             )
 
     def _no_work_hidden(self, drained: Sequence[str]) -> None:
-        """With PrivateData=jobs the queue is empty for such a user, and a suspended job shows in no node's state."""
-        if drained and self._hides("jobs"):
+        """To such a user the queue may look empty, and a suspended job shows in no node's state."""
+        hidden = self._link.hides("jobs") if drained else None
+        if hidden:
             raise Refused(
                 "whether this drained node has jobs cannot be told: Slurm hides jobs from this user",
                 node=drained[0],
                 address=self.address,
-                seen="PrivateData=jobs in slurm.conf",
-                do=_RIGHTS,
+                seen=hidden.seen,
+                do=hidden.do,
             )
 
-    def _hides(self, what: str) -> bool:
-        if os.geteuid() == 0:
-            return False
-        private = self._config()["PrivateData"].lower().replace(",", " ").split()
-        return what in private and str(os.geteuid()) not in self._slurm_user() and not self._operator()
-
-    def _operator(self) -> bool:
-        """Whether the accounting gives this user's number a level that is shown everything; without accounting none."""
-        try:
-            user = pwd.getpwuid(os.geteuid()).pw_name
-            done = self._command("sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel")
-        except (KeyError, ConfigError):
-            return False
-        return done.returncode == 0 and done.stdout.split() in (["Operator"], ["Administrator"])
-
     def prerequisites(self) -> Sequence[FleetError]:
-        """Slurm takes changes of nodes from root, from SlurmUser and from operators alone."""
-        if os.geteuid() == 0 or str(os.geteuid()) in self._slurm_user() or self._operator():
-            return ()
-        seen = f"this is user {os.geteuid()}; SlurmUser is {self._config()['SlurmUser']}"
-        return (Refused("Slurm lets this user change no node", address=self.address, seen=seen, do=_RIGHTS),)
+        return self._link.prerequisites()
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
-        return f"scontrol update NodeName={check_name(view.name)} State=DRAIN Reason={token}"
+        return self._link.update_request(check_name(view.name), "DRAIN", token)
 
     def hold(self, view: NodeView, token: str, kind: str) -> None:
         # DRAIN and not DOWN: ReturnToService readmits a DOWN node at its next registration, and never a drained one.
         # The Reason is the only place there is, and says the kind as part of the token.
-        self._update(view, "State=DRAIN", f"Reason={token}")
+        self._update(view, "DRAIN", token)
 
     def resume_request(self, view: NodeView) -> str:
-        return f"scontrol update NodeName={check_name(view.name)} State=RESUME"
+        return self._link.update_request(check_name(view.name), "RESUME")
 
     def resume(self, view: NodeView) -> None:
-        self._update(view, "State=RESUME")
+        self._update(view, "RESUME")
 
-    def _update(self, view: NodeView, *settings: str) -> None:
+    def _update(self, view: NodeView, state: str, reason: str | None = None) -> None:
         name = check_name(view.name)
         self._unchanged(view)
-        done = self._command("scontrol", "update", f"NodeName={name}", *settings)
-        if done.returncode != 0:
-            raise self._error(done, f"scontrol update {settings[0]}").located(node=name)
+        self._link.update(name, state, reason)
 
     def _unchanged(self, view: NodeView) -> None:
-        record = self._records([view.name]).get(view.name)
-        reserved = self._reservations().get(view.name, ())
+        record = self._all_records([view.name])[0].get(view.name)
+        reserved = self._link.reservations().get(view.name, ())
         if record is None or record.version(reserved) != view.version:
             raise Changed(
                 "Slurm changed the node, or a person did, between the look at it and the write",
@@ -260,55 +152,3 @@ class Slurm(Scheduler):
                 seen=f"{record.native}, reason {record.reason!r}" if record else "no such node",
                 do="run again: the node is judged anew",
             )
-
-    # -- the commands ------------------------------------------------------------------------------------------
-
-    def _command(self, program: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        env = {key: value for key, value in os.environ.items() if key in _KEPT or not key.startswith(_HIDING)}
-        env.update(LC_ALL="C", SLURM_TIME_FORMAT="standard")
-        if self.conf:
-            env["SLURM_CONF"] = self.conf
-        path = shutil.which(program)
-        if path is None:
-            raise ConfigError(
-                f"the command {program} is not installed on this machine",
-                do="install slurm-client, or delegate the task to a machine that has it, such as a login node",
-            )
-        try:
-            return subprocess.run(  # pylint: disable=ansible-bad-function  # both doors of a verb come here
-                [path, *argv],
-                env=env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_COMMAND_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise Unreachable(
-                f"{program} did not end within {_COMMAND_SECONDS:g} s",
-                address=self.address,
-                do="check that slurmctld answers: scontrol ping",
-                details={"slow": _COMMAND_SECONDS},
-            ) from None
-
-    def _error(self, done: subprocess.CompletedProcess[str], what: str) -> FleetError:
-        said = short(done.stderr + " " + done.stdout)
-        if done.returncode < 0:
-            return Unreachable(
-                f"{what}: the command was ended by signal {-done.returncode} before it answered",
-                address=self.address,
-                seen=said or "no message",
-                do="run again: what it had done already is read back then",
-            )
-        for text, kind, meaning, remedy in ERRORS:
-            if text.lower() in said.lower():
-                return kind(f"{what}: {meaning}", address=self.address, seen=said, do=remedy)
-        return Refused(
-            f"{what} failed with exit code {done.returncode}",
-            address=self.address,
-            seen=said or "no message",
-            do="set gpufleet_scheduler_conf to the slurm.conf of this cluster, or run the command by hand with the same"
-            " SLURM_CONF",
-        )
