@@ -93,7 +93,7 @@ def _machine(section: Mapping[str, Any]) -> Machine:
         str(row["source"]),
     )
     parts = (found.threads, found.sockets, found.controllers, 1 if found.nodes is None else found.nodes)
-    if min(parts) < 1 or not found.memory > 0 or min(found.corrected, found.machine_checks or 0) < 0:
+    if min(parts) < 1 or not 0 < found.memory < float("inf") or min(found.corrected, found.machine_checks or 0) < 0:
         raise ValueError("a machine without CPUs, memory or a memory controller")
     return found
 
