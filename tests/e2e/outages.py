@@ -11,6 +11,7 @@ met the imaging itself.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,8 @@ IMAGING = ("Start the deploy", "Wait until the batch is deployed", "Wait until t
 #: What takes part in it.
 IMAGERS = ("ironic", "boot-http", "bmc")
 PREFLIGHT = "Look at everything that a run needs, and stop where the site or a service stands in its way"
+#: A command of the report, of which the inventory is the reader's own.
+_NEXT = re.compile(r"ansible-playbook gpufleet\.baremetal\.(?P<playbook>\w+) -i INVENTORY(?P<flags>[^;\n]*)")
 
 
 @dataclass(frozen=True)
@@ -135,10 +138,10 @@ def play(
     wrong = [f"{outage.stage!r} was never reached" for outage in unmet if run.rc == 0]
     wrong += [*quarantined(before), *(untold(run, ended) if run.rc else ())]
     heard(nodes)
-    for follow in to_do(run, playbook):
-        again = lab.play(follow, *(args if follow == playbook else ()))
+    for follow in to_do(run, (playbook, *args)):
+        again = lab.play(*follow)
         if again.rc:
-            wrong.append(f"{follow} after it: exit {again.rc}\n{again.tail()[-3000:]}")
+            wrong.append(f"{' '.join(follow)} after it: exit {again.rc}\n{again.tail()[-3000:]}")
     done = counts.done_since(before)
     wrong += [*quarantined(before), *unserving(nodes), *twice(done, met, nodes)]
     if undisturbed and run.rc == 0 and not imaged_anew(met):
@@ -196,18 +199,28 @@ def untold(run: lab.Run, ended: Sequence[Outage]) -> Iterator[str]:
         kind = (result.get("error") or {}).get("kind") or result.get("kind")
         if kind and WHOSE.get(str(kind)) != "service":  # a verdict that a role tells has its kind with the watcher
             yield f"{host} failed as {kind!r}, which is no service's: {said}"
-    if not re.search(r"\bDo: |\bNext: |then run\s+again", run.output):
+    if not re.search(r"\bDo: |\bNext: |(then|and)\s+run\s+again", run.output):
         yield "nobody is told what to do"
 
 
-def to_do(run: lab.Run, playbook: str) -> list[str]:
-    """The playbooks that the report's own next commands name; the same one again where there is no report."""
+def to_do(run: lab.Run, same: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The commands that the report's own next ones name, as a person would type them for all of their nodes at once; the
+    same one again where there is none.
+
+    :param same: the playbook, and what it was given.
+    """
     if run.rc == 0:
         return []
     reports = [line["result"] for line in run.results if line["task"] == "Show where each node stands"]
     nodes = reports[-1].get("nodes", {}) if reports else {}
-    named = [re.search(r"gpufleet\.baremetal\.(\w+)", one.get("next") or "") for one in nodes.values()]
-    return sorted({found[1] for found in named if found}) or [playbook]
+    limits: dict[tuple[str, ...], list[str]] = {}
+    for one in nodes.values():
+        command = _NEXT.match(one.get("next") or "")
+        if command:
+            words = shlex.split(command["flags"])
+            at = words.index("--limit") if "--limit" in words else len(words)
+            limits.setdefault((command["playbook"], *words[:at], *words[at + 2 :]), []).extend(words[at + 1 : at + 2])
+    return [(*said, "--limit", ",".join(hosts)) if hosts else said for said, hosts in sorted(limits.items())] or [same]
 
 
 def unserving(nodes: Sequence[str]) -> Iterator[str]:

@@ -205,3 +205,22 @@ def test_what_was_seen_elsewhere_is_not_tried_again_unless_all_is(
     assert outage_matrix.seen_before(anew=False) == shipped, "as it was before the first run here"
     assert outage_matrix.seen_before(anew=True) == ({}, 0) and not outage_matrix.RESULTS.exists()
     assert outage_matrix.seen_before(anew=True) == ({}, 0)
+
+
+def test_the_commands_of_the_report_are_run_as_they_stand_there() -> None:
+    """A run over all nodes, in place of the one that is left, would image them anew."""
+    day2 = "ansible-playbook gpufleet.baremetal.day2_recycle -i INVENTORY --limit"
+    nodes = {
+        "gpu001": {"next": ""},
+        "gpu002": {"next": f"{day2} gpu002"},
+        "gpu003": {"next": f"{day2} gpu003"},
+        "gpu004": {"next": f"{day2} gpu004 -e day2_recycle_all=true; then wait"},
+    }
+    report = [{"host": "gpu001", "task": "Show where each node stands", "result": {"nodes": nodes}}]
+    same = ("day2_recycle", "-e", "all")
+    assert outages.to_do(lab.Run(2, "", 1.0, {}, report), same) == [
+        ("day2_recycle", "--limit", "gpu002,gpu003"),
+        ("day2_recycle", "-e", "day2_recycle_all=true", "--limit", "gpu004"),
+    ]
+    assert outages.to_do(lab.Run(2, "", 1.0, {}, []), same) == [same]
+    assert outages.to_do(lab.Run(0, "", 1.0, {}, report), same) == []
