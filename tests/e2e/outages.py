@@ -204,7 +204,7 @@ def untold(run: lab.Run, ended: Sequence[Outage]) -> Iterator[str]:
 
 
 def to_do(run: lab.Run, same: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The commands that the report's own next ones name, as a person would type them for all of their nodes at once; the
+    """The commands that the report's own next ones name, as a person types them for all of their nodes at once; the
     same one again where there is none.
 
     :param same: the playbook, and what it was given.
