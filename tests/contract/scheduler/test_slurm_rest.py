@@ -163,6 +163,14 @@ def test_who_may_not_see_all_is_told_of_no_absence(rest: Any, tmp_path: Path) ->
     assert [type(one) for one in driver.prerequisites()] == [Refused]
 
 
+def test_who_slurm_user_is_is_not_guessed_where_it_says_who_sees_all(rest: Any, tmp_path: Path) -> None:
+    mine = slurm_rest.token_file(tmp_path / "slurm", slurm_rest.token(rest.slurm, user="slurm"))
+    asked = {**rest.connection, "scheduler_token_path": mine}
+    with pytest.raises(Refused, match="cannot be told"):
+        Slurm({**asked, "scheduler_slurm_user": ""}).states(["gpu999"])
+    assert Slurm({**asked, "scheduler_slurm_user": "slurm"}).states(["gpu999"])["gpu999"].absent
+
+
 # -- versions and lies -------------------------------------------------------------------------------------------
 
 

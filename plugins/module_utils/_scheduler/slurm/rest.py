@@ -63,7 +63,9 @@ class Rest(Link):
             raise MissingLibrary("requests", why="it speaks to slurmrestd", cause=_MISSING)
         self.address = str(options["scheduler_url"]).rstrip("/")
         verify = PEER.verified_by(self.address, options["scheduler_ca_path"], "gpufleet_scheduler_ca_path")
-        self._slurm_user = str(options["scheduler_slurm_user"]) or "slurm"
+        # Whose marks are the scheduler's own may be guessed, but not who is shown everything.
+        self._said_user = str(options["scheduler_slurm_user"] or "")
+        self._slurm_user = self._said_user or "slurm"
         if self.address.startswith("http:") and not is_here(self.address):
             raise ConfigError(
                 "a token would go to slurmrestd in clear",
@@ -190,7 +192,7 @@ class Rest(Link):
         )
 
     def _sees_all(self) -> bool:
-        if self._login.user in ("root", self._slurm_user):
+        if self._login.user in ("root", self._said_user):
             return True
         if self._level is None:
             self._level = self._operator()
