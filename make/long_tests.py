@@ -6,7 +6,7 @@
     long_tests.py LIST REPORT...
 
 A report is pytest's, as JUnit XML. What took longer than LIMIT at the mean of its parameters is long; of a test that no
-report has, what the list said of it stays.
+report has, and that is there, what the list said of it stays.
 """
 
 from __future__ import annotations
@@ -34,8 +34,14 @@ def measured(reports: Iterable[Path]) -> dict[str, float]:
 
 def listed(text: str, times: dict[str, float]) -> list[str]:
     """What is to stand in the list. :param text: what stands in it now."""
-    unmeasured = [line for line in text.splitlines() if line and not line.startswith("#") and line not in times]
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    unmeasured = [line for line in lines if line not in times and _is_there(line)]
     return sorted({*unmeasured, *(test for test, seconds in times.items() if seconds > LIMIT)})
+
+
+def _is_there(test: str) -> bool:
+    path, _colons, name = test.partition("::")
+    return Path(path).is_file() and f"def {name}(" in Path(path).read_text(encoding="utf-8")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import known_hosts, utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, ended, plan, shown
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, ended, plan, rollout, shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs import RULES, SPEC, refuse
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_members as wave_members
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
@@ -25,7 +25,7 @@ _BESIDE = "its domains have no room beside the others of this wave: run it again
 #: What to do where waves were broken off.
 _AGAIN = "When that is mended, run it again"
 _RESET = (
-    "When that is mended, say so, and the roll-out {rollout} goes on: ansible-playbook gpufleet.baremetal.waves"
+    "When that is mended, say so, and the roll-out of {images} goes on: ansible-playbook gpufleet.baremetal.waves"
     ' -i INVENTORY -e waves=reset -e \'{{"waves_why": "..."}}\''
 )
 #: Seconds within which a run that began a wave has taken its nodes, or has ended.
@@ -42,7 +42,6 @@ class ActionModule(FleetStatus):
         self._limits = budget.limits(params["budgets"])
         self._failures = budget.limit(params["failures"], "failures")
         self._windows = window.windows(params["windows"])
-        self._rollout = str(params["rollout"] or "").strip()
         self._seen: dict[str, Seen] = {}
         # Whether a passport ends is no matter of a plan.
         params.update({**self.unasked(), "expire_within": 0})
@@ -96,9 +95,26 @@ class ActionModule(FleetStatus):
         begun = self.ledger().latest(known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
         self._count(begun)
         hosts = {node_id: host for host, node_id in ids.items()}
-        resets = self.ledger().latest(known, ended.KIND, (ended.RESET,))
-        mine = ended.of_rollout(begun, self.run_id, self._rollout, resets)
-        self._before = ended.ended({hosts[node]: one for node, one in mine.items()}, self._nodes)
+        mine = {hosts[node]: one for node, one in begun.items() if one["run_id"] == self.run_id}
+        self._before = ended.ended({host: one for host, one in mine.items() if one["name"] == ended.BEGUN}, self._nodes)
+        self._images = self._declared() if self._params["rollout"] else frozenset()
+        if self._images:
+            told = rollout.remembered(self.ledger(), known, self._images)
+            earlier = {hosts[node]: one for node, one in told.items() if hosts[node] not in mine}
+            self._before = rollout.with_earlier(self._before, earlier, self._nodes, self.ledger())
+
+    def _declared(self) -> frozenset[str]:
+        """The images that these hosts are to run. :raises ConfigError: for one that could not be told from others."""
+        images = {host: rollout.image_of(self.host_var("gpufleet_image", host)) for host in self._hosts}
+        rollout.demand(images)
+        return frozenset(images.values())
+
+    def _image(self, host: str) -> str:
+        """Empty where nobody can tell: a wave without a roll-out needs none."""
+        try:
+            return rollout.image_of(self.host_var("gpufleet_image", host))
+        except ConfigError:
+            return ""
 
     def _count(self, begun: Mapping[str, Mapping[str, Any]]) -> None:
         """Who is out of service, with those whom another run is about to take."""
@@ -124,7 +140,7 @@ class ActionModule(FleetStatus):
         """Why what the waves before have shown lets no further one begin, with what they have in common."""
         halted = ended.halted(self._before, self._failures)
         failed = {host: self._nodes[host] for host in self._before.failed}
-        mended = _RESET.format(rollout=self._rollout) if self._rollout else _AGAIN
+        mended = _RESET.format(images=", ".join(sorted(self._images))) if self._images else _AGAIN
         return f"{halted}; {shown.shared(failed)}. {mended}" if halted else ""
 
     def _due(self, left: Mapping[str, str]) -> list[budget.Member]:
@@ -137,8 +153,8 @@ class ActionModule(FleetStatus):
         left = self._left()
         growth = self._params["growth"]
         # A roll-out goes on at the size at which it was left.
-        first = max(self._params["canary"], int(len(self._before.through) * growth))
-        made = plan.planned(self._due(left), self._rooms, first, growth)
+        first = max(self._params["canary"], int(self._before.size * growth))
+        made = plan.planned(self._due(left), self._rooms, first, growth, self._before.unfinished)
         halted = self._closed()
         told = self._answer(made.waves, {**left, **made.left}, halted)
         events = [
@@ -154,7 +170,7 @@ class ActionModule(FleetStatus):
         self._read()
         left, halted = self._left(), self._closed()
         sure = self._before.sure or bool(self._task.check_mode)
-        due = plan.in_turn(self._due(left))
+        due = plan.in_turn(self._due(left), self._before.unfinished)
         wave = () if halted else plan.fitting(due, self._rooms, len(due) if sure else self._params["canary"])
         if wave and not self._task.check_mode:
             wave = self._promised(wave, {node.host for node in due if node.out}, canary=not sure)
@@ -164,8 +180,10 @@ class ActionModule(FleetStatus):
     def _promised(self, wave: tuple[str, ...], was_out: Collection[str], canary: bool) -> tuple[str, ...]:
         """Those that stay in the wave, once it is written down. Two runs that read the same room at one time both see
         what the other one wrote; the later one gives back what is too much."""
-        said = {"canary": canary, "holder": ended.held_by(self._run_as), "rollout": self._rollout}
-        first, *_others = self._tell(wave, ended.BEGUN, lambda host: {**said, "out": host in was_out})
+        said = {"canary": canary, "holder": ended.held_by(self._run_as), "size": len(wave)}
+        first, *_others = self._tell(
+            wave, ended.BEGUN, lambda host: {**said, "out": host in was_out, "image": self._image(host)}
+        )
         begun = self.ledger().latest(self._known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
         self._count({node: one for node, one in begun.items() if int(one["id"]) < first})
         kept = plan.fitting(plan.in_turn(plan.of_hosts(self._members, wave)), self._rooms, len(wave))
@@ -190,10 +208,12 @@ class ActionModule(FleetStatus):
         return self._marked(ended.RESUMED, self._params["reason"] or "", lambda own, _reason: own is not None)
 
     def _resetting(self) -> dict[str, Any]:
-        return self._marked(ended.RESET, self._params["reason"], lambda _own, _reason: True)
+        """Each time anew: what failed since the last one is meant as well."""
+        images = sorted({image for image in map(self._image, self._hosts) if image})
+        return self._marked(ended.RESET, self._params["reason"], lambda _own, _reason: True, images=images)
 
-    def _marked(self, name: str, reason: str, due: Callable[[str | None, str], bool]) -> dict[str, Any]:
-        """Whoever the ledger knows of these hosts, and is not so already."""
+    def _marked(self, name: str, reason: str, due: Callable[[str | None, str], bool], **more: Any) -> dict[str, Any]:
+        """Whoever the ledger knows of these hosts, and is to be marked by what stands of it."""
         self._nodes = self._told(self._fleet)
         ids = {host: str(one["node_id"]) for host, one in self._nodes.items() if one["node_id"]}
         own = self.ledger().latest(list(ids.values()), ended.KIND, (ended.PAUSED, ended.RESUMED))
@@ -202,7 +222,7 @@ class ActionModule(FleetStatus):
         if not set(ids) & set(self._hosts):
             raise ConfigError("the ledger knows none of these hosts", do="correct gpufleet_ledger_url, or the limit")
         whole = set(self._whole()) <= set(self._hosts)
-        said = {"by": self._params["by"], "reason": reason, "whole": whole}
+        said = {"by": self._params["by"], "reason": reason, "whole": whole, **more}
         told = f"{len(hosts)} of {len(self._hosts)} nodes {name} by {said['by']}" + (f": {reason}" if reason else "")
         events = [self._event(host, name, said) for host in hosts]
         return {"changed": bool(hosts), "marked": hosts, "lines": [told], "events": events}

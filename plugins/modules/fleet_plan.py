@@ -37,8 +37,8 @@ options:
         it is for a run that has ended with those. Until one node has come through, no more than O(canary) may go.
       - V(paused) has no wave begin with these hosts until V(resumed). Where O(hosts) are all hosts of the inventory,
         hosts that are added later are paused as well. What has begun goes on.
-      - V(reset) says that what the waves before had found out was mended. A roll-out that was broken off goes on, and
-        begins with a canary anew.
+      - V(reset) says that what was found out of the images that O(hosts) are to run was mended. Their roll-out, if it
+        was broken off, goes on, and begins with a canary anew.
     type: str
     choices: [planned, begun, paused, resumed, reset]
     default: planned
@@ -83,10 +83,12 @@ options:
     default: "10%"
   rollout:
     description:
-      - The name of a roll-out, such as the image and its version. What the waves of earlier runs of the same roll-out
-        have shown counts as if this run had begun them; nodes that came through prove that it works, and those that are
-        not in service again keep further waves from beginning until V(reset). Without it a run stands alone.
-    type: str
+      - Go on with a roll-out. What any wave of an earlier run has shown of the images that O(hosts) are to run counts
+        as if this run had begun it. Nodes that were admitted since prove that the image works; those that were not, and
+        were told why, keep further waves from beginning until V(reset). What a killed run left half-way goes first.
+      - An image is known by name and version of the host variable C(gpufleet_image).
+    type: bool
+    default: false
   reason:
     description: Why it is paused, resumed or reset, for people.
     type: str

@@ -9,11 +9,17 @@ role, a block or the task sets is not in there, though a task of that host's own
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from ansible import constants as C
 from ansible.errors import AnsibleError, AnsibleValueOmittedError
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import INVENTORY, Says
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, compared, spelled
@@ -183,7 +189,7 @@ def alone(ledger: Ledger, node_id: str, host: str, seen: Mapping[str, Any], iden
     if not names - {"", host} or not in_play:
         return
     known = {compared((row["kind"], row["value"])) for row in rows} | {("node_id", node_id)}
-    likely = [other for other in sorted(in_play) if other in names or known & _literal(seen, other)]
+    likely = [other for other in sorted(in_play) if other in names or known & _literal(seen, other, in_play | {host})]
     other = next((one for one in likely if _or_nobody(identified, one) == node_id), "")
     if not other:
         return
@@ -197,13 +203,25 @@ def alone(ledger: Ledger, node_id: str, host: str, seen: Mapping[str, Any], iden
     )
 
 
-def _literal(seen: Mapping[str, Any], host: str) -> set[Pair]:
-    """What the row of another host says in so many words: to work all its variables out costs as much as a task."""
-    inventory = getattr(seen.get("hostvars"), "_inventory", None)
-    found = inventory.get_host(host) if inventory is not None else None
-    own: Mapping[str, Any] = found.vars if found is not None else {}
+def _literal(seen: Mapping[str, Any], host: str, in_play: Collection[str]) -> set[Pair]:
+    """What the variables of another host of the play say in so many words; to template them costs as much as a task.
+
+    They are gathered once a run, by the first worker that asks, and kept beside what else Ansible removes at its end.
+    """
+    digest = hashlib.sha256(" ".join(sorted(in_play)).encode()).hexdigest()[:24]
+    path = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-said-{digest}.json"
+    try:
+        said: dict[str, list[list[str]]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        said = {one: _said(seen["hostvars"].raw_get(one)) for one in in_play if one in seen["hostvars"]}
+        with suppress(OSError):  # then each asks for itself
+            private.write(str(path), json.dumps(said))
+    return {(kind, value) for kind, value in said.get(host, ())}
+
+
+def _said(own: Mapping[str, Any]) -> list[list[str]]:
     pairs = [(kind, str(own.get(name) or "")) for kind, name in _SAYS.items()]
-    return {compared(pair) for pair in spelled(pairs)}
+    return [list(compared(pair)) for pair in spelled(pairs)]
 
 
 def _or_nobody(identified: Callable[[str], str], host: str) -> str:

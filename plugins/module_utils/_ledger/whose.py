@@ -53,7 +53,7 @@ def here(ledger: Ledger, asked: Asked, *, without: Pair | None = None) -> str:
     if asked.node_id:
         return asked.node_id if ledger.name(asked.node_id) else ""
     proper = next((node for node in _by_proper_name(ledger, asked, without) if node not in claimed), "")
-    if proper and not _taken_for(ledger, asked.host, proper):
+    if proper:
         return proper
     return _one(ledger, asked, sorted(found & set(claimed)) or claimed or sorted(found))
 

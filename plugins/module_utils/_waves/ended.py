@@ -6,9 +6,6 @@
 Whoever was taken and is not in service again has failed, whatever kept it: a node that fell off the network, a gate
 that could not tell and a drain that took too long stop a roll-out as a broken node does. Counted is what has ended, not
 what is planned: of a thousand nodes one is nothing, of the three that ended it is much.
-
-A roll-out goes on over many runs. What one of them has found out counts in the next one, until a person says that it
-was mended.
 """
 
 from __future__ import annotations
@@ -31,32 +28,22 @@ _FOREIGN, _UNSERVED, _ADMITTED = "foreign", "unserved", "admitted"
 
 @dataclass(frozen=True)
 class Ended:
-    """The hosts of the waves before, by how they came out. canaries: those that went before one had come through."""
+    """The hosts of the waves before, by how they came out.
+
+    canaries: those that went before one had come through. unfinished: what a run that was killed left half-way.
+    size: of the newest wave of an earlier run that a node has come through.
+    """
 
     through: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     canaries: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    size: int = 0
 
     @property
     def sure(self) -> bool:
         """Has a node shown that it works?"""
         return bool(self.through)
-
-
-def of_rollout(
-    begun: Mapping[str, Mapping[str, Any]], run_id: str, rollout: str, resets: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Mapping[str, Any]]:
-    """By id of a node, the event by which its wave began: of this run, and of earlier ones of the same roll-out.
-
-    :param begun: by id of a node, the newest of its waves. :param rollout: its name; empty for a run that stands alone.
-    :param resets: by id of a node, the newest word of a person that what was found out by then was mended.
-    """
-
-    def counts(node: str, one: Mapping[str, Any]) -> bool:
-        ours = one["run_id"] == run_id or (bool(rollout) and one["data"].get("rollout") == rollout)
-        return one["name"] == BEGUN and ours and int(one["id"]) > int(resets.get(node, {"id": 0})["id"])
-
-    return {node: one for node, one in begun.items() if counts(node, one)}
 
 
 def how(begun: Mapping[str, Any], one: Mapping[str, Any]) -> str:

@@ -30,9 +30,11 @@ class Plan:
         return [host for wave in self.waves for host in wave]
 
 
-def planned(due: Iterable[Member], rooms: Rooms, canary: int, growth: float) -> Plan:
-    """:param canary: how many nodes the first wave has. :param growth: how many times as many the next one has."""
-    waiting, waves, size = in_turn(due), [], float(canary)
+def planned(due: Iterable[Member], rooms: Rooms, canary: int, growth: float, unfinished: Collection[str] = ()) -> Plan:
+    """:param canary: how many nodes the first wave has. :param growth: how many times as many the next one has.
+    :param unfinished: as of :func:`in_turn`.
+    """
+    waiting, waves, size = in_turn(due, unfinished), [], float(canary)
     while waiting:
         wave = fitting(waiting, rooms, ceil(size))
         if not wave:
@@ -44,12 +46,15 @@ def planned(due: Iterable[Member], rooms: Rooms, canary: int, growth: float) -> 
     return Plan(tuple(waves), {node.host: full(node, rooms) for node in waiting})
 
 
-def in_turn(due: Iterable[Member]) -> list[Member]:
+def in_turn(due: Iterable[Member], unfinished: Collection[str] = ()) -> list[Member]:
     """Who is idle first: nobody waits for it. Then who is out of service, and last whose jobs run longest, whose end
-    would lose most. Of equal ones, as people count."""
+    would lose most. Of equal ones, as people count.
+
+    :param unfinished: who was taken by a run that was killed, and goes before all others.
+    """
     by_host = {node.host: node for node in due}
     place = {host: at for at, host in enumerate(in_order(by_host))}
-    return sorted(by_host.values(), key=lambda node: (*_turn(node), place[node.host]))
+    return sorted(by_host.values(), key=lambda node: (node.host not in unfinished, *_turn(node), place[node.host]))
 
 
 def _turn(node: Member) -> tuple[int, float]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A roll-out over many runs: what one of them has found out counts in the next, until a person says it was mended."""
+"""A roll-out over many runs: what any of them has shown of an image counts, until a person says it was mended."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import PLAYBOOKS, Nodes, in_service
-from ansible_collections.gpufleet.baremetal.tests.contract.node.test_recycle_waves import given, taken, without_images
+from ansible_collections.gpufleet.baremetal.tests.contract.node.test_recycle_waves import (
+    ALL,
+    given,
+    taken,
+    without_images,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -36,63 +43,89 @@ def begun(nodes: Nodes, name: str) -> list[dict[str, Any]]:
     return [data for what, data in nodes.events(name, "wave") if what == "begun"]
 
 
-def recovered(nodes: Nodes, name: str) -> None:
-    """It was mended and admitted again, by whatever run."""
-    nodes.hosts[name].pop("broken")
-    told = nodes.plays(without_images(), "-e", "day2_recycle_all=true", "--limit", name, ok=True)
-    assert nodes.states(name)[-1] == "admitted", told
-
-
 def test_an_image_that_fails_on_its_canary_comes_to_no_other_node_whoever_starts_the_next_run(tmp_path: Path) -> None:
     with in_service(tmp_path, 4) as nodes:
         nodes.hosts["gpu001"]["broken"] = True
+        nodes.hosts["gpu004"]["gpufleet_image"] = {**IMAGE, "name": "login", "version": "1"}
         budgets = given(budgets={"fleet": 3})
-        told = rollout(nodes, *budgets, ok=False)
-        assert taken(nodes) == ["gpu001"] and begun(nodes, "gpu001")[0]["rollout"] == NAME, told
-        assert "1 of 1 are drained: the image" in told and f"the roll-out {NAME} goes on" in told, told
+        told = rollout(nodes, *budgets, "--limit", "!gpu004", ok=False)
+        assert taken(nodes) == ["gpu001"] and begun(nodes, "gpu001")[0]["image"] == NAME, told
+        assert "1 of 1 are drained: the image" in told and f"the roll-out of {NAME} goes on" in told, told
+        # Nor where another host declares another image since, or a run in waves has failed on the node again.
+        nodes.hosts["gpu004"]["gpufleet_image"] = {**IMAGE, "name": "login", "version": "2"}
+        nodes.plays(without_images(), *ALL, *budgets, "--limit", "gpu001", ok=False)
         told = rollout(nodes, *budgets, "--limit", "gpu002,gpu003", ok=False)
-        assert "No wave was begun: the canary gpu001" in told, told
-        assert "the canary gpu001 is not in service again" in told and taken(nodes) == ["gpu001"], told
-        shown = nodes.book("waves", *budgets, "-e", json.dumps({"fleet_plan_rollout": NAME}), ok=True)
+        assert "No wave was begun: the canary gpu001" in told and taken(nodes) == ["gpu001"], told
+        shown = nodes.book("waves", *budgets, "-e", "waves_rollout=true", "--limit", "gpu002", ok=True)
         assert "no wave begins: the canary gpu001" in shown and "waves=reset" in shown, shown
-        # Another image is another roll-out, and a run that names none stands alone.
-        nodes.shared["gpufleet_image"] = {**IMAGE, "version": "2026.11.3"}
-        rollout(nodes, *budgets, "--limit", "gpu002", ok=True)
-        assert taken(nodes) == ["gpu001", "gpu002"]
+        # Another image is another roll-out.
+        rollout(nodes, *budgets, "--limit", "gpu004", ok=True)
+        assert taken(nodes) == ["gpu001", "gpu004"]
 
 
 def test_a_roll_out_that_was_mended_goes_on_by_the_word_of_a_person_with_a_canary(tmp_path: Path) -> None:
-    with in_service(tmp_path, 4) as nodes:
-        nodes.hosts["gpu001"]["broken"] = True
+    with in_service(tmp_path, 5) as nodes:
+        nodes.hosts["gpu001"]["broken"] = nodes.hosts["gpu005"]["broken"] = True
+        nodes.hosts["gpu005"]["gpufleet_image"] = {**IMAGE, "name": "login", "version": "1"}
         budgets = given(budgets={"fleet": 4})
-        rollout(nodes, *budgets, ok=False)
+        rollout(nodes, *budgets, "--limit", "gpu001,gpu002,gpu003,gpu004", ok=False)
+        rollout(nodes, *budgets, "--limit", "gpu005", ok=False)
         assert "waves_why not set" in nodes.book("waves", "-e", "waves=reset", "-e", "waves_by=alice", ok=False)
-        told = nodes.book("waves", *RESET, ok=True)
+        told = nodes.book("waves", *RESET, "--limit", "!gpu005", ok=True)
         assert "4 of 4 nodes reset by alice: the image's driver mended" in told, told
-        rollout(nodes, *budgets, "--limit", "!gpu001", ok=True)
-        assert taken(nodes) == list(nodes.hosts)
+        rollout(nodes, *budgets, "--limit", "gpu002,gpu003,gpu004", ok=True)
         canaries = [begun(nodes, name)[0]["canary"] for name in ("gpu002", "gpu003", "gpu004")]
         assert canaries == [True, False, False]
+        told = rollout(nodes, *budgets, "--limit", "gpu005", ok=False)
+        assert "the canary gpu005 is not in service again" in told, "of its image nobody has said so"
 
 
-def test_a_roll_out_is_taken_up_at_its_size_and_a_node_that_was_brought_back_has_not_failed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("growth", "waves"), [(1, "3 nodes in 3 waves"), (2, "3 nodes in 2 waves")])
+def test_a_roll_out_is_taken_up_at_its_size(tmp_path: Path, growth: int, waves: str) -> None:
     with in_service(tmp_path, 6) as nodes:
-        budgets = given(budgets={"fleet": 6}, growth=2)
-        rollout(nodes, *budgets, "--limit", "gpu001,gpu002", ok=True)
-        nodes.hosts["gpu003"]["broken"] = True
-        told = rollout(nodes, *budgets, "--limit", "gpu003", ok=False)
-        assert not begun(nodes, "gpu003")[0]["canary"], "two came through in an earlier run"
-        told = rollout(nodes, *budgets, "--limit", "gpu004,gpu005,gpu006", ok=False)
-        assert "1 of 3 nodes are not in service again (gpu003)" in told and len(taken(nodes)) == 3, told
-        recovered(nodes, "gpu003")
-        told = rollout(nodes, *budgets, "--limit", "gpu004,gpu005,gpu006", ok=True)
-        assert "3 nodes in 1 waves" in told and taken(nodes) == list(nodes.hosts), told
+        budgets = given(budgets={"fleet": 6}, growth=growth)
+        rollout(nodes, *budgets, "--limit", "gpu001", ok=True)
+        told = rollout(nodes, *budgets, "--limit", "gpu002,gpu003,gpu004", ok=True)
+        assert waves in told and not begun(nodes, "gpu002")[0]["canary"], told
 
 
-def test_a_roll_out_is_called_as_a_person_calls_it_or_by_all_the_images(tmp_path: Path) -> None:
-    with in_service(tmp_path, 2) as nodes:
-        nodes.hosts["gpu002"]["gpufleet_image"] = {**IMAGE, "version": "2026.11.3"}
-        rollout(nodes, "--limit", "gpu001", ok=True)
-        rollout(nodes, "-e", "rollout=winter", "--limit", "gpu002", ok=True)
-        assert begun(nodes, "gpu001")[0]["rollout"] == f"{NAME}, gpu-golden 2026.11.3"
-        assert begun(nodes, "gpu002")[0]["rollout"] == "winter"
+def test_what_was_brought_back_has_not_failed_and_what_came_through_does_not_fail_by_what_follows(
+    tmp_path: Path,
+) -> None:
+    with in_service(tmp_path, 4) as nodes:
+        budgets = given(budgets={"fleet": 4})
+        rollout(nodes, *budgets, "--limit", "gpu001", ok=True)
+        nodes.hosts["gpu002"]["broken"] = True
+        rollout(nodes, *budgets, "--limit", "gpu002", ok=False)
+        told = rollout(nodes, *budgets, "--limit", "gpu003,gpu004", ok=False)
+        assert "1 of 2 nodes are not in service again (gpu002)" in told and len(taken(nodes)) == 2, told
+        nodes.hosts["gpu002"].pop("broken")
+        nodes.plays(without_images(), "-e", "day2_recycle_all=true", "--limit", "gpu002", ok=True)
+        swap = {"maintenance": "on", "maintenance_why": "a fan", "maintenance_by": "bob"}
+        nodes.book("maintenance", "-e", json.dumps(swap), "--limit", "gpu001", ok=True)
+        rollout(nodes, *budgets, "--limit", "gpu003,gpu004", ok=True)
+        assert taken(nodes) == list(nodes.hosts)
+
+
+def test_what_a_killed_run_left_half_way_has_shown_nothing_and_goes_first(tmp_path: Path) -> None:
+    with in_service(tmp_path, 3) as nodes:
+        wave = {"canary": True, "size": 1, "image": NAME, "out": False, "holder": {}}
+        with Ledger(nodes.url) as ledger:
+            events = (Event("wave", "begun", wave), Event("state", "draining", {"from": "admitted"}))
+            ledger.append("killed", [(nodes.node_id("gpu003"), event) for event in events])
+        told = rollout(nodes, *given(budgets={"fleet": 3}), ok=True)
+        order = [name for name in nodes.hosts if begun(nodes, name)[-1]["canary"]]
+        assert order == ["gpu003"] and taken(nodes) == list(nodes.hosts), told
+        assert nodes.states("gpu003")[-1] == "admitted"
+
+
+def test_an_image_that_could_not_be_told_from_others_is_rolled_out_to_nobody(tmp_path: Path) -> None:
+    with in_service(tmp_path, 3) as nodes:
+        nodes.hosts["gpu002"]["gpufleet_image"] = {"name": "gpu-golden"}
+        told = rollout(nodes, ok=False)
+        assert "gpu002: a roll-out is known by the image" in told and taken(nodes) == [], told
+        nodes.hosts["gpu002"]["gpufleet_image"] = {**IMAGE, "version": "{{ nowhere }}"}
+        told = rollout(nodes, ok=False)
+        assert "gpufleet_image cannot be read" in told and taken(nodes) == [], told
+        rollout(nodes, "--limit", "!gpu002", ok=True)
+        assert taken(nodes) == ["gpu001", "gpu003"]

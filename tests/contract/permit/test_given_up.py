@@ -74,3 +74,14 @@ def test_j1_a_machine_that_never_had_a_scheduler_needs_no_word(controller: Calla
     site.tells("gpu001", "state", "admitted", {"adopted": True, "scheduler_node": ""})
     assert site.run("scheduler_node", state="held")["state"] == "absent"
     assert site.power()["changed"]
+
+
+def test_j1_a_machine_that_was_only_held_there_is_a_node_of_its_scheduler(
+    controller: Callable[..., Controller],
+) -> None:
+    """Day 0 had begun with it, and was broken off."""
+    site = controller("gpu001", nodes={"gpu001": BUSY})
+    site.tells("gpu001", "state", "validating")
+    site.tells("gpu001", "hold", "taken", {"hold_token": "gpufleet:r:w", "scheduler_node": "gpu001"})
+    site.hosts["gpu001"]["gpufleet_scheduler"] = "none"
+    assert site.run("scheduler_node", state="held")["error"]["kind"] == "wrong_machine"

@@ -142,7 +142,7 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
     whole.edit(
         "docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | `gpufleet_scheduler_url` |\n| `none` |"
     )
-    whole.edit("README.md", "| Slurm, Kubernetes, or none |", "| Slurm, Kubernetes, Acme, or none |")
+    whole.edit("README.md", ", Kubernetes, or none |", ", Kubernetes, Acme, or none |")
     whole.edit("docs/reference/host-variables.md", "`kubernetes` or `none`", "`kubernetes`, `acme` or `none`")
     whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, kubernetes, none]", "[slurm, kubernetes, none, acme]")
     assert whole.told("scheduler") == ["scheduler acme: nothing is missing"]

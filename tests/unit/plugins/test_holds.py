@@ -10,6 +10,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _own_name as own_name
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, writers
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
 from sqlalchemy import event as hooks
 
 TOKEN = {"hold_token": "gpufleet:r1:work"}
@@ -76,6 +77,26 @@ def test_r5_what_was_adopted_without_a_scheduler_is_the_node_that_it_was(ledger:
     assert bound() == ""
     ledger.append("r3", [(node, Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
     assert bound() == "n1"
+
+
+def test_r5_what_was_never_held_and_was_taken_out_is_not_what_it_was_seen_as(
+    ledger: Ledger, ids: dict[str, str]
+) -> None:
+    for event in (Event("evidence", "in_service", {"scheduler_node": "n1"}), Event("state", "admitted")):
+        ledger.append("r1", [(ids["n1"], event)])
+    assert holds(ledger, ids)["n1"]["known_scheduler_node"] == "n1"
+    ledger.append("r2", [(ids["n1"], Event("named", "scheduler_node", {"was": "n1", "given_up": True}))])
+    assert holds(ledger, ids)["n1"]["known_scheduler_node"] == ""
+
+
+def test_j1_the_status_tells_that_a_node_was_taken_out_of_its_scheduler_by_its_row_alone(
+    ledger: Ledger, ids: dict[str, str]
+) -> None:
+    for node in ids.values():
+        ledger.append("r1", [(node, Event("state", "admitted", {"adopted": True}))])
+    ledger.append("r1", [(ids["n1"], Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
+    seen = look(ledger, ids, lambda name, host: "none" if name == "gpufleet_scheduler" else None)
+    assert list(seen) == ["n1"] and "as a node of a scheduler" in seen["n1"].problem
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible import constants as C
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.vars.hostvars import HostVars
@@ -139,14 +140,22 @@ def test_r4_two_hosts_that_came_for_one_that_was_renamed_are_not_one_node(tmp_pa
     assert play(tmp_path, {"node-a": row, "node-c": {"gpufleet_serial": "S3"}}) == {"node-a": "", "node-c": ""}
 
 
-def test_r4_what_an_inventory_says_of_another_host_in_so_many_words_is_read_from_its_row(tmp_path: Path) -> None:
-    """And nothing that is a group's, or is to be worked out first."""
+def test_r4_what_another_host_says_in_so_many_words_is_read_wherever_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a run, and nothing that is to be worked out first."""
+    monkeypatch.setattr(C, "DEFAULT_LOCAL_TMP", str(tmp_path))
     path = tmp_path / "hosts.ini"
-    path.write_text(f"[all:vars]\ngpufleet_serial=GROUP\n[all]\nnode-a\nnode-b gpufleet_boot_mac={MAC.upper()}\n")
+    path.write_text(f"[all]\nnode-a\nnode-b gpufleet_boot_mac={MAC.upper()}\n", encoding="utf-8")
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars" / "node-a.yml").write_text("gpufleet_serial: S1\n", encoding="utf-8")
     loader = DataLoader()
     inventory = InventoryManager(loader=loader, sources=[str(path)])
-    seen = {"hostvars": HostVars(inventory, VariableManager(loader=loader, inventory=inventory), loader)}
-    assert _literal(seen, "node-b") == {("mac", MAC)} and _literal(seen, "node-a") == _literal(seen, "gone") == set()
+    hostvars = HostVars(inventory, VariableManager(loader=loader, inventory=inventory), loader)
+    seen, in_play = {"hostvars": hostvars}, {"node-a", "node-b", "gone"}
+    assert _literal(seen, "node-b", in_play) == {("mac", MAC)} and _literal(seen, "gone", in_play) == set()
+    seen["hostvars"] = {}
+    assert _literal(seen, "node-a", in_play) == {("serial", "s1")}, "kept since the first one asked"
 
 
 @pytest.mark.parametrize("nothing", ["", "          ", "To be filled by O.E.M."])
