@@ -67,8 +67,10 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/boot.ipxe":
             self._file(root / "boot.ipxe")
         elif entry and self.server.known(entry["mac"]):
-            if self._file(root / "entries" / f"{entry['mac']}.ipxe"):
+            file = root / "entries" / f"{entry['mac']}.ipxe"
+            if file.is_file():  # noted before it is told: what the loader says next must not be noted before this
                 self.server.note(entry["mac"], "entry")
+            self._file(file)
         elif failed and self.server.known(failed["mac"]):
             self.server.note(failed["mac"], "failed", failed["what"])
             self._told(200, b"#!ipxe\nexit 1\n")
@@ -77,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._told(404, b"nothing is to be booted from here\n")
 
-    def _file(self, path: Path) -> bool:
+    def _file(self, path: Path) -> None:
         try:
             with open(path, "rb") as file:
                 self.send_response(200)
@@ -86,8 +88,6 @@ class Handler(BaseHTTPRequestHandler):
                 shutil.copyfileobj(file, self.wfile, 1 << 20)
         except FileNotFoundError:
             self._told(404, b"nothing is to be booted from here\n")
-            return False
-        return True
 
     def _told(self, code: int, body: bytes) -> None:
         self.send_response(code)

@@ -89,6 +89,8 @@ def test_u8_each_playbook_of_a_fleet_asks_for_a_host_in_the_same_words() -> None
     del books["rack"]  # of no fleet
     del books["import_servers"]  # its hosts are those of the list that it reads
     del books["awx_setup"]  # it asks AWX alone
+    [imported] = books.pop("rollout")
+    assert imported["ansible.builtin.import_playbook"] == "day2_recycle.yml"  # which asks
     asked = {
         name: [play["hosts"] for play in plays if "groups['all']" in play["hosts"]] for name, plays in books.items()
     }
