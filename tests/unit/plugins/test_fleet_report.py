@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
 PASSWORD = "s3cret-of-the-ledger"
 #: What a node may say of itself.
-HOSTILE = "</script><script>alert(1)</script><img src=http://198.51.100.7/x onerror=alert(2)> {{ 7 * 7 }}"
+HOSTILE = "</script><script>alert(1)</script><img src=http://198.51.100.7/x onerror=alert(2)> {{ 7654321 * 3 }}"
 HOSTS = {"gpu001": "S1", "gpu002": "S2", "gpu003": "S3"}
 
 
@@ -86,7 +86,7 @@ def test_a_page_tells_the_fleet_and_runs_nothing_that_a_node_said(tmp_path: Path
     assert page.tags.count("script") == 1 and "img" not in page.tags
     assert page.loads and all(value.startswith("#") for value in page.loads), page.loads
     text = " ".join(page.text.split())
-    assert HOSTILE in text and "49" not in text
+    assert HOSTILE in text and "22962963" not in text
     for told in ("Fleet: 3 nodes", "r2", "imaging", "--limit gpu002", "2033-05-18T03:33:20Z", "never seen"):
         assert told in text, told
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
