@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 #: Seconds, its fixtures included.
-LIMIT = 0.25
+LIMIT = 0.15
 
 
 def measured(reports: Iterable[Path]) -> dict[str, float]:

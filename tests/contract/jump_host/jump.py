@@ -123,6 +123,12 @@ def sshd(folder: Path) -> Iterator[dict[str, Any]]:
             ),
         }  # fmt: skip
     finally:
+        for one in Path(sockets).iterdir():  # a connection that is kept outlives the test by the seconds of its setting
+            subprocess.run(
+                ["ssh", "-F", "none", "-O", "exit", "-o", f"ControlPath={one}", ADDRESS],
+                check=False,
+                capture_output=True,
+            )
         daemon.terminate()
         daemon.wait(timeout=20)
         shutil.rmtree(sockets, ignore_errors=True)

@@ -25,7 +25,7 @@ def test_each_test_that_is_left_out_is_there() -> None:
 
 
 def test_what_takes_long_is_written_down_and_what_got_quick_or_was_renamed_is_not(tmp_path: Path) -> None:
-    tests = [("tests.unit.test_a", "test_x[1]", 0.1), ("tests.unit.test_a", "test_x[2]", 0.9)]
+    tests = [("tests.unit.test_a", "test_x[1]", 0.05), ("tests.unit.test_a", "test_x[2]", 0.9)]
     tests += [("tests.unit.test_a", "test_quick", 0.01)]
     cases = "".join(f'<testcase classname="{of}" name="{name}" time="{time}"/>' for of, name, time in tests)
     (tmp_path / "report.xml").write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>", encoding="utf-8")
