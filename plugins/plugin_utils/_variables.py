@@ -216,7 +216,7 @@ def _literal(seen: Mapping[str, Any], host: str, in_play: Collection[str]) -> se
         said = {one: _said(seen["hostvars"].raw_get(one)) for one in in_play if one in seen["hostvars"]}
         with suppress(OSError):  # then each asks for itself
             private.write(str(path), json.dumps(said))
-    return {(kind, value) for kind, value in said.get(host, ())}
+    return {(one[0], one[1]) for one in said.get(host, ())}
 
 
 def _said(own: Mapping[str, Any]) -> list[list[str]]:
