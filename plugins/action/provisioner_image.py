@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.image import image
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import IMAGE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+
+# Here, in the main process, before its workers fork.
+rehearse()
 
 
 class ActionModule(VerbAction):

@@ -10,11 +10,15 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
+
+# Here, in the main process, before its workers fork.
+rehearse()
 
 
 class ActionModule(VerbAction):

@@ -196,7 +196,7 @@ def main() -> None:
             rounds(playbook, left, end, undisturbed(playbook))
     if asked.write:
         of_each = {playbook: list(cells(playbook)) for playbook in STAGES}
-        PAGE.write_text(written(done_already(), STAGES, SERVICES, of_each, before), encoding="utf-8")
+        PAGE.write_text(written(done_already(), STAGES, SERVICES, of_each, before, ASKS), encoding="utf-8")
 
 
 def undisturbed(playbook: str) -> dict[str, Any]:

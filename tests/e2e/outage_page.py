@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from gone import HOWS
@@ -93,19 +93,25 @@ def written(
     services: Sequence[str],
     applying: Mapping[str, Sequence[Outage]],
     before: tuple[Seen, int] = ({}, 0),
+    asks: Mapping[str, Collection[str]] | None = None,
 ) -> str:
-    """The whole page; applying: by playbook, the outages that there are; before: as another page tells it."""
+    """The whole page; applying: by playbook, the outages that there are; before: as another page tells it; asks: by
+    stage, the services that it asks."""
     seen = {**before[0], **outcomes(results, stages)}
-    shares = (share(playbook, seen, applying[playbook]) for playbook in stages)
+    shares = (share(playbook, seen, applying[playbook], asks or {}) for playbook in stages)
     wrong = sum(1 for word in seen.values() if word == WRONG)
-    lines = [HEAD + f"Seen in {before[1] + len(results)} runs: {', '.join(shares)}; something was wrong with {wrong}."]
+    lines = [HEAD + f"Seen in {before[1] + len(results)} runs: {'; '.join(shares)}; something was wrong with {wrong}."]
     for playbook, of_it in stages.items():
         lines += ["", f"## {playbook}", "", *table(playbook, of_it, services, seen, applying[playbook])]
     return "\n".join(lines) + "\n"
 
 
-def share(playbook: str, seen: Seen, applying: Sequence[Outage]) -> str:
-    return f"{sum((playbook, one) in seen for one in applying)} of {len(applying)} outages of {playbook} tried"
+def share(playbook: str, seen: Seen, applying: Sequence[Outage], asks: Mapping[str, Collection[str]]) -> str:
+    """How many were tried, and how many of those where the stage asks the service that is away."""
+    asked = [one for one in applying if one.service in asks.get(one.stage, ())]
+    tried, of_asked = (sum((playbook, one) in seen for one in some) for some in (applying, asked))
+    where = f", {of_asked} of the {len(asked)} where the stage asks the service" if asked else ""
+    return f"{tried} of {len(applying)} outages of {playbook} tried{where}"
 
 
 def table(

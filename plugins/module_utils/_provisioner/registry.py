@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import PROVISIONER, require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.driver import BcmDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import load_cloud
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.driver import MaasDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.driver import PxeDriver
@@ -59,6 +60,12 @@ def register(driver: type[Driver], options: tuple[str, ...] = ("provisioner_url"
     if driver.stateless:
         names.STATELESS[driver.name] = driver.stateless
     return undo
+
+
+def rehearse() -> None:
+    """Before workers fork: load once what else each of them would, for its one task."""
+    with suppress(FleetError):  # a verb that needs it says so
+        load_cloud()
 
 
 @contextmanager

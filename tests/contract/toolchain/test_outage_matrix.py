@@ -170,7 +170,10 @@ def test_the_page_tells_untried_from_what_does_not_apply() -> None:
     away = Outage(PREFLIGHT, "ledger", 60.0, SILENT)
     services = outage_matrix.SERVICES
     page = written([line([BEFORE, away], 0)], outage_matrix.STAGES, services, applying)
-    assert f"Seen in 1 runs: 2 of {len(applying['day0_bringup'])} outages of day0_bringup tried, 0 of " in page
+    assert f"Seen in 1 runs: 2 of {len(applying['day0_bringup'])} outages of day0_bringup tried; 0 of " in page
+    asks = {PREFLIGHT: [away.service, "munged"]}
+    told = written([line([away], 0)], outage_matrix.STAGES, services, applying, asks=asks)
+    assert "outages of day0_bringup tried, 1 of the 6 where the stage asks the service; 0 of " in told
     [row] = [text for text in page.partition("## day2")[0].splitlines() if text.startswith(f"| {PREFLIGHT} |")]
     cells = dict(zip(services, [text.strip() for text in row.split("|")[2:-1]]))
     assert (cells["munged"], cells["ledger"]) == ("on ? ? ?", "? - on -")
@@ -186,7 +189,7 @@ def test_a_page_that_was_written_elsewhere_is_read_again_and_goes_on() -> None:
     stages, services = outage_matrix.STAGES, outage_matrix.SERVICES
     before = remembered(shipped, services)
     assert before[1] > 0 and len(before[0]) > 100
-    assert written([], stages, services, applying, before) == shipped
+    assert written([], stages, services, applying, before, outage_matrix.ASKS) == shipped
     wrong = {**line([BEFORE], 0), "wrong": ["something"]}
     page = written([wrong], stages, services, applying, before)
     again = remembered(page, services)

@@ -43,3 +43,12 @@ def test_what_names_a_machine_is_not_taken_for_a_cloud(own: dict[str, str]) -> N
 def test_one_that_nothing_but_its_name_says_is_itself() -> None:
     local = {"provisioner": "xcat", "url": "", "cloud": ""}
     assert elsewhere({"name": MOVED, "data": {"from": A, "to": local}}, local) is None
+
+
+@pytest.mark.parametrize("key, value", [("url", "https://a.example:6385"), ("cloud", "west")])
+def test_what_names_no_place_is_not_taken_for_one_that_does(key: str, value: str) -> None:
+    """The one without may be this host's own server, whatever runs at the other place."""
+    nowhere = {"provisioner": "xcat", "url": "", "cloud": ""}
+    somewhere = {**nowhere, key: value}
+    assert elsewhere({"name": MOVED, "data": {"from": A, "to": nowhere}}, somewhere) is not None
+    assert elsewhere({"name": MOVED, "data": {"from": A, "to": somewhere}}, nowhere) is not None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -33,7 +33,6 @@ try:
     import requests
     from keystoneauth1 import adapter, http_basic, noauth, session
     from keystoneauth1 import exceptions as ksa
-    from openstack import connect as cloud_connect
 except ImportError:
     _MISSING = traceback.format_exc()
 
@@ -62,6 +61,17 @@ _KEYSTONE = Peer(
     login="check the cloud's login in clouds.yaml",
     setting="auth_url in clouds.yaml",
 )
+
+
+@lru_cache(maxsize=1)
+def load_cloud() -> Any:
+    """What reads clouds.yaml. Of the five hundred modules that it loads a site without a Keystone needs none, nor does a
+    verb that has no provisioner to ask: what asks one calls this before its workers fork (``registry.rehearse``)."""
+    try:
+        from openstack import connect
+    except ImportError as exc:
+        raise MissingLibrary("openstacksdk", why="it reads clouds.yaml", cause=traceback.format_exc()) from exc
+    return connect
 
 
 class IronicApi:
@@ -110,7 +120,7 @@ class IronicApi:
     def _cloud(self, params: Mapping[str, Any]) -> Any:
         name = str(params["provisioner_cloud"])
         try:
-            cloud = cloud_connect(cloud=name, load_envvars=False)
+            cloud = load_cloud()(cloud=name, load_envvars=False)
         except Exception as exc:  # the SDK's configuration errors have no common class
             raise ConfigError(
                 f"clouds.yaml has no usable cloud {name}: {exc}",
