@@ -20,7 +20,7 @@ _LOADED = "import importlib, sys; importlib.import_module(sys.argv[1]); print('o
     ("action", "loads"),
     [("pxe_boot", False), ("redfish_power", False), ("provisioner_node", True), ("provisioner_image", True)],
 )
-def test_the_library_of_a_cloud_is_loaded_before_the_fork_by_those_alone_that_ask_one(action: str, loads: bool) -> None:
+def test_the_library_of_a_cloud_is_loaded_before_the_fork_where_one_may_be_asked(action: str, loads: bool) -> None:
     name = f"ansible_collections.gpufleet.baremetal.plugins.action.{action}"
     done = subprocess.run(
         [sys.executable, "-c", _LOADED, name], capture_output=True, text=True, timeout=300, check=True

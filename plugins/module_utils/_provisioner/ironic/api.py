@@ -65,8 +65,8 @@ _KEYSTONE = Peer(
 
 @lru_cache(maxsize=1)
 def load_cloud() -> Any:
-    """What reads clouds.yaml. Of the five hundred modules that it loads a site without a Keystone needs none, nor does a
-    verb that has no provisioner to ask: what asks one calls this before its workers fork (``registry.rehearse``)."""
+    """What reads clouds.yaml. Of the five hundred modules that it loads a site without a Keystone needs none, nor does
+    a verb that has no provisioner to ask: what asks one calls this before its workers fork (``registry.rehearse``)."""
     try:
         from openstack import connect
     except ImportError as exc:
