@@ -87,6 +87,8 @@ PASSPORTS = "passports"
 RENEWAL = "passport renewal"
 #: States in which a deployment may be unfinished, or what follows from it.
 _UNFINISHED = frozenset({"imaging", "validating"})
+#: What a look finds whose connection died (the verb image_verify).
+_UNREACHED = "unreachable"
 _RENEWED_FROM = frozenset({"draining", "drained", "validating"})
 _RECYCLE = _AGAIN.replace("{playbook}", "day2_recycle")
 #: What recycles a node of which nothing but the one who says so speaks for it.
@@ -180,8 +182,11 @@ def _deployment(state: str, imaging: Mapping[str, Any] | None, look: Mapping[str
 
 
 def _missed(imaging: Mapping[str, Any], look: Mapping[str, Any] | None) -> bool:
-    """Has the newest look not found that this deployment reached the node? To wait for it again finds the same."""
+    """Has the newest look not found that this deployment reached the node? To wait for it again finds the same. A
+    connection that died has looked at nothing: whether the node answers is what a run waits for."""
     if look is None or look["id"] < imaging["id"]:
+        return False
+    if any(finding.get("id") == _UNREACHED for finding in look["data"].get("findings") or []):
         return False
     cells = [check for check in look["data"].get("checks") or [] if check.get("id") == "deployment"]
     return any(check.get("verdict") != "pass" for check in cells)

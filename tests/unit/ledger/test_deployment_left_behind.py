@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A deployment that was begun at one provisioner is not waited for at the next one."""
+"""Which deployment a later run goes on with, and of which it orders another one."""
 
 from __future__ import annotations
 
@@ -28,3 +28,15 @@ def test_c1_no_run_goes_on_with_a_deployment_that_the_old_provisioner_was_told_o
         assert resume() == ""
         ledger.append("r3", [(node, Event("state", "imaging", {"deploy_id": "d3"}))])
         assert resume() == "d3"
+
+
+@pytest.mark.parametrize(("finding", "resumes"), [("unreachable", True), ("aborted", False), ("deployment", False)])
+def test_a_look_that_reached_nobody_says_nothing_of_the_deployment(tmp_path: Path, finding: str, resumes: bool) -> None:
+    """What is imaged and booted would be imaged once more, since its sshd was away for a moment."""
+    checks = [{"id": "deployment", "entity": "node", "verdict": "inconclusive"}]
+    look = {"verdict": "inconclusive", "checks": checks, "findings": [{"id": finding, "entity": "node"}]}
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+        ledger.append("r1", [(node, Event("state", "imaging", {"deploy_id": "d1"}))])
+        ledger.append("r1", [(node, Event("verdict", "image_verify", look))])
+        assert (status(ledger, {"gpu001": node})["gpu001"]["deploy_resume"] == "d1") is resumes
