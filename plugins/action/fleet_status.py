@@ -39,7 +39,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import Ve
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import WRONG_ONE, of_this_run
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_heard
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_heard, demand_sound
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import stranger
 
@@ -63,6 +63,10 @@ class ActionModule(VerbAction):
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]
         if unknown:
             raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct the option hosts")
+        if params["settings_of"]:
+            demand_sound(
+                params["settings_of"], hosts, self._variables.names, lambda host, name: self.host_var(name, host)
+            )
         told = self._told(hosts)
         nodes = {host: {**told[host], "foretold": self._foretold(host, told[host])} for host in hosts}
         grouped = params["by_cause"] or bool(params["path"])

@@ -100,6 +100,15 @@ options:
     type: list
     elements: str
     default: []
+  settings_of:
+    description:
+      - Names of roles of this collection. Before anything else is done, their options are held against what they may
+        be, for all hosts at once; what a role does not take ends the run, named with the hosts that have it.
+      - A play that begins so may include these roles with C(rolespec_validate=false), and spares each host a task a
+        role.
+    type: list
+    elements: str
+    default: []
 author:
   - gpufleet.baremetal contributors (@gpufleet)
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_OPTIONS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
@@ -147,6 +148,49 @@ def demand_heard(given: Collection[str]) -> None:
                 seen=f"-e {name}",
                 do=f"did you mean {near}? Correct the name, or leave it out; nothing was changed",
             )
+
+
+def demand_sound(
+    roles: Collection[str],
+    hosts: Sequence[str],
+    names: Callable[[str], Collection[str]],
+    read: Callable[[str, str], Any],
+) -> None:
+    """What the options of roles may be, once for all hosts: each role's own look at them is a task of each host.
+
+    :param names: of all that is set for a host.
+    :param read: a host's variable.
+    :raises ConfigError: naming each option that its role does not take, and whose it is.
+    """
+    unknown = sorted(set(roles) - set(ROLES))
+    if unknown:
+        raise ConfigError(f"no such role: {', '.join(unknown)}", wanted=", ".join(sorted(ROLES)), do="correct it")
+    options = frozenset(name for role in roles for name in ROLES[role])
+    sound: dict[tuple[str, str], str] = {}
+    wrong: dict[str, list[str]] = {}
+    for host in hosts:
+        for name in sorted(options.intersection(names(host))):
+            problem = _told_of(host, name, read, sound)
+            if problem:
+                wrong.setdefault(problem, []).append(host)
+    if wrong:
+        raise ConfigError(
+            "what roles are given is not what they take",
+            wanted="options as the argument specs of the roles have them",
+            seen="; ".join(f"{problem} ({folded(hosts)})" for problem, hosts in wrong.items()),
+            do="correct them; nothing was changed",
+        )
+
+
+def _told_of(host: str, name: str, read: Callable[[str, str], Any], sound: dict[tuple[str, str], str]) -> str:
+    try:
+        value = read(host, name)
+    except ConfigError as exc:
+        return f"{name} cannot be read: {short(exc.__cause__, 200)}"
+    key = (name, repr(value))
+    if key not in sound:
+        sound[key] = "" if value in (None, "") else _problem(name, value)
+    return sound[key]
 
 
 def _is_another(name: str, near: str) -> bool:

@@ -162,6 +162,21 @@ def plays_of_other_strategies(root: Path) -> list[str]:
     return complaints
 
 
+def options_that_nobody_checks(root: Path) -> list[str]:
+    """A role that a playbook tells not to look at its options: the play's first task has looked, for all hosts."""
+    complaints = []
+    for path in under(root, "playbooks", suffix=".yml"):
+        tasks = [task for play in yaml.safe_load(text(path)) or [] for task in tasks_of([play]) if "hosts" not in task]
+        if any("gpufleet.baremetal.preflight" in task for task in tasks):
+            continue
+        looks = [task.get("gpufleet.baremetal.fleet_status") or {} for task in tasks]
+        checked = {role for look in looks for role in look.get("settings_of") or []}
+        includes = [task.get(f"ansible.builtin.{way}_role") or {} for task in tasks for way in ("import", "include")]
+        trusted = {str(one["name"]).rpartition(".")[2] for one in includes if one.get("rolespec_validate") is False}
+        complaints += [f"{path.name}: nothing looks at the options of {role}" for role in sorted(trusted - checked)]
+    return complaints
+
+
 def tasks_of(things: Any) -> Iterator[dict[str, Any]]:
     """The tasks of a play's lists, those in blocks included."""
     for thing in things or []:

@@ -44,6 +44,14 @@ ROLE = {
     "roles/gate/tasks/main.yml": "---\n",
     "roles/gate/meta/argument_specs.yml": "---\nargument_specs: {main: {short_description: x, description: [x]}}\n",
 }
+TRUSTS = """---
+- hosts: all
+  tasks:
+  - gpufleet.baremetal.fleet_status: {{settings_of: [{}]}}
+  - block:
+    - ansible.builtin.import_role: {{name: gpufleet.baremetal.drain, rolespec_validate: false}}
+    - ansible.builtin.import_role: {{name: gpufleet.baremetal.quarantine}}
+"""
 README, SPEC = "roles/gate/README.md", "roles/gate/meta/argument_specs.yml"
 _SPEC_OF_ONE = (
     "---\nargument_specs: {main: {short_description: x, description: [x], options: {gate_one: {description: [x]}}}}\n"
@@ -262,6 +270,12 @@ CASES = (
         {messages.ERRORS: TREE_OF_ERRORS.replace("refused", "vain"), "plugins/a.py": 'Refused("they said no")'},
         "vain",
         {messages.ERRORS: TREE_OF_ERRORS, "plugins/a.py": "X = 1"},
+    ),
+    (
+        parts.options_that_nobody_checks,
+        {"playbooks/a.yml": TRUSTS.format("hold")},
+        "a.yml: nothing looks at the options of drain",
+        {"playbooks/a.yml": TRUSTS.format("hold, drain")},
     ),
     (
         quarantine.kinds_listed_again,

@@ -67,6 +67,7 @@ RULES = (
     parts.untested,
     parts.incomplete_roles,
     parts.plays_of_other_strategies,
+    parts.options_that_nobody_checks,
     parts.bare_switches,
     parts.machines_of_nobody,
     parts.bad_locks,

@@ -51,6 +51,7 @@ SPEC = spec(
     foretell={"type": "list", "elements": "str", "default": []},
     foretell_way={"type": "list", "elements": "str"},
     noted={"type": "list", "elements": "str", "default": []},
+    settings_of={"type": "list", "elements": "str", "default": []},
 )
 #: Of what is written down of all that.
 REPORT = spec(

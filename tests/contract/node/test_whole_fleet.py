@@ -121,3 +121,21 @@ def test_u8_what_is_given_to_one_run_and_misspelt_ends_it(fleet: Fleet, said: st
     assert (f"did you mean {meant}? Correct the name" in output) == bool(meant), output
     assert ("Status: " in output or "Day 2: " in output) != bool(meant), output
     assert not meant or fleet.count() == before
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["-e", "deploy_timeout=soon"], "deploy_timeout"),
+        (["-e", "gate_dcgm_level=high"], "gate_dcgm_level"),
+        (["-e", "drain_interval={{ nobody_set_that }}"], "drain_interval cannot be read"),
+        (["-e", "passports_days=9"], ""),
+    ],
+)
+def test_u9_what_a_role_does_not_take_ends_the_run_once_for_all_hosts(fleet: Fleet, said: list[str], told: str) -> None:
+    """Before the first write, and not in a task of each host's own."""
+    before = fleet.count()
+    output = " ".join(fleet.book("gpufleet.baremetal.day2_recycle", *said, ok=False).split())
+    ended = "what roles are given is not what they take" in output
+    assert ended == bool(told) and told in output, output[:2000]
+    assert not told or (fleet.count() == before and "PLAY [Report]" not in output)
