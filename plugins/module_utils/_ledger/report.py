@@ -134,7 +134,7 @@ def status(
         lease = _live(leases.get(node_id), now, asker)
         one.update(lease=lease, busy=lease not in ("", run_id), hardware=_judged(parts.get(node_id)))
         one["adopted"] = node_id in adopted
-        _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""))
+        _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
         _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
         one["unproven"] = unproven(node_id, one)
         one.update(left(one, tried.get(node_id, 0)))
@@ -268,12 +268,15 @@ def _of_a_renewal(why: str) -> bool:
     return why == RENEWAL or why.startswith((f"{RENEWAL}:", f"{RENEWAL} "))
 
 
-def _placed(host: str, one: dict[str, Any], seen: Seen | None, order: str) -> None:
+def _placed(host: str, one: dict[str, Any], seen: Seen | None, order: str, run_id: str) -> None:
     """What its scheduler says beside the ledger, and what follows from the two.
 
     :param order: why the newest run that held it wanted it.
     """
-    one.update(together(one, seen))
+    told = together(one, seen, run_id)
+    one.update(told)
+    if told.get("next"):
+        one["next"] = told["next"].format(host=host)
     if seen is not None and seen.stranger:
         one["stranger"] = True
         one["stopped"] = f"{SOMEBODY_ELSES}. Seen: its scheduler has it as {seen.native}"

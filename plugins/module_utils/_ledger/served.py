@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import K
 OURS, FOREIGN = "ours", "foreign"
 #: States that no event records: in service by the ledger, and not by the scheduler; or nobody can tell.
 UNSERVED, UNKNOWN = "unserved", "unknown"
+_LOOK = "ansible-playbook gpufleet.baremetal.status -i INVENTORY --limit {host}"
 #: A node in one of these was never to serve: of it its scheduler is believed alone that it does.
 NEVER_SERVED = frozenset({"discovered", "enrolled", "retired"})
 
@@ -42,10 +43,11 @@ class Seen:
     runs: Sequence[float | None] = ()
 
 
-def together(one: Mapping[str, Any], seen: Seen | None) -> dict[str, Any]:
+def together(one: Mapping[str, Any], seen: Seen | None, run_id: str = "") -> dict[str, Any]:
     """What the scheduler's word changes of what the ledger says of a node; nothing where it was not asked.
 
     :param one: as ``report.status`` tells it by the ledger alone.
+    :param run_id: the run that asks. What it has admitted itself is done with: run again, it would begin anew.
     """
     if seen is None:
         return {}
@@ -53,6 +55,9 @@ def together(one: Mapping[str, Any], seen: Seen | None) -> dict[str, Any]:
     if seen.problem:
         told = seen.problem if seen.problem.endswith("run again") else f"{seen.problem}; then run again"
         lost = {"state": UNKNOWN, "stopped": f"unknown to the scheduler: {told}", "next": ""}
+        if run_id and one["run"] == run_id:
+            why = f"this run has admitted it, and it is unknown to the scheduler now: {seen.problem}"
+            lost = {**lost, "stopped": why, "next": _LOOK}
         return {"served": UNKNOWN, **(lost if admitted else {})}
     found = {"served": "yes" if seen.serves else "no", "held_by": seen.owner, "kept": _kept(one, seen)}
     return {**found, **(_unserved(one, seen) if admitted and not seen.serves else {})}

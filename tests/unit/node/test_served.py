@@ -109,6 +109,17 @@ def test_c2_of_a_scheduler_that_does_not_answer_nobody_says_admitted(ledger: Led
     assert (drained["state"], drained["stopped"]) == ("drained", ""), "it is what it is, whatever the scheduler says"
 
 
+def test_c2_what_this_run_has_admitted_is_looked_at_again_and_not_run_again(ledger: Ledger) -> None:
+    """Day 2 of all nodes, run again since its report met a slurmctld that was just started, images all of them anew."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    ledger.append("r7", [(node, Event("state", "admitted", {}))])
+    lost = {"n1": Seen(problem="slurm has not heard of it lately (UNKNOWN): wait a minute")}
+    own, other = (status(ledger, {"n1": node}, run, seen=lost)["n1"] for run in ("r7", "r8"))
+    assert own["next"] == "ansible-playbook gpufleet.baremetal.status -i INVENTORY --limit n1"
+    assert "this run has admitted it" in own["stopped"] and "run again" not in own["stopped"]
+    assert other["next"] == "" and other["stopped"].endswith("then run again") and other["state"] == "unknown"
+
+
 def test_c2_what_serves_though_the_ledger_has_it_out_of_service_is_told(ledger: Ledger) -> None:
     assert "its scheduler has it in service all the same" in " ".join(
         report("Fleet", {"n1": told(ledger, SERVES, "quarantined")})
