@@ -241,7 +241,8 @@ def twice(done: dict[str, Any], met: Sequence[Outage], nodes: Sequence[str]) -> 
     for node in nodes:
         if done["boots"][node] > 1 + imaged_anew(met):
             yield f"{node} was imaged {done['boots'][node]} times"
-        if done["slurm"][node][-1:] != ["IDLE"]:
+        # Whose BMC was away was left in service as it was.
+        if done["slurm"][node][-1:] not in ([], ["IDLE"]):
             yield f"{node} has at Slurm {done['slurm'][node]}"
 
 

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.action.scheduler_node import ActionModule
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import PLAYBOOKS, Nodes, in_service
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 from unit.scheduler import slurm_commands
 
@@ -72,6 +74,21 @@ def test_c8_a_slurm_that_was_just_started_says_nothing_of_a_node_that_it_has_not
         told = nodes.book("status", ok=False)
         assert "slurm has not heard of it lately (UNKNOWN): wait a minute, or see that" in " ".join(told.split())
         assert "1 unknown" in told and "day2_recycle" not in told, "nobody is told to image a node that may be at work"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("book", ["day2_recycle", "passports"])
+def test_c2_what_could_not_be_looked_at_is_no_success_though_its_scheduler_is_back(tmp_path: Path, book: str) -> None:
+    """Whoever asked for it would hear that all went well, and nothing was done."""
+    with in_service(tmp_path) as nodes:
+        shutil.copy(nodes.world, tmp_path / "back.json")
+        nodes.scheduler("gpu001", state="UNKNOWN", booted="None")
+        plays = yaml.safe_load((PLAYBOOKS / f"{book}.yml").read_text(encoding="utf-8"))
+        comes_back = {"ansible.builtin.copy": {"src": str(tmp_path / "back.json"), "dest": str(nodes.world)}}
+        plays.insert(-1, {"hosts": "localhost", "gather_facts": False, "tasks": [comes_back]})
+        told = nodes.plays(plays, "-e", f"{book}_all=true", "-e", "passports_renew=true", ok=False)
+        assert "1 admitted" in told and "admitted: not looked at: unknown to the scheduler: slurm has not" in told, told
+        assert not nodes.states("gpu001") and "then run again" in told
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ SAID = [
     "slurm_load_node error: Unable to contact slurm controller (shutdown failure)",
     "slurm_load_node error: Socket timed out on send/recv operation",
     "slurm_load_node error: Connection reset by peer",
+    "scontrol: error: slurm_msg_sendto: address:port=10.77.0.1:16817 msg_type=2007: Unexpected missing socket error",
 ]
 
 

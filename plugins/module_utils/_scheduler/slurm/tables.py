@@ -104,6 +104,7 @@ FAILOVER = (
     *("Communication shutdown failure", "Message receive failure", "Message send failure"),
     *("Header lengths are longer than data received", "Connection reset by peer", "Connection timed out"),
     *("Transport endpoint is not connected", "Broken pipe"),
+    "Unexpected missing socket error",  # measured: munged, on slurmctld's own machine, stopped for a minute
 )
 
 #: Errors of the commands: a text they print, the exception, what it means, what to do.
