@@ -222,6 +222,11 @@ nodes:
         - The playbook C(day2_recycle) has it look again, before the image is written, where it was no V(pass).
       type: str
       sample: pass
+    outlier:
+      description:
+        - What M(gpufleet.baremetal.gate_outliers) has found of the node when it looked last, where it found it slower
+          than its peers, or than it once was; empty elsewhere, and where the node was imaged since.
+      type: str
     kept:
       description:
         - Why a person keeps the node out of service, as they told the playbook C(maintenance); empty where none does.

@@ -14,6 +14,7 @@ from math import ceil
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import slower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
@@ -115,8 +116,7 @@ def status(
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
     :param run_id: the run that asks.
-    :param expire_within: seconds; a node in service whose passport ends within them is due.
-    :param issued_within: seconds; a passport that was issued within them is fresh.
+    :param expire_within, issued_within: seconds; a passport that ends within these is due, one of within those is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
     :param asker: who asks, and can see of runs on its own machine that they are dead.
     :param unproven: of a node, and where it stands: why no renewal can sign a passport.
@@ -126,14 +126,15 @@ def status(
     states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
-    adopted, tried, orders = as_adopted(ledger, ids), tries(ledger, ids), _orders(ledger, nodes, seen or {})
+    adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
+    orders = _orders(ledger, nodes, seen or {})
     passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
         one = _one(host, node_id, newest["state"], node_id in admitted, holds.get(node_id))
         lease = _live(leases.get(node_id), now, asker)
         one.update(lease=lease, busy=lease not in ("", run_id), hardware=_judged(parts.get(node_id)))
-        one["adopted"] = node_id in adopted
+        one.update(adopted=node_id in adopted, outlier=slower.since(slow.get(node_id), imaging.get(node_id)))
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
         _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
         one["unproven"] = unproven(node_id, one)
@@ -322,6 +323,7 @@ def _one(
         "renewing": renewing(state, data),
         **_passport("", None, 0.0, 0.0),
         "hardware": "",
+        "outlier": "",
         "unproven": "",
         "tenant": "",
         "lease": "",

@@ -140,6 +140,22 @@ class Ledger(Aliases):
         rows = self._read(statement, values)
         return [_event(row) for row in (reversed(rows) if last else rows)]
 
+    def newest(
+        self, node_ids: Sequence[str], kind: str, names: Sequence[str], *, last: int, since: float = 0.0
+    ) -> list[dict[str, Any]]:
+        """Of each of these nodes the newest so many events of each name, dated after ``since``, oldest first."""
+        statement = sa.text(
+            "SELECT id, node_id, run_id, at, kind, name, data FROM (SELECT events.*, row_number() OVER"
+            " (PARTITION BY node_id, name ORDER BY id DESC) AS place FROM events WHERE node_id IN :nodes"
+            " AND kind = :kind AND name IN :names AND at >= :since) AS placed WHERE place <= :last ORDER BY id"
+        ).bindparams(sa.bindparam("nodes", expanding=True), sa.bindparam("names", expanding=True))
+        asked = {"nodes": list(node_ids) or [""], "kind": kind, "names": list(names), "since": since, "last": last}
+        return [_event(row) for row in self._read(statement, asked)]
+
+    def everybody(self) -> list[str]:
+        """The ids of all nodes, the oldest first."""
+        return [str(row["node_id"]) for row in self._rows("SELECT node_id FROM nodes ORDER BY created, node_id")]
+
     def of_all(self, kind: str) -> list[dict[str, Any]]:
         """The events of a kind of all nodes, oldest first: of one that is rare."""
         sql = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE kind = :kind ORDER BY id"

@@ -78,6 +78,8 @@ def standing(node: Mapping[str, Any]) -> str:
         shown = f"{node['stopped']} ({shown})" if admitted else node["stopped"]
     if node["served"] == "yes" and not admitted:  # whatever else is to be said of it
         shown += "; its scheduler has it in service all the same"
+    if admitted and node["outlier"]:
+        shown += f"; slower than its peers: {node['outlier']}"
     return str(shown)
 
 
