@@ -8,7 +8,7 @@ ARTIFACT := $(BUILD)/dist/gpufleet-baremetal-$(VERSION).tar.gz
 INSTALLED := $(BUILD)/installed
 PRUNED := $(INSTALLED)/ansible_collections/gpufleet/baremetal
 
-.PHONY: build artifact importer bench docs
+.PHONY: build artifact importer bench bench-outliers docs
 build: tree ## Build the collection's artifact into build/dist/
 	cd $(TREE) && $(TOOLS) ansible-galaxy collection build --force --output-path $(BUILD)/dist .
 
@@ -30,6 +30,9 @@ docs: tree ## Write the reference of all plugins and roles to build/docs/
 bench: setup-$(MAIN) bench-collections ## Speed against community.general, as a table and as JSON in build/bench/
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/bench.py
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/ledgers.py
+
+bench-outliers: setup-link setup-$(MAIN) ## Slow nodes accepted and healthy ones rejected by gate_outliers and by two other rules (WRITE=1)
+	PYTHONPATH=$(COLLECTIONS) $(VENV)/bin/python tests/bench/outliers.py $(if $(WRITE),--write)
 
 # community.general alone, out of the package 'ansible' that requirements/bench.lock names
 bench-collections: setup-$(MAIN)

@@ -116,7 +116,7 @@ def status(
 
     :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
     :param run_id: the run that asks.
-    :param expire_within, issued_within: seconds; a passport that ends within these is due, one of within those is fresh.
+    :param expire_within, issued_within: seconds; within them a passport that ends is due, and one issued is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
     :param asker: who asks, and can see of runs on its own machine that they are dead.
     :param unproven: of a node, and where it stands: why no renewal can sign a passport.
