@@ -33,12 +33,13 @@ from unit.scheduler import slurm_commands
 
 LEDGER, PASSPORT = "docs/how-to/look-after-the-ledger.md", "docs/how-to/verify-a-passport.md"
 RENEW, FLEET, KEPT = "docs/how-to/renew-passports.md", "docs/how-to/see-the-fleet.md", "docs/how-to/maintenance.md"
+SLOW = "docs/how-to/find-slow-nodes.md"
 REPLACED, WAVES = "docs/how-to/replaced-hardware.md", "docs/how-to/recycle-in-waves.md"
 #: The first day: what is installed and written down. README's order, with the keys before they are named.
 FIRST_DAY = [(README, 2), (README, 3), (README, 4), (RACK, 0), (README, 6), (README, 7)]
 #: Any day after it, when gpu017 is in service. A text of the test's own is what has happened meanwhile.
 ANY_DAY: list[Any] = [
-    *((FLEET, 0), (FLEET, 4), (FLEET, 5), (REPLACED, 0), (RENEW, 0), (RENEW, 2)),
+    *((FLEET, 0), (FLEET, 4), (FLEET, 5), (SLOW, 0), (SLOW, 1), (REPLACED, 0), (RENEW, 0), (RENEW, 2)),
     *((WAVES, 1), (WAVES, 6), (WAVES, 7), (WAVES, 8)),
     "cp passports/gpu017.passport.json . && cp /etc/gpufleet/passport_ed25519.pub.pem passport.pub",
     *((PASSPORT, 0), (PASSPORT, 2), (LEDGER, 0), (LEDGER, 3)),
@@ -53,6 +54,7 @@ SHOWS = {
     (FLEET, 0): "1 admitted",
     (FLEET, 4): "admitted",
     (FLEET, 5): "enrolled",
+    (SLOW, 1): "Outliers: 1 nodes: 0 outliers",
     (RENEW, 2): "gpu017",
     (PASSPORT, 0): '"machine_checked": false',
     (LEDGER, 1): '"done": "restore"',
