@@ -38,6 +38,8 @@ SCHEDULER: Spec = {scheduler.OPTION: {"type": "str", "choices": list(scheduler.D
 FAIL_ON: Spec = {"fail_on": {"type": "str", "choices": list(gate.FAIL_ON), "default": "inconclusive"}}
 GATES = gate.REQUIRED
 ALL_GATES = tuple(gate.DRIVERS.values())
+#: The gate that measures nothing, and compares on the controller what the others have measured.
+OUTLIERS = "gate_outliers"
 
 #: Shared by the verbs that watch a whole batch from one task.
 BATCH: Spec = {

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import OUTLIERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
-#: The gate, and the kinds of event in which it tells of one node, and of each of a fleet.
-GATE = "gate_outliers"
+#: The kinds of event in which the gate tells of one node, and of each of a fleet.
 _KINDS = ("verdict", "measure")
 _LONG = 160
 
@@ -21,7 +21,7 @@ def outliers(ledger: Ledger, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
     """By id of the node the event, and what it found worst, where its newest look found an outlier."""
     newest: dict[str, Mapping[str, Any]] = {}
     for kind in _KINDS:
-        for node_id, event in ledger.latest(ids, kind, [GATE]).items():
+        for node_id, event in ledger.latest(ids, kind, [OUTLIERS]).items():
             if node_id not in newest or newest[node_id]["id"] < event["id"]:
                 newest[node_id] = event
     failed = {one: event for one, event in newest.items() if event["data"].get("verdict") == "fail"}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import intern
 from typing import Any, NamedTuple, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES
@@ -48,8 +50,7 @@ class Cell(NamedTuple):
         return f"{self.gate.rpartition('_gate')[0] or self.gate}.{self.check}"
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One look at a cell. value: None where it was no number. part: which GPUs or drives were there, empty where nobody
     has told."""
 
@@ -128,11 +129,18 @@ def _figures(
         unit = str(row.get("unit") or "")
         if event["name"] in _TELLERS or not direction(unit):
             continue
-        cell = Cell(str(event["name"]), str(row.get("id")), str(row.get("entity")))
+        cell = _cell(str(event["name"]), str(row.get("id")), str(row.get("entity")))
         moment = Moment.of(data) if Moment.of(data).at else Moment(int(event["id"]), float(event["at"]))
-        whose = (str(profile.get("sku") or ""), str(profile.get("digest") or ""), by, node.driver)
-        part = _part(node, cell, drives)
-        yield Figure(cell, number(row.get("measured")), unit, int(event["id"]), moment, *whose, part)
+        words = (str(profile.get("sku") or ""), str(profile.get("digest") or ""), by, node.driver)
+        sku, digest, tool_told, driver, part, unit = map(intern, (*words, _part(node, cell, drives), unit))
+        value = number(row.get("measured"))
+        yield Figure(cell, value, unit, int(event["id"]), moment, sku, digest, tool_told, driver, part)
+
+
+@lru_cache(maxsize=65536)
+def _cell(gate: str, check: str, entity: str) -> Cell:
+    """One for all nodes: a big fleet has millions of figures."""
+    return Cell(gate, check, entity)
 
 
 def _part_of(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any, NamedTuple, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import OUTLIERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._outliers.figures import Cell, Figure, Measured
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._outliers.rule import (
@@ -36,7 +37,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     now_utc,
 )
 
-NAME = "gate_outliers"
+NAME = OUTLIERS
 _PAST = f"own rule: the middle one of the newest {NEWEST} against the first {BEGINNING} of the same part"
 
 
@@ -72,24 +73,28 @@ class Fleet:
 
     @cached_property
     def _having(self) -> dict[str, dict[Cell, set[str]]]:
-        """By SKU and cell, who was measured there at all."""
+        """By SKU and cell, who was measured there as it is now."""
         found: dict[str, dict[Cell, set[str]]] = {}
         for node_id, node in self._nodes.items():
             for cell, figures in node.figures.items():
-                found.setdefault(figures[-1].sku, {}).setdefault(cell, set()).add(node_id)
+                if not _gone(node, figures[-1]):
+                    found.setdefault(figures[-1].sku, {}).setdefault(cell, set()).add(node_id)
         return found
 
     def judged(self, node_id: str) -> Judged:
         """What its figures prove; of a node without any, that nothing does."""
         node = self._nodes.get(node_id) or Measured()
-        sheet, newest = Sheet(), [figures[-1] for _cell, figures in sorted(node.figures.items())]
+        every = [figures[-1] for _cell, figures in sorted(node.figures.items())]
+        gone = {figure.cell: why for figure in every if (why := _gone(node, figure))}
+        sheet, newest = Sheet(), [figure for figure in every if figure.cell not in gone]
         for figure in newest:
             self._judge(sheet, node_id, node, figure)
-        skus = sorted({figure.sku for figure in newest if figure.sku})
+        skus = sorted({figure.sku for figure in every if figure.sku})
         for sku in skus:
-            self._missed(sheet, node_id, node, sku)
+            self._missed(sheet, node_id, {figure.cell for figure in newest}, gone, sku)
         if not newest:
-            sheet.unsettled("figures", NODE, "no gate has told a speed of this node")
+            why = next(iter(gone.values()), "no gate has told a speed of this node")
+            sheet.unsettled("figures", NODE, why)
         profiles = {figure.profile for figure in newest}
         verdict = as_verdict(
             NAME,
@@ -107,7 +112,7 @@ class Fleet:
     def _judge(self, sheet: Sheet, node_id: str, node: Measured, figure: Figure) -> None:
         cell = figure.cell
         sheet.require(cell.id, cell.entity, wanted="as its peers", unit=figure.unit)
-        why = _unfit(node, figure) or self._too_few(node_id, figure)
+        why = _unfit(figure) or self._too_few(node_id, figure)
         limit = None if why else self._limit(figure)
         if limit is None or figure.value is None:
             told = why or f"the median of all that have {cell.id} is not above zero"
@@ -134,18 +139,21 @@ class Fleet:
         alike = self._groups.get(figure.kind, {}).keys() - {node_id}
         if len(alike) >= self._peers:
             return ""
-        others = self._having[figure.sku][figure.cell] - alike - {node_id}
+        others = self._having.get(figure.sku, {}).get(figure.cell, set()) - alike - {node_id}
         more = f"; {len(others)} more were measured with another driver, tool or unit" if others else ""
         return f"{len(alike)} peers have {figure.cell.id} ({_alike(figure)}), wanted {self._peers}{more}"
 
-    def _missed(self, sheet: Sheet, node_id: str, node: Measured, sku: str) -> None:
-        """What its peers were measured by, and it was not."""
-        for cell, having in sorted(self._having[sku].items()):
+    def _missed(self, sheet: Sheet, node_id: str, has: Set[Cell], gone: Mapping[Cell, str], sku: str) -> None:
+        """What its peers were measured by, and it was not, as they are now. What nobody runs any more is not missed.
+
+        :param gone: by cell, why what was measured of it says nothing any more.
+        """
+        for cell, having in sorted(self._having.get(sku, {}).items()):
             others = having - {node_id}
-            if cell not in node.figures and len(others) >= self._peers:
+            if cell not in has and len(others) >= self._peers:
                 sheet.require(cell.id, cell.entity, wanted="as its peers")
                 text = f"{cell.id} of {cell.entity} was not measured here, and of {len(others)} peers it was"
-                sheet.unsettled(cell.id, cell.entity, text)
+                sheet.unsettled(cell.id, cell.entity, gone.get(cell, text))
 
     # -- by its own past ---------------------------------------------------------------------------------------
 
@@ -182,21 +190,26 @@ class Fleet:
         return self._drifts[figure.kind]
 
 
-def _unfit(node: Measured, figure: Figure) -> str:
-    """Why this figure says nothing of the node as it is; empty where it does."""
+def _gone(node: Measured, figure: Figure) -> str:
+    """Why this figure is of another system, or another part, than the node has now; empty where it is not."""
     now = node.part_now(figure)
+    if figure.moment.event < node.since:
+        return f"{figure.cell.id} was measured before the node was imaged, or hardware of it was replaced"
+    if figure.driver and node.driver != figure.driver:
+        return f"{figure.cell.id} was measured with the driver {figure.driver}, and {node.driver} runs now"
+    if figure.part and now and now != figure.part:
+        return f"{figure.cell.id} was measured before the part was swapped"
+    return ""
+
+
+def _unfit(figure: Figure) -> str:
+    """Why nobody can tell what this figure is to be compared with; empty where one can."""
     if figure.value is None:
         return f"{figure.cell.id} was no number in the newest look"
     if not figure.sku:
         return f"of which SKU {figure.cell.id} was measured is not known"
     if not figure.driver:
         return f"with which driver {figure.cell.id} was measured is not known: run gpu_state_gate before it"
-    if figure.moment.event < node.since:
-        return f"{figure.cell.id} was measured before the node was imaged, or hardware of it was replaced"
-    if node.driver != figure.driver:
-        return f"{figure.cell.id} was measured with the driver {figure.driver}, and {node.driver} runs now"
-    if figure.part and now and now != figure.part:
-        return f"{figure.cell.id} was measured before the part was swapped"
     return ""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES, GATES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES, GATES, OUTLIERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file import (
     in_words,
     line_of,
@@ -40,7 +40,7 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
 }
 #: Gates that may be required: all that look at a node. Of what is looked at before it is imaged no passport can have a
 #: pass, and a policy may ask something of it all the same.
-_OF_NODES = frozenset({*DEFAULTS["required_gates"], *ALL_GATES})
+_OF_NODES = frozenset({*DEFAULTS["required_gates"], *ALL_GATES, OUTLIERS})
 _KNOWN = _OF_NODES | {"image_artifact"}
 
 

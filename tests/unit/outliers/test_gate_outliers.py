@@ -17,11 +17,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.story import story
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._outliers.specs import SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import grounds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _figures
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 from measured_fleet import EVEN, add, even, speeds, state
+
+POLICY_SCHEMA = Path(__file__).parents[3] / "roles" / "passport" / "files" / "schemas" / "policy.schema.json"
 
 
 @pytest.fixture(autouse=True)
@@ -240,3 +244,15 @@ def test_a_story_tells_a_look_at_the_fleet_in_words(tmp_path: Path) -> None:
     with fleet.ledger() as ledger:
         (text,) = [one["text"] for one in story(ledger, fleet.ids["gpu010"], last=0, all_kinds=True)["events"]][-1:]
     assert text.startswith("measure gate_outliers: gate_outliers: fail. GPU 0: 50 GB/s in")
+
+
+def test_a_passport_may_demand_it_and_too_few_peers_give_none(tmp_path: Path) -> None:
+    asked = {**policies.DEFAULTS, "required_gates": ["gate_outliers"], "gates": {}}
+    policies.check({"required_gates": ["gate_outliers"]}, POLICY_SCHEMA)
+    for folder, values, reasons in (("many", EVEN, []), ("few", EVEN[:3], ["gate gate_outliers: inconclusive"])):
+        (tmp_path / folder).mkdir()
+        fleet = Fleet(tmp_path / folder, values)
+        fleet.run("gpu001")
+        with fleet.ledger() as ledger:
+            found = grounds(evidence(ledger, fleet.ids["gpu001"]), asked)
+        assert found.reasons == reasons and found.aged == []

@@ -101,6 +101,23 @@ def test_what_cannot_be_compared_is_inconclusive_and_says_why(ledger: Ledger, ev
     assert verdict["remedy"] == "retest"
 
 
+def test_what_nobody_runs_any_more_is_not_missed(ledger: Ledger) -> None:
+    """A burn-in of before the imaging says nothing of now, and nobody has to repeat it."""
+    burn = {"gate": "gpu_burn_gate", "check": "soak.speed", "unit": "Gflop/s, gpu-burn tensor, 90 % of memory"}
+    imaged = Event("state", "imaging")
+    names = [f"n{number}" for number in range(10)]
+    nodes = [
+        add(ledger, name, state("GPU-" + name), speeds(900.0, **burn), imaged, state("GPU-" + name), speeds(53.0))
+        for name in names
+    ]
+    assert {judged(ledger, node)["verdict"] for node in nodes} == {"pass"}
+    assert {len(judged(ledger, node)["checks"]) for node in nodes} == {1}
+    for name in names[1:]:
+        add(ledger, name, speeds(900.0, **burn))
+    verdict = judged(ledger, nodes[0])
+    assert verdict["verdict"] == "inconclusive" and "before the node was imaged" in why(verdict), "now peers have it"
+
+
 def test_message_sizes_stand_in_the_unit_and_are_not_mixed(ledger: Ledger) -> None:
     names = [f"n{number}" for number in range(10)]
     told = {"gate": "collective_gate", "check": "all_reduce.busbw", "entity": "node"}
