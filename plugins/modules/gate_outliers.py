@@ -22,7 +22,7 @@ description:
   - Where the same part was measured eight times by the same test, its newest figures are held against its first ones
     too, by the same limits. Where most of its peers have drifted as well, something was changed for all, and no part is
     called bad.
-  - Of a single host it is a gate, as any other in C(gate_more) of the role M(gpufleet.baremetal.gate#role). The verdict
+  - Of a single host it is a gate, as any other in C(gate_more) of the role C(gate). The verdict
     is in the ledger, and an outlier fails its host.
   - With O(batch=true) it looks at all hosts of the play at once, under C(run_once). It fails none of them, and each
     finds its own verdict in RV(verdicts). Of outliers the ledger gets an event of the kind C(measure), which bars no
@@ -163,7 +163,7 @@ lines:
   returned: with O(batch=true)
   type: list
   elements: str
-  sample: ["Outliers: 128 nodes: 1 outliers, 127 like their peers, 0 not to be judged"]
+  sample: ["Outliers: 128 nodes: 1 slower, 127 like their peers, 0 not to be judged"]
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import wrapped
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
-_WORDS = {FAIL: "outliers", PASS: "like their peers", INCONCLUSIVE: "not to be judged"}
+_WORDS = {FAIL: "slower", PASS: "like their peers", INCONCLUSIVE: "not to be judged"}
 #: So many texts of one node are shown; the ledger, or the result, has them all.
 _TEXTS = 4
 

@@ -54,7 +54,7 @@ SHOWS = {
     (FLEET, 0): "1 admitted",
     (FLEET, 4): "admitted",
     (FLEET, 5): "enrolled",
-    (SLOW, 1): "Outliers: 1 nodes: 0 outliers",
+    (SLOW, 1): "0 slower, 0 like their peers, 4 not to be judged",
     (RENEW, 2): "gpu017",
     (PASSPORT, 0): '"machine_checked": false',
     (LEDGER, 1): '"done": "restore"',

@@ -43,7 +43,7 @@ def test_the_play_of_the_page_shows_the_outlier_and_leaves_it_in_service_and_sta
     fleet = Measured(tmp_path)
     (tmp_path / "outliers.yml").write_text(blocks(PAGE)[0].text, encoding="utf-8")
     told = fleet.book("outliers.yml")
-    assert "Outliers: 11 nodes: 1 outliers, 9 like their peers, 1 not to be judged" in told
+    assert "Outliers: 11 nodes: 1 slower, 9 like their peers, 1 not to be judged" in told
     assert "-5.6% from the median" in " ".join(told.split()) and "remedy: retest" in told
     assert set(fleet.states().values()) == {("admitted", "")}
     (status,) = fleet.play({"gpufleet.baremetal.fleet_status": {}, "run_once": True})

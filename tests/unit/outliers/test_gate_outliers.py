@@ -160,7 +160,7 @@ def test_people_see_outliers_first_and_hosts_of_one_cause_in_one_row(tmp_path: P
     fleet.ids.update(fresh="")
     result = fleet.batch(title="Hall 2")
     text = "\n".join(result["lines"])
-    assert result["lines"][0].startswith("Hall 2: 11 nodes: 1 outliers, 9 like their peers, 1 not to be judged")
+    assert result["lines"][0].startswith("Hall 2: 11 nodes: 1 slower, 9 like their peers, 1 not to be judged")
     assert text.index("gpu010") < text.index("fresh") and "gpu001" not in text and "remedy: retest" in text
     (tmp_path / "few").mkdir()
     assert "gpu[001-005]" in "\n".join(Fleet(tmp_path / "few", EVEN[:5]).batch()["lines"])
