@@ -99,9 +99,11 @@ class ActionModule(FleetStatus):
         self._before = ended.ended({host: one for host, one in mine.items() if one["name"] == ended.BEGUN}, self._nodes)
         self._images = self._declared() if self._params["rollout"] else frozenset()
         if self._images:
-            told = rollout.remembered(self.ledger(), known, self._images)
-            earlier = {hosts[node]: one for node, one in told.items() if hosts[node] not in mine}
-            self._before = rollout.with_earlier(self._before, earlier, self._nodes, self.ledger())
+            told = rollout.remembered(self.ledger(), known, min(self._images))
+            # What this run has begun is judged as its own; what it gave back again is as it was before.
+            own = {host for host, one in mine.items() if one["name"] == ended.BEGUN}
+            earlier = {hosts[node]: past for node, past in told.items() if hosts[node] not in own}
+            self._before = rollout.with_earlier(self._before, earlier, self._nodes)
 
     def _declared(self) -> frozenset[str]:
         """The images that these hosts are to run. :raises ConfigError: for one that could not be told from others."""

@@ -5,15 +5,17 @@
 
 By the image, and by no name that a person gives: whoever takes a node for it, in whatever waves, has tried it out. A
 node that was admitted on it has come through, whatever became of it weeks later. One that a killed run left half-way
-has shown nothing. What failed counts until it was admitted, or until a person says that it was mended.
+has shown nothing. What failed counts until it was admitted on that image, or until a person says that it was mended:
+neither a later wave that was killed or given back, nor the image of before, takes it back.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
@@ -29,9 +31,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended im
 )
 
 UNFINISHED = "unfinished"
-_WAVES = (
-    "SELECT id, node_id, run_id, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
-    f" AND name IN ('{BEGUN}', '{WITHDRAWN}', '{RESET}') ORDER BY id"
+_PAST = (
+    "SELECT id, node_id, run_id, kind, name, data FROM events WHERE node_id IN :nodes AND (kind = 'wave'"
+    f" AND name IN ('{BEGUN}', '{WITHDRAWN}', '{RESET}') OR kind = 'state' OR kind = 'note' AND name = 'stopped')"
+    " ORDER BY id"
 )
 #: In one of these the ledger has a node in service, as it was before its wave.
 _SERVES = ("admitted", "unserved")
@@ -40,14 +43,16 @@ Event = Mapping[str, Any]
 
 
 def image_of(value: Any) -> str:
-    """What an image is called in waves: its name and version; empty where it lacks one of them."""
+    """What an image is called in waves: its name, its version and the beginning of its digest where one is declared;
+    empty where it lacks one of the first two. A blank in one of them is no border between them."""
     known = value if isinstance(value, Mapping) else {}
-    parts = [str(known.get(key) or "").strip() for key in ("name", "version")]
-    return " ".join(parts) if all(parts) else ""
+    parts = [quote(str(known.get(key) or "").strip(), safe="-._~:+/@") for key in ("name", "version")]
+    digest = str(known.get("sha256") or "").strip().lower()[:12]
+    return " ".join(filter(None, (*parts, digest))) if all(parts) else ""
 
 
 def demand(images: Mapping[str, str]) -> None:
-    """:raises ConfigError: where nobody could tell later what these hosts have shown."""
+    """:raises ConfigError: where nobody could tell later what these hosts have shown, and of which image."""
     nameless = [host for host, image in images.items() if not image]
     if nameless:
         raise ConfigError(
@@ -56,45 +61,88 @@ def demand(images: Mapping[str, str]) -> None:
             wanted="gpufleet_image with name and version",
             do="complete it in the inventory; nothing was begun",
         )
+    hosts: dict[str, list[str]] = {}
+    for host, image in images.items():
+        hosts.setdefault(image, []).append(host)
+    if len(hosts) > 1:
+        raise ConfigError(
+            "a roll-out is of one image, and what one has shown says nothing of another",
+            wanted="hosts that are to run one image",
+            seen="; ".join(f"{image} ({folded(some)})" for image, some in sorted(hosts.items())),
+            do="limit the run to the hosts of one image, and run it for each; nothing was begun",
+        )
 
 
-def remembered(ledger: Ledger, node_ids: Collection[str], images: Collection[str]) -> dict[str, Event]:
-    """By id of a node, the newest wave that took it for one of these images, since a person last said of that image
-    that what was found out was mended. All waves of these nodes are read."""
-    found: dict[str, dict[str, Event]] = {}
-    for row in ledger._many(_WAVES, "nodes", list(node_ids) or [""], {}):
-        of_node, data = found.setdefault(str(row["node_id"]), {}), json.loads(row["data"])
-        if row["name"] == RESET:
-            for image in data.get("images") or ():
-                of_node.pop(image, None)
-        elif row["name"] == WITHDRAWN:
-            for image, begun in list(of_node.items()):
-                if begun["run_id"] == row["run_id"]:
-                    del of_node[image]
-        else:
-            of_node[str(data.get("image") or "")] = {**row, "data": data}
-    wanted = {node: [one for image, one in of.items() if image in images] for node, of in found.items()}
-    return {node: max(begun, key=_number) for node, begun in wanted.items() if begun}
+@dataclass
+class Past:
+    """What became of a node in the waves that took it for an image, since a person last said that what was found out
+    was mended. waves: those that were not given back, oldest first."""
+
+    waves: list[Event] = field(default_factory=list)
+    through: bool = False
+    failed: bool = False
+    _state: str = ""
+    _runs: str = ""
+
+    def see(self, event: Event, image: str) -> None:
+        """The next of its events."""
+        if event["kind"] == "wave":
+            self._wave(event, image)
+        elif event["kind"] == "state":
+            self._stand(event, image)
+        elif self._tried and self._state not in _SERVES:
+            # What stopped others, later, says nothing of the image.
+            self.failed |= event["run_id"] in {wave["run_id"] for wave in self.waves}
+
+    @property
+    def _tried(self) -> bool:
+        return bool(self.waves) and not self.through
+
+    def _wave(self, event: Event, image: str) -> None:
+        if event["name"] == BEGUN:
+            self.waves += [event] if event["data"].get("image") == image else []
+        elif event["name"] == WITHDRAWN:
+            own = [wave for wave in self.waves if wave["run_id"] == event["run_id"]]
+            self.waves = [wave for wave in self.waves if wave not in own[-1:]]
+        elif image in (event["data"].get("images") or ()):
+            self.waves, self.through, self.failed = [], False, False
+
+    def _stand(self, event: Event, image: str) -> None:
+        self._state = event["name"]
+        if self._state == "imaging":
+            data = event["data"]
+            self._runs = image_of({**data, "name": data.get("image")})
+        elif self._tried and self._state == "admitted" and self._runs == image:
+            self.through, self.failed = True, False
+        elif self._tried and self._state == "quarantined":
+            self.failed = True
+
+    def came_out(self, state: str) -> str:
+        """:param state: where it stands now."""
+        if self.through or self.failed:
+            return THROUGH if self.through else FAILED
+        return UNTOUCHED if state in _SERVES else UNFINISHED
 
 
-def with_earlier(
-    own: Ended, begun: Mapping[str, Event], nodes: Mapping[str, Mapping[str, Any]], ledger: Ledger
-) -> Ended:
+def remembered(ledger: Ledger, node_ids: Collection[str], image: str) -> dict[str, Past]:
+    """By id of a node that a wave took for the image, what became of it. All states of these nodes are read."""
+    found: dict[str, Past] = {}
+    for row in ledger._many(_PAST, "nodes", list(node_ids) or [""], {}):
+        event = {**row, "data": json.loads(row["data"])}
+        found.setdefault(str(row["node_id"]), Past()).see(event, image)
+    return {node: past for node, past in found.items() if past.waves}
+
+
+def with_earlier(own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]]) -> Ended:
     """What this run has shown, and what earlier ones have.
 
-    :param begun: by host, the wave of an earlier run that took it for the image. :param nodes: where each stands.
+    :param pasts: by host that an earlier run took for the image. :param nodes: where each stands.
     """
-    ids = {host: str(nodes[host]["node_id"]) for host in begun}
-    admitted = ledger.latest(list(ids.values()), "state", ("admitted",))
-    failed = [
-        ledger.latest(list(ids.values()), *kind) for kind in (("state", ("quarantined",)), ("note", ("stopped",)))
-    ]
     how: dict[str, list[str]] = {THROUGH: [], FAILED: [], UNTOUCHED: [], UNFINISHED: []}
-    for host, node in sorted(ids.items()):
-        ended = max(_id(one, node) for one in failed)
-        how[_came_out(begun[host], nodes[host], _id(admitted, node), ended)].append(host)
-    newest = max((begun[host] for host in how[THROUGH]), key=_number, default=None)
-    canaries = [host for host, one in sorted(begun.items()) if one["data"].get("canary")]
+    for host, past in sorted(pasts.items()):
+        how[past.came_out(str(nodes[host]["state"]))].append(host)
+    newest = max((pasts[host].waves[-1] for host in how[THROUGH]), key=_number, default=None)
+    canaries = [host for host, past in sorted(pasts.items()) if _any_canary(past.waves)]
     return replace(
         own,
         through=(*own.through, *how[THROUGH]),
@@ -105,18 +153,9 @@ def with_earlier(
     )
 
 
-def _came_out(begun: Event, one: Mapping[str, Any], admitted: int, ended: int) -> str:
-    """:param admitted, ended: the numbers of the events by which it came back, and by which it was told why not."""
-    if admitted > _number(begun):
-        return THROUGH
-    if one["state"] in _SERVES:
-        return UNTOUCHED
-    return FAILED if ended > _number(begun) else UNFINISHED
+def _any_canary(waves: Iterable[Event]) -> bool:
+    return any(wave["data"].get("canary") for wave in waves)
 
 
 def _number(event: Event) -> int:
     return int(event["id"])
-
-
-def _id(events: Mapping[str, Event], node: str) -> int:
-    return _number(events[node]) if node in events else 0

@@ -35,7 +35,10 @@ def without_images() -> list[dict[str, Any]]:
     [block] = [one for play in plays for one in play["tasks"] if one["name"] == "Recycle one batch"]
     names = [one["name"] for one in block["block"]]
     forced = {"force_reason": "no machine is behind it here"}
-    back = [{EVENT: {"state": state, **forced}} for state in ("imaging", "validating", "admitted")]
+    image = {"image": "name", "version": "version", "sha256": "sha256"}
+    told = {key: f"{{{{ (gpufleet_image | default({{}})).{name} | default('') }}}}" for key, name in image.items()}
+    imaged = {"state": "imaging", "data": told}
+    back = [{EVENT: {**state, **forced}} for state in (imaged, {"state": "validating"}, {"state": "admitted"})]
     broken = {"ansible.builtin.fail": {"msg": "the image"}, "when": "broken | default(false)"}
     begin, end = (
         names.index(name) for name in ("Enrol what its provisioner has no record of", "Join the scheduler again")

@@ -63,6 +63,19 @@ def test_an_image_that_fails_on_its_canary_comes_to_no_other_node_whoever_starts
         assert taken(nodes) == ["gpu001", "gpu004"]
 
 
+def test_a_canary_that_was_brought_back_on_the_image_of_before_has_shown_nothing_of_the_new_one(tmp_path: Path) -> None:
+    with in_service(tmp_path, 4) as nodes:
+        nodes.hosts["gpu001"]["broken"] = True
+        budgets = given(budgets={"fleet": 4}, growth=4)
+        rollout(nodes, *budgets, ok=False)
+        nodes.shared["gpufleet_image"] = {**IMAGE, "version": "2026.10.0"}
+        nodes.hosts["gpu001"].pop("broken")
+        nodes.plays(without_images(), "-e", "day2_recycle_all=true", "--limit", "gpu001", ok=True)
+        nodes.shared["gpufleet_image"] = IMAGE
+        told = rollout(nodes, *budgets, "--limit", "!gpu001", ok=False)
+        assert "No wave was begun: the canary gpu001" in told and taken(nodes) == ["gpu001"], told
+
+
 def test_a_roll_out_that_was_mended_goes_on_by_the_word_of_a_person_with_a_canary(tmp_path: Path) -> None:
     with in_service(tmp_path, 5) as nodes:
         nodes.hosts["gpu001"]["broken"] = nodes.hosts["gpu005"]["broken"] = True
