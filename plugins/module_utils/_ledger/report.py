@@ -188,10 +188,11 @@ def _missed(imaging: Mapping[str, Any], look: Mapping[str, Any] | None) -> bool:
     connection that died has looked at nothing: whether the node answers is what a run waits for."""
     if look is None or look["id"] < imaging["id"]:
         return False
-    if any(finding.get("id") == _UNREACHED for finding in look["data"].get("findings") or []):
-        return False
     cells = [check for check in look["data"].get("checks") or [] if check.get("id") == "deployment"]
-    return any(check.get("verdict") != "pass" for check in cells)
+    unread = all(cell.get("verdict") == "inconclusive" and cell.get("measured") is None for cell in cells)
+    if unread and any(finding.get("id") == _UNREACHED for finding in look["data"].get("findings") or []):
+        return False
+    return any(cell.get("verdict") != "pass" for cell in cells)
 
 
 def _days(expire_within: float) -> str:

@@ -30,10 +30,21 @@ def test_c1_no_run_goes_on_with_a_deployment_that_the_old_provisioner_was_told_o
         assert resume() == "d3"
 
 
-@pytest.mark.parametrize(("finding", "resumes"), [("unreachable", True), ("aborted", False), ("deployment", False)])
-def test_a_look_that_reached_nobody_says_nothing_of_the_deployment(tmp_path: Path, finding: str, resumes: bool) -> None:
+@pytest.mark.parametrize(
+    ("finding", "cell", "resumes"),
+    [
+        ("unreachable", {"verdict": "inconclusive"}, True),
+        ("aborted", {"verdict": "inconclusive"}, False),
+        ("deployment", {"verdict": "inconclusive"}, False),
+        ("unreachable", {"verdict": "inconclusive", "measured": "user data: d0"}, False),
+        ("unreachable", {"verdict": "fail"}, False),
+    ],
+)
+def test_a_look_that_reached_nobody_says_nothing_of_the_deployment(
+    tmp_path: Path, finding: str, cell: dict[str, str], resumes: bool
+) -> None:
     """What is imaged and booted would be imaged once more, since its sshd was away for a moment."""
-    checks = [{"id": "deployment", "entity": "node", "verdict": "inconclusive"}]
+    checks = [{"id": "deployment", "entity": "node", **cell}]
     look = {"verdict": "inconclusive", "checks": checks, "findings": [{"id": finding, "entity": "node"}]}
     with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
         node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])

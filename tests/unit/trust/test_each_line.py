@@ -228,6 +228,16 @@ def test_v2_a_pass_finds_nothing() -> None:
     assert "quote verified" not in str(result.events)
 
 
+@pytest.mark.parametrize("word", ["unreachable", "aborted", "crashed", "forged", "other_machine"])
+def test_v2_what_only_the_controller_can_find_no_node_finds(word: str) -> None:
+    """From such a finding follows whether it is imaged anew, or called another machine."""
+    answer = node("fail")
+    told = [{**one, "id": word, "text": "by the node itself"} for one in answer["findings"]]
+    result = combined(judged("pass"), EXPECT, {**answer, "findings": told}, OPTIONS, offset=(0.0, 0.1))
+    assert {one["id"] for one in result.data["findings"]} == {"forged"} and told
+    assert "by the node itself" not in str(result.events)
+
+
 NESTED: Any = []
 for _level in range(5000):
     NESTED = [NESTED]
