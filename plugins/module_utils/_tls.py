@@ -64,6 +64,7 @@ def demand_url(url: str, setting: str, *, of_a_file: bool = False) -> None:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         sound = sound and not _BLANK.search(parts.netloc if of_a_file else url)
+        sound = sound and "\\" not in parts.netloc  # what one library takes for a host, another takes for its login
     except ValueError:  # its port is none, or a bracket is never closed
         sound = False
     if not sound:

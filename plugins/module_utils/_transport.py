@@ -73,7 +73,8 @@ def timed_out(exc: BaseException) -> bool:
 
 def is_here(address: str) -> bool:
     """Is it this machine itself, so that nothing of it crosses a network?"""
-    host = str(urlsplit(address).hostname or "")
+    parts = urlsplit(address)
+    host = "" if "\\" in parts.netloc else str(parts.hostname or "")
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"

@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import is_here
 from fake_bmc.tls import Authority
 
 from .conftest import Ctx
@@ -76,6 +77,29 @@ def test_v2_where_a_certificate_is_fixed_nothing_goes_out_without_tls(fake: Make
         assert "https://" in caught.value.wanted and caught.value.address.startswith("http://")
     assert not rig.bmc.paths
     assert info({**pinned, **NODE, "bmc_tls_fingerprint": None}, Ctx()).data["power"] == "off" and rig.bmc.paths
+
+
+@pytest.mark.parametrize("address", ["http://192.0.2.7", "HTTP://192.0.2.7:8000", "http://bmc.example"])
+def test_v2_where_certificates_are_verified_no_address_takes_the_login_past_tls(fake: Make, address: str) -> None:
+    """It comes from an inventory, a list or a provisioner, and nobody there could verify anything."""
+    rig = fake("plain", tls=False)
+    for verified in ({}, {"bmc_verify_tls": True}, {"bmc_ca_path": str(Path(__file__))}):
+        with pytest.raises(ConfigError, match="past TLS") as caught:
+            info(
+                {**rig.params, **NODE, "bmc_verify_tls": None, "bmc_ca_path": None, "bmc_address": address, **verified},
+                Ctx(),
+            )
+        assert "gpufleet_bmc_verify_tls: false" in caught.value.do
+    with pytest.raises(Unreachable):  # the site has said that it may, and nobody is there
+        info({**rig.params, **NODE, "bmc_verify_tls": False, "bmc_address": "http://127.0.0.9:9", "timeout": 1}, Ctx())
+
+
+@pytest.mark.parametrize("address", ["https://192.0.2.7\\@127.0.0.1", "http://127.0.0.1\\.example"])
+def test_v2_an_address_that_two_libraries_read_differently_is_none(fake: Make, address: str) -> None:
+    rig = fake("plain")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        info({**rig.params, **NODE, "bmc_address": address}, Ctx())
+    assert not is_here(address)
 
 
 def test_b6_bmc_info_tells_the_certificate(fake: Make) -> None:

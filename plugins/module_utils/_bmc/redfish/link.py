@@ -116,7 +116,7 @@ def base_url(address: str) -> str:
         usable = not _BLANK.search(url) and parts.port != 0
     except ValueError:  # brackets without an end, a port that is no number or too large
         parts, usable = urlsplit(""), False
-    if not usable or parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+    if not usable or parts.scheme not in ("http", "https") or not parts.hostname or set("@\\") & {*parts.netloc}:
         raise ConfigError(
             "the BMC's address cannot be used",
             wanted="https://host, host or host:port, and no login in it",

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, quirks, select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link as links
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import task as tasks
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin, demand_tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     DeadlineExceeded,
@@ -59,6 +59,8 @@ class Machine:
         self.pin = Pin(str(params.get("bmc_tls_fingerprint") or ""), self.address)
         # A certificate that is fixed needs nobody to vouch for it; an authority that is named is asked all the same.
         by_authority = (verify is None or bool(verify)) and (bool(ca_path) or not self.pin.vouches)
+        if by_authority:
+            demand_tls(self.address)
         self.link = links.Link(
             self.address,
             str(params["bmc_username"]),

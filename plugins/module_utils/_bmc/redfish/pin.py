@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one certificate that a BMC may show, where one is fixed. PRIVATE to the collection.
+"""The one certificate that a BMC may show, where one is fixed, and that it shows one. PRIVATE to the collection.
 
 It is looked at right after the handshake of each connection, before anything is sent on it: another one never gets our
 login.
@@ -15,6 +15,22 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import is_here
+
+
+def demand_tls(url: str) -> None:
+    """An address comes from an inventory, a list or a provisioner; that certificates are verified is the site's word.
+
+    :raises ConfigError: where the address would take the login past that, in clear over a network.
+    """
+    if not url.lower().startswith("https://") and not is_here(url):
+        raise ConfigError(
+            "certificates of BMCs are verified, and this BMC's address leads past TLS",
+            address=url,
+            wanted="an address with https://, or without a scheme",
+            do="correct gpufleet_bmc_address; where this BMC has no TLS, and its login may go over that network in"
+            " clear, set gpufleet_bmc_verify_tls: false for it",
+        )
 
 
 class Pin:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import UNPACKED, whole
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -35,7 +36,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Reservation
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import check_name
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.link import Link
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_answer import PEER, judged
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_answer import (
+    PEER,
+    judged,
+    not_too_deep,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_login import Login, plain, reader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_tables import (
     LEVELS,
@@ -48,11 +53,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport impo
 _MISSING: str | None = None
 try:
     import requests
+    import urllib3
 except ImportError:
     _MISSING = traceback.format_exc()
 
 #: Seconds for one answer: 5,000 nodes take 3.5 to 4.5, and an outage of slurmctld is told after 10.
 TIMEOUT = 60.0
+#: And until its last byte. The table of 5,000 nodes is 15 MB.
+WHOLE, MOST_BYTES = 180.0, 512 * 1024 * 1024
 _NODES = re.compile(r"/slurm/(v\d+\.\d+\.\d+)/nodes/?\Z")
 _RIGHTS = "use a token of root, of SlurmUser (gpufleet_scheduler_slurm_user) or of an operator of the accounting"
 
@@ -129,7 +137,8 @@ class Rest(Link):
     def records(self, names: Sequence[str], spoilt: dict[str, BadAnswer]) -> dict[str, Record]:
         table = self._one(names[0]) if len(names) == 1 else None
         rows = table if table is not None else self._table()
-        told = Counter(_name(one) for one in rows)
+        with not_too_deep(self.address, "the table of nodes"):
+            told = Counter(_name(one) for one in rows)
         found: dict[str, Record] = {}
         for one in rows:
             name = _name(one)
@@ -138,7 +147,8 @@ class Rest(Link):
             try:
                 if told[name] > 1:
                     raise BadAnswer("a node that is told twice", node=name, address=self.address)
-                found[name] = shapes.node(one)
+                with not_too_deep(self.address, f"the node {name}"):
+                    found[name] = shapes.node(one)
             except BadAnswer as exc:
                 spoilt[name] = exc
         return {name: found[name] for name in names if name in found}
@@ -162,15 +172,17 @@ class Rest(Link):
 
     def _read(self, read: Callable[[Sequence[Mapping[str, Any]]], Any], rows: Sequence[Mapping[str, Any]]) -> Any:
         try:
-            return read(rows)
+            with not_too_deep(self.address, "what it tells"):
+                return read(rows)
         except BadAnswer as exc:
             raise exc.located(address=self.address) from exc
 
     def known(self) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
         for one in self._table():
-            others = (shapes.text(one, field) for field in ("hostname", "address"))
-            found[_name(one)] = (*found.get(_name(one), ()), *filter(None, others))
+            with not_too_deep(self.address, "the table of nodes"):
+                others = (shapes.text(one, field) for field in ("hostname", "address"))
+                found[_name(one)] = (*found.get(_name(one), ()), *filter(None, others))
         return found
 
     def clock(self) -> str:
@@ -270,7 +282,8 @@ class Rest(Link):
 
     def _send(self, method: str, path: str, body: Any = None, *, of_slurm: bool = True) -> dict[str, Any]:
         answer = self._answered(method, path, body)
-        return judged(answer, self.address, method, path, of_slurm=of_slurm)
+        with not_too_deep(self.address, f"{method} {path}"):
+            return judged(answer, self.address, method, path, of_slurm=of_slurm)
 
     def _answered(self, method: str, path: str, body: Any) -> Any:
         """A token that was renewed meanwhile is tried once."""
@@ -282,16 +295,20 @@ class Rest(Link):
 
     def _asked(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
         try:
-            return self._session.request(
+            answer = self._session.request(
                 method,
                 self.address + path,
                 json=body,
-                headers={"Accept": "application/json", **headers},
+                headers={"Accept": "application/json", **UNPACKED, **headers},
                 timeout=TIMEOUT,
                 allow_redirects=False,
+                stream=True,
             )
-        except requests.exceptions.RequestException as exc:
+            return whole(answer, most=MOST_BYTES, seconds=WHOLE)
+        except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as exc:
             raise PEER.unreached(self.address, exc, cause(exc), timeout=TIMEOUT) from exc
+        except BadAnswer as exc:
+            raise exc.located(address=self.address) from exc
 
 
 def _body(state: str, reason: str | None) -> dict[str, Any]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, FleetError
@@ -23,6 +24,17 @@ PEER = Peer(
 )
 #: No token, or none that slurmrestd takes; the second is slurmctld's own word.
 _LOGIN = frozenset({401, 511})
+
+
+@contextmanager
+def not_too_deep(address: str, what: str) -> Iterator[None]:
+    """What is nested deeper than this program can follow is a wrong answer, and ends nobody else's look."""
+    try:
+        yield
+    except RecursionError as exc:
+        raise BadAnswer(f"{what}: nested deeper than any answer", address=address, do="look at slurmrestd") from exc
+    except BadAnswer as exc:
+        raise exc.located(address=address) from exc
 
 
 def judged(answer: Any, address: str, method: str, path: str, *, of_slurm: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Reservation
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import expand
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_tables import OFF_NODES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_tables import OFF_NODES, ON_NODES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record, SlurmState
 
 #: Seconds by which clocks may differ: a reservation that may have begun has begun.
@@ -98,8 +98,10 @@ def jobs(raw: Sequence[Mapping[str, Any]]) -> dict[str, list[Work]]:
         words = {word.upper() for word in _words(state if isinstance(state, list) else [state], one)}
         if words <= OFF_NODES:
             continue
-        work = Work(_job_id(one), runs=_runs(one, words))
-        for name in expand(text(one, "nodes")):
+        work, nodes = Work(_job_id(one), runs=_runs(one, words)), text(one, "nodes").replace("(null)", "")
+        if not nodes and words & ON_NODES:
+            raise _no_shape(one, "nodes")  # it is at work somewhere, and nobody can tell where
+        for name in expand(nodes):
             found.setdefault(name, []).append(work)
     return found
 

@@ -41,6 +41,9 @@ OFF_NODES: frozenset[str] = frozenset(
     ]
 )
 
+#: Of a job that is on nodes, whatever else is said of it. source: job_state_string
+ON_NODES: frozenset[str] = frozenset({"RUNNING", "SUSPENDED", "CONFIGURING"})
+
 #: What slurmdbd calls the levels that are shown everything and may change nodes. source: data parser, ADMIN_LVL
 LEVELS: frozenset[str] = frozenset({"Operator", "Administrator"})
 
