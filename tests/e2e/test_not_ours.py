@@ -122,7 +122,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("node_history", {}),
         ("ledger_store", {"state": "verified"}),
         ("preflight", {"stop": False}),
-        ("fleet_report", {"path": str(tmp_path / "report.html")}),
+        *(("fleet_report", {"path": str(tmp_path / "report.html")}), ("gate_outliers", {"batch": True})),
         ("provisioner_info", {}),
         ("provisioner_image", {"image": published()}),
         *(("hardware_verify", {}), ("gate_profile", {"state": "seen"})),
