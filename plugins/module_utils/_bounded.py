@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 
 #: Sent with a request whose answer is read here.
 UNPACKED: Mapping[str, str] = {"Accept-Encoding": "identity"}
@@ -45,7 +46,7 @@ def whole(answer: Any, *, most: int, seconds: float) -> Whole:
     """
     packed = str(answer.headers.get("Content-Encoding") or "").strip().lower()
     if packed not in _AS_IT_IS:
-        raise BadAnswer("an answer that is packed, though none was asked for", wanted="identity", seen=packed[:40])
+        raise BadAnswer("an answer that is packed, though none was asked for", wanted="identity", seen=cut(packed, 40))
     begun, pieces, size = time.monotonic(), [], 0
     while piece := _piece(answer.raw):
         pieces.append(piece)
