@@ -67,14 +67,20 @@ def uuid_of(told: Any) -> str:
     return "" if value in NO_UUIDS or len(set(uuid.UUID(value).bytes)) == 1 else value
 
 
-def both_orders(told: str) -> list[str]:
-    """A UUID as SMBIOS 2.6 has it, and with its first three fields turned round, as it was before: the kernel, and
-    tools that read the table byte by byte, tell one machine so and so.
+def orders(told: str) -> list[str]:
+    """A UUID in all byte orders in which one machine is told: as SMBIOS 2.6 has it, with its first three fields turned
+    round, as it was before (the kernel, and tools that read the table byte by byte, show the one or the other), and as
+    IPMI sends it, all 16 bytes the other way round, of which programs show either again.
 
-    Each of the two has the same two. That IPMI sends all 16 bytes the other way round is for :func:`same_uuid` alone.
+    Each of them has the same ones, sorted: the first is the one that all are compared by.
     """
-    value = uuid.UUID(told)
-    return sorted((str(value), str(uuid.UUID(bytes=value.bytes_le))))
+    found, due = set(), [uuid.UUID(told)]
+    while due:
+        value = due.pop()
+        if value not in found:
+            found.add(value)
+            due += [uuid.UUID(bytes=value.bytes_le), uuid.UUID(bytes=value.bytes[::-1])]
+    return sorted(map(str, found))
 
 
 def same_uuid(one: str, other: str) -> bool:

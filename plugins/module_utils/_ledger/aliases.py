@@ -296,16 +296,18 @@ class Aliases(Connection):
         return bool(self._rows("SELECT node_id FROM nodes WHERE node_id = :id", {"id": node_id}))
 
     def _aliases(self, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-        """Their rows; of a serial or a UUID that no node has as it is spelled here, those that have it in another case,
-        or in another byte order."""
+        """Their rows; of a serial that no node has as it is spelled here, those that have it in another case, and of a
+        UUID those in each byte order: of two nodes that have one machine's, one would be drained and the other hit."""
         sql = f"SELECT {_SHOWN} FROM aliases WHERE value IN :values"
         rows = self._many(sql, "values", [value for kind, value in pairs] or [""], {})
         rows = [row for row in rows if (row["kind"], row["value"]) in set(pairs)]
         told = {(row["kind"], row["value"]) for row in rows}
         for kind in ("serial", "system_uuid"):
-            other = [one for pair in pairs if pair[0] == kind and pair not in told for one in others_of(pair)]
+            due = [pair for pair in pairs if pair[0] == kind and (pair not in told or kind == "system_uuid")]
+            other = [one for pair in due for one in others_of(pair)]
             sql = f"SELECT {_SHOWN} FROM aliases WHERE kind = '{kind}' AND lower(value) IN :values"
-            rows += self._many(sql, "values", other, {}) if other else []
+            more = self._many(sql, "values", other, {}) if other else []
+            rows += [row for row in more if (row["kind"], row["value"]) not in told]
         return rows
 
     def _remember(self, conn: Any, node_id: str | None, name: str, pairs: Sequence[Pair], source: str) -> str:

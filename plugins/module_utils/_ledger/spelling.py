@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
-    both_orders,
+    orders,
     same_serial,
     serial_of,
     uuid_of,
@@ -56,7 +56,7 @@ def others_of(pair: Pair) -> list[str]:
     """How else the same may be told: a serial in another case, a UUID in another byte order."""
     kind, value = pair
     if kind == "system_uuid" and uuid_of(value):
-        return both_orders(value)
+        return orders(value)
     return [value.lower()] if kind == "serial" else [value]
 
 

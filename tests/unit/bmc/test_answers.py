@@ -71,7 +71,7 @@ def test_any_body_is_read_without_a_traceback(body: Any, status: int) -> None:
 def test_any_tree_is_walked_without_a_traceback(documents: list[Any]) -> None:
     """A BMC that answers anything at all to anything: every call ends in an error of ours, or in none."""
     turn = iter(range(10**6))
-    params = {"bmc_address": "http://bmc", "bmc_username": "u", "bmc_password": "p", "timeout": 0.0}
+    params = {"bmc_address": "https://bmc", "bmc_username": "u", "bmc_password": "p", "timeout": 0.0}
     original = Link._request
     Link._request = lambda *rest: answer(200, documents[next(turn) % len(documents)])  # type: ignore[method-assign]
     try:

@@ -123,11 +123,12 @@ UUID, TURNED = (
         "44454c4c-3800-1035-8052-b4c04f4d3132",
     ),
 )
-#: All its bytes the other way round is another one's.
+#: As IPMI sends it: all its bytes the other way round; and the next one's.
 REVERSED = ("system_uuid", "32314d4f-c0b4-5280-1035-380044454c4c")
+NEXT = ("system_uuid", "4c4c4544-0038-3510-8052-b4c04f4d3133")
 
 
-@pytest.mark.parametrize(("first", "then"), [(UUID, TURNED), (TURNED, UUID)])
+@pytest.mark.parametrize(("first", "then"), [(UUID, TURNED), (TURNED, UUID), (UUID, REVERSED), (REVERSED, TURNED)])
 def test_r6_one_uuid_in_two_byte_orders_is_one_node(
     ledger: Ledger, first: tuple[str, str], then: tuple[str, str]
 ) -> None:
@@ -136,7 +137,7 @@ def test_r6_one_uuid_in_two_byte_orders_is_one_node(
     assert {row["value"] for row in ledger.aliases(node)} == {first[1], MAC[1]}, "the one is not kept beside the other"
     ledger.confirm(node, [then], "bmc")
     assert [row["confirmed_by"] for row in ledger.aliases(node) if row["kind"] == "system_uuid"] == ["bmc"]
-    assert ledger.identify("gpu002", aliases=[REVERSED]) != node
+    assert ledger.identify("gpu002", aliases=[NEXT]) != node
 
 
 def test_r6_two_hosts_that_say_one_uuid_in_two_byte_orders_are_told(ledger: Ledger) -> None:
@@ -146,13 +147,16 @@ def test_r6_two_hosts_that_say_one_uuid_in_two_byte_orders_are_told(ledger: Ledg
         ledger.identify("gpu002", aliases=[TURNED], says=says.get)
 
 
-def test_r6_of_two_nodes_that_were_made_of_one_uuid_each_goes_on_by_its_own_spelling(ledger: Ledger) -> None:
-    """As a ledger has it from before both orders were one: nobody is joined to another's history unasked."""
-    first = ledger.identify("gpu001", aliases=[UUID])
+def test_r6_two_nodes_that_were_made_of_one_uuid_are_told_and_nothing_is_done_with_either(ledger: Ledger) -> None:
+    """As a ledger has it from before all orders were one: the one would be drained, and the other's jobs hit."""
+    ledger.identify("gpu001", aliases=[UUID])
     with ledger.transaction() as conn:
         conn.exec_driver_sql("INSERT INTO nodes VALUES ('other', 'gpu002', 1.0)")
         conn.exec_driver_sql(
             "INSERT INTO aliases (kind, value, node_id, source, seen, host)"
             f" VALUES ('system_uuid', '{TURNED[1]}', 'other', 'inventory', 1.0, 'gpu002')"
         )
-    assert ledger.identify("gpu001", aliases=[UUID]) == first and ledger.identify("gpu002", aliases=[TURNED]) == "other"
+    for host, told in (("gpu001", UUID), ("gpu002", TURNED), ("gpu003", REVERSED)):
+        with pytest.raises(ConfigError, match="belong to different nodes") as caught:
+            ledger.identify(host, aliases=[told])
+        assert "is node other" in str(caught.value.seen)
