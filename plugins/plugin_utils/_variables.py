@@ -117,11 +117,16 @@ def learnt(seen: Mapping[str, Any], host: str, name: str) -> bool:
     return name in (known.get(host) or {})
 
 
-def claims(var: Callable[[str], Any], serial: str = "") -> list[tuple[str, str]]:
-    """What a host's variables say of its machine, by which the ledger may know it: pairs of kind and value."""
-    serial = serial_of(var("gpufleet_serial")) or serial
-    # A board that is moved takes its UUID with it: where the machine has a serial, that names it.
-    system_uuid = "" if serial else str(var("gpufleet_system_uuid") or "")
+def claims(var: Callable[[str], Any], serial: str = "", *, learnt: bool = False) -> list[tuple[str, str]]:
+    """What a host's variables say of its machine, by which the ledger may know it: pairs of kind and value.
+
+    :param serial: what the machine itself says. :param learnt: is the serial of the variables such a word, too?
+    """
+    told = serial_of(var("gpufleet_serial"))
+    # A board that is moved takes its UUID with it: where the inventory has a serial of the machine, that names it.
+    # Where it has none, the node is known by its UUID before the serial is learnt, and is the same one afterwards.
+    system_uuid = "" if told and not learnt else str(var("gpufleet_system_uuid") or "")
+    serial = told or serial
     return [("serial", serial), ("system_uuid", system_uuid), ("mac", str(var("gpufleet_boot_mac") or ""))]
 
 
@@ -168,7 +173,7 @@ def node_of(
         host,
         create=create,
         node_id=str(node_id or own("gpufleet_node_id") or ""),
-        aliases=claims(own, serial),
+        aliases=claims(own, serial, learnt=learnt),
         source=INVENTORY if inventory else "bmc",
         inventory=inventory,
         says=what_says(var, hosts, host if learnt else ""),

@@ -244,3 +244,22 @@ def test_u3_a_peer_confirms_no_alias_that_another_run_took_or_confirmed_meanwhil
         ledger.confirm(node, [*ONE.items()], "bmc")
         told = {row["kind"]: (row["node_id"], row["confirmed_by"]) for row in ledger._aliases([*ONE.items()])}
     assert told == {"serial": (other, "") if meanwhile == "taken" else (node, "node"), "mac": (node, "bmc")}
+
+
+@pytest.mark.parametrize("names", [{"serial": "GF0001"}, {"learnt": True}], ids=["told by the task", "set by a task"])
+def test_r1_a_node_that_is_known_by_its_uuid_is_the_same_one_once_its_serial_is_learnt(
+    ledger: Ledger, names: dict[str, Any]
+) -> None:
+    """Its lease, its hold and its history would be another's for the rest of the run."""
+    row = {"gpufleet_system_uuid": "5ac00000-0001-4002-8000-000000000001"}
+    asks: dict[str, Any] = {"create": True, "hosts": ["gpu001"], "run_id": "r1"}
+    node = node_of(ledger, "gpu001", lambda name, host: row.get(name), **asks)
+    later = {**row, "gpufleet_serial": "GF0001"} if "learnt" in names else row
+    assert node_of(ledger, "gpu001", lambda name, host: later.get(name), **asks, **names) == node
+    assert known(ledger, node)["serial"] == "GF0001" and ledger.owner("serial", "GF0001") == node
+
+
+def test_r1_where_the_inventory_names_a_serial_a_moved_board_does_not(ledger: Ledger) -> None:
+    row = {"gpufleet_system_uuid": "5ac00000-0001-4002-8000-000000000001", "gpufleet_serial": "GF0001"}
+    node = node_of(ledger, "gpu001", lambda name, host: row.get(name), create=True, hosts=["gpu001"])
+    assert set(known(ledger, node)) == {"serial"}
