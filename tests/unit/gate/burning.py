@@ -25,13 +25,19 @@ def profile(*burns: dict[str, Any], count: int = 8) -> dict[str, Any]:
 
 
 def progress(
-    part: float, gpus: int, done: int, *, speed: Mapping[int, str] = {}, errors: Mapping[int, str] = {}
-) -> str:
-    """One line, as it is written over the one before."""
-    did = " - ".join(f"{done} ({speed.get(at, '500000')} Gflop/s)" for at in range(gpus))
+    part: float, gpus: int, done: int, *, speed: Mapping[int, str] = {}, errors: Mapping[int, str] = {},
+    did: Mapping[int, int] = {},
+) -> str:  # fmt: skip
+    """One line, as it is written over the one before. did: what single GPUs have computed, in place of ``done``."""
+    counts = " - ".join(f"{did.get(at, done)} ({speed.get(at, '500000')} Gflop/s)" for at in range(gpus))
     wrong = " - ".join(errors.get(at, "0") for at in range(gpus))
     temps = " - ".join("61 C" for _at in range(gpus))
-    return f"\r{part:.1f}%  proc'd: {did}   errors: {wrong}   temps: {temps} "
+    return f"\r{part:.1f}%  proc'd: {counts}   errors: {wrong}   temps: {temps} "
+
+
+def burn_of(*lines: str) -> str:
+    """A whole output with this progress."""
+    return output().replace("".join(progress(part, 8, int(part)) for part in (50.0, 80.0, 100.0)), "".join(lines))
 
 
 def output(

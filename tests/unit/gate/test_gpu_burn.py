@@ -54,6 +54,17 @@ def test_a_machine_that_is_well_passes(tmp_path: Path) -> None:
 
 INIT = 'Couldn\'t init a GPU test: Error in "load module": '
 ABORT = "\nNo clients are alive!  Aborting\n"
+#: GPU 5 keeps its last speed in each line; computes less than half as much; tells no speed any more. All say OK.
+PARTS = (20.0, 40.0, 60.0, 80.0, 90.0, 100.0)
+HANGS = burning.burn_of(*(burning.progress(part, 8, int(part), did={5: int(min(part, 40))}) for part in PARTS))
+IDLE = burning.burn_of(*(burning.progress(part, 8, int(part), did={5: int(part * 0.49)}) for part in PARTS))
+FADES = burning.burn_of(
+    *(burning.progress(part, 8, int(part), speed={5: "500000" if part < 50 else "0"}) for part in PARTS)
+)
+#: The first report holds the time in which a GPU was set up.
+SLOW_AT_FIRST = burning.burn_of(
+    *(burning.progress(part, 8, int(part), speed={5: "9000" if part < 90 else "500000"}) for part in (80.0, 100.0))
+)
 DIED = dict.fromkeys(range(8), "-533715488  (DIED!)")
 
 
@@ -71,6 +82,10 @@ DIED = dict.fromkeys(range(8), "-533715488  (DIED!)")
         (burning.output(speed={5: "300000"}), "fail", "field_diag", "GPU 5: 300000 Gflop/s in burn, wanted 400000"),
         (burning.output(speed={5: "0"}), "inconclusive", "retest", "GPU 5 computed nothing in burn"),
         (burning.output(parts=(0.0,)), "inconclusive", "retest", "computed nothing"),
+        (HANGS, "inconclusive", "retest", "GPU 5 computed nothing after 40 % of the time in burn"),
+        (IDLE, "inconclusive", "retest", "GPU 5 computed 49 iterations while its neighbours did 100 in burn"),
+        (FADES, "fail", "field_diag", "GPU 5: 0 Gflop/s in burn, wanted 400000"),
+        (SLOW_AT_FIRST, "pass", "none", ""),
         (burning.output(speed={5: "fast"}), "inconclusive", "retest", "cannot be read"),
         (burning.output(gpus=7), "fail", "power_cycle", "ran on 7 of 8 GPUs"),
         (burning.output(gpus=9), "inconclusive", "remediate_config", "ran on 9 of 8 GPUs"),
@@ -156,6 +171,8 @@ FAILING = [
     burning.output(errors={5: "12 (WARNING!)"}),
     burning.output(speed={5: "300000"}),
     burning.output(speed={5: "0"}),
+    HANGS,
+    IDLE,
     burning.output(results={5: "FAULTY"}, errors={5: "1"}),
 ]
 

@@ -116,6 +116,19 @@ def test_service_that_ends_at_once_fails_with_its_log(bench: Bench) -> None:
         bench.start()
 
 
+def test_a_service_that_was_gone_before_its_start_could_be_read_does_not_run(bench: Bench) -> None:
+    """No process has its number any more: that it has no start time either makes it no process that runs."""
+    bench.start()
+    pid = bench.pid()
+    os.kill(pid, 9)
+    bench.supervise.wait_for_death(pid, 5000)
+    file = bench.run_dir / "web.json"
+    told = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**told, "start_time": None}), encoding="utf-8")
+    assert bench.supervise.status_all(bench.run_dir, bench.spec_file)["healthy"] is False
+    assert bench.supervise.stop_all(bench.run_dir)["stopped"] == []
+
+
 def test_service_that_never_gets_healthy_fails(bench: Bench) -> None:
     bench.specify({**bench.web, "health": {"http": f"{bench.url}/hello", "contains": "goodbye"}, "deadline": 1})
     with pytest.raises(bench.supervise.ServiceError, match="not healthy within 1 s.*without 'goodbye'"):

@@ -72,6 +72,8 @@ def _limits(section: Section) -> dict[Cell, tuple[float, float]]:
         found.update({(CORRECTED, entity): (0, machine.corrected) for entity in machine.entities})
     for load in section.loads:
         found[load.cell, NODE] = (1e-9 if load.minimum is None else load.minimum, float("inf"))
+        if load.memory:
+            found[load.filled_cell, NODE] = (max(1e-9, load.least(machine)), float("inf"))
     return found
 
 

@@ -102,7 +102,7 @@ def _loaded(look: _Look) -> None:
             return
         stress_ng = str(look.params.get("stress_ng") or "stress-ng")
         for taken in loads.take(look.section, stress_ng, look.proc, look.end):
-            loads.judge(look.sheet, taken)
+            loads.judge(look.sheet, taken, look.section.machine)
             look.version = look.version or taken.seen.version
             look.runs += [taken.run] if taken.run else []
             look.told.append(dict(taken.saw))

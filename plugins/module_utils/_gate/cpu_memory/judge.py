@@ -68,6 +68,8 @@ def required(section: Section) -> Iterator[Required]:
             yield Required(CORRECTED, entity, machine.corrected, "under load", source)
     for load in section.loads:
         yield Required(load.cell, NODE, wanted_of(load), load.unit, load.source)
+        if load.memory:
+            yield Required(load.filled_cell, NODE, load.least(machine), "GiB", load.source)
 
 
 def wanted_of(load: Load) -> Any:

@@ -26,25 +26,40 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memor
     idlest,
     worked,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import VM, Load, Section
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import (
+    VM,
+    Load,
+    Machine,
+    Section,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import record_end
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, NODE, PASS, Check, Sheet
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    FAIL,
+    INCONCLUSIVE,
+    NODE,
+    PASS,
+    Check,
+    Sheet,
+)
 
 #: Each CPU has an instance of its own, so that one that idled for longer has lost it.
 _BUSY = 0.8
 _REMEDY = "field_diag"
+_GIB = 1 << 30
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One load. problem: why its result is none. saw: what the kernel saw of it, as evidence."""
+    """One load. problem: why its result is none. saw: what the kernel saw of it, as evidence. filled: GiB of memory, of
+    a load that fills it."""
 
     load: Load
     run: Optional[Run] = None
     seen: Seen = field(default_factory=Seen)
     problem: str = ""
     saw: Mapping[str, Any] = field(default_factory=dict)
+    filled: Optional[float] = None
 
 
 def take(section: Section, stress_ng: str, proc: str, end: float) -> Iterator[Taken]:
@@ -61,17 +76,23 @@ def _taken(load: Load, threads: int, stress_ng: str, proc: str, end: float) -> T
         share = free * 1024 * load.memory // 100 // threads
     before = worked(proc)
     done = run(command(stress_ng, load, threads, share * threads), timeout=max(1.0, end - time.monotonic()))
-    saw = _saw(before, worked(proc))
+    saw = _saw(before, worked(proc), done.seconds / load.seconds)
     seen = read(done, load, share)
-    return Taken(load, done, seen, _doubt(load, done, seen, saw), {"load": load.name, "share": share, **saw})
+    filled = round(share * threads / _GIB, 2) if load.stressor == VM else None
+    doubt = _doubt(load, done, seen, saw)
+    return Taken(load, done, seen, doubt, {"load": load.name, "share": share, **saw}, filled)
 
 
-def _saw(before: Worked, after: Worked) -> dict[str, Any]:
-    """What the kernel saw: of the CPU that worked the least, how much; how many processes it killed."""
+def _saw(before: Worked, after: Worked, longer: float) -> dict[str, Any]:
+    """What the kernel saw: of the CPU that worked the least, for how much of the time that was asked for; how many
+    processes it killed.
+
+    :param longer: how many times that time it took. To come up and to go, stress-ng needs its own, and no CPU works.
+    """
     told = before.killed is not None and after.killed is not None
     busy = idlest(before, after)
     return {
-        "worked": None if busy is None else round(busy, 3),
+        "worked": None if busy is None else round(min(1.0, busy * max(1.0, longer)), 3),
         "killed": int(after.killed or 0) - int(before.killed or 0) if told else None,
     }
 
@@ -96,8 +117,10 @@ def _doubt(load: Load, done: Run, seen: Seen, saw: Mapping[str, Any]) -> str:
 # -- what it proves ----------------------------------------------------------------------------------------------------
 
 
-def judge(sheet: Sheet, taken: Taken) -> None:
+def judge(sheet: Sheet, taken: Taken, machine: Machine) -> None:
     load, seen = taken.load, taken.seen
+    if taken.filled is not None:
+        _filled(sheet, load, taken.filled, load.least(machine))
     if taken.run is not None:
         record_end(sheet, taken.run)
     if seen.wrong:
@@ -111,6 +134,15 @@ def judge(sheet: Sheet, taken: Taken) -> None:
         sheet.unsettled(load.cell, NODE, text, "remediate_config")
     elif seen.rate is not None and taken.run is not None and taken.run.ended == "exit" and taken.run.rc == 0:
         _floor(sheet, load, seen.rate)
+
+
+def _filled(sheet: Sheet, load: Load, filled: float, least: float) -> None:
+    """What somebody else holds was not tested, however well the rest did."""
+    verdict = PASS if filled > 0 and filled >= least else INCONCLUSIVE
+    if verdict != PASS:
+        text = f"{load.name}: {filled:.2f} GiB of memory could be filled, and the profile wants {least:g}: who has it?"
+        sheet.find(load.filled_cell, NODE, text, "remediate_config")
+    sheet.record(Check(load.filled_cell, NODE, verdict, filled, least, "GiB", load.source))
 
 
 def _floor(sheet: Sheet, load: Load, rate: float) -> None:

@@ -25,6 +25,8 @@ STRESSORS = ("cpu", "matrix", VM)
 _METHOD = re.compile(r"[a-z0-9-]+\Z")
 #: What is left for the kernel and for who watches, or the kernel kills what fills memory.
 _FULLEST = 95
+#: Of a drained node's memory so many per cent are free, unless its site says less (huge pages are not).
+_MOSTLY_FREE = 75
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,16 @@ class Machine:
 
 @dataclass(frozen=True)
 class Load:
-    """One run of stress-ng, an instance on each CPU. memory: per cent of what is free. minimum: bogo operations a
-    second of that version and no other, None where it only has to be right."""
+    """One run of stress-ng, an instance on each CPU. memory: per cent of what is free. filled: per cent of all memory
+    that must have been filled, or most of it was not tested. minimum: bogo operations a second of that version and no
+    other, None where it only has to be right."""
 
     name: str
     stressor: str
     method: str
     seconds: float
     memory: int
+    filled: int
     minimum: Optional[float]
     version: str
     source: str
@@ -63,6 +67,14 @@ class Load:
     @property
     def cell(self) -> str:
         return f"load.{self.name}"
+
+    @property
+    def filled_cell(self) -> str:
+        return f"{self.cell}.filled"
+
+    def least(self, machine: Machine) -> float:
+        """GiB that must have been filled."""
+        return round(machine.memory * self.filled / 100, 2)
 
     @property
     def unit(self) -> str:
@@ -111,12 +123,14 @@ def _loads(section: Mapping[str, Any]) -> tuple[Load, ...]:
 
 
 def _load(row: Mapping[str, Any]) -> Load:
+    memory = int(row.get("memory_percent") or 0)
     return Load(
         str(row["name"]),
         str(row["stressor"]),
         str(row.get("method") or "all"),
         float(row["seconds"]),
-        int(row.get("memory_percent") or 0),
+        memory,
+        int(row.get("filled_percent", memory * _MOSTLY_FREE // 100)),
         None if row.get("minimum") is None else float(row["minimum"]),
         str(row.get("version") or ""),
         str(row["source"]),
@@ -126,7 +140,8 @@ def _load(row: Mapping[str, Any]) -> Load:
 def _runnable(one: Load) -> bool:
     """Bogo operations of two versions are two units; so a floor is one of its version."""
     named = one.stressor in STRESSORS and bool(_METHOD.match(one.method)) and one.seconds > 0
-    filled = 1 <= one.memory <= _FULLEST if one.stressor == VM else one.memory == 0
+    filled = 1 <= one.memory <= _FULLEST and 0 <= one.filled <= one.memory
+    filled = filled if one.stressor == VM else (one.memory, one.filled) == (0, 0)
     return named and filled and (one.minimum is None) == (not one.version) and (one.minimum is None or one.minimum > 0)
 
 

@@ -31,11 +31,14 @@ _MARK = "proc'd:"
 
 @dataclass
 class Seen:
-    """By GPU. speeds: of each line of progress. errors: the worst count that was ever told, whatever its sign."""
+    """By GPU. speeds: each that it reported, whose line stands there again until its next one. done: how much it has
+    computed, in iterations, and grown: at which per cent of the time that last became more. errors: the worst count
+    that was ever told, whatever its sign."""
 
     uuids: dict[int, str] = field(default_factory=dict)
     speeds: dict[int, list[float]] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
+    grown: dict[int, float] = field(default_factory=dict)
     errors: dict[int, int] = field(default_factory=dict)
     died: set[int] = field(default_factory=set)
     results: dict[int, str] = field(default_factory=dict)
@@ -83,9 +86,17 @@ def _progress(seen: Seen, line: str) -> None:
         return
     seen.progress = max(seen.progress, float(match.group(1)))
     for number, ((count, speed), (wrong, mark)) in enumerate(zip(done, errors)):
-        seen.done[number] = int(count)
         if mark == "DIED!" or int(count) < 0:
             seen.died.add(number)
         else:
             seen.errors[number] = max(seen.errors.get(number, 0), abs(int(wrong)), 1 if mark else 0)
-            seen.speeds.setdefault(number, []).append(float(speed))
+            _computed(seen, number, int(count), float(speed))
+
+
+def _computed(seen: Seen, number: int, count: int, speed: float) -> None:
+    before, told = seen.done.get(number, 0), seen.speeds.setdefault(number, [])
+    if count > before:
+        seen.grown[number] = seen.progress
+    if count > before or (told and speed != told[-1]):
+        told.append(speed)
+    seen.done[number] = max(before, count)

@@ -30,6 +30,9 @@ DEVICES, GPUS, RESULT, ERRORS, SPEED = "device_id", "gpus", "result", "errors", 
 OK, FAULTY = "OK", "FAULTY"
 #: So far its progress must have come, and for so much of the time it must have run.
 _FAR_ENOUGH, _LONG_ENOUGH = 95.0, 0.95
+#: A GPU reports every second or two. So late one that works must have reported once more, and so much of what its
+#: neighbours have computed must it have computed: one that hangs keeps its last speed, and is told to be OK.
+_STILL_AT_WORK, _ITS_SHARE = 75.0, 0.5
 _OWN = "own rule: what computes wrong is broken"
 _REMEDY = "field_diag"
 
@@ -117,11 +120,24 @@ def _gpu(sheet: Sheet, seen: Seen, burn: Burn, number: int) -> None:
         if count:
             sheet.find(burn.cell(ERRORS), entity, f"{entity}: {count} wrong results in {burn.name}", _REMEDY)
         sheet.record(Check(burn.cell(ERRORS), entity, FAIL if count else PASS, count, 0, "", _OWN))
-    speeds = [speed for speed in seen.speeds.get(number, []) if speed > 0]
-    if speeds and seen.done.get(number, 0) > 0:
-        _speed(sheet, burn, entity, median(speeds))
+    idle = _idle(seen, number)
+    if not idle:
+        # The first holds the time in which the GPU was set up.
+        told = seen.speeds[number]
+        _speed(sheet, burn, entity, median(told[1:] or told))
     elif seen.tested:
-        sheet.unsettled(burn.cell(SPEED), entity, f"{entity} computed nothing in {burn.name}, whatever is said of it")
+        text = f"{entity} computed {idle} in {burn.name}, whatever is said of it"
+        sheet.unsettled(burn.cell(SPEED), entity, text)
+
+
+def _idle(seen: Seen, number: int) -> str:
+    """Why the speed of a GPU is none; empty where it worked to the end."""
+    did, most = seen.done.get(number, 0), median(seen.done.values() or [0])
+    if not any(seen.speeds.get(number, [])):
+        return "nothing"
+    if seen.grown.get(number, 0.0) < _STILL_AT_WORK:
+        return f"nothing after {seen.grown.get(number, 0.0):g} % of the time"
+    return f"{did} iterations while its neighbours did {most:g}" if did < most * _ITS_SHARE else ""
 
 
 def _died(sheet: Sheet, seen: Seen, burn: Burn, entity: str) -> None:

@@ -149,10 +149,11 @@ class Service:
 
     def pid(self) -> Optional[int]:
         """The pid of the running service; None where it does not run or the pid is another process by now."""
-        pid = self.state.get("pid")
-        if pid is None or self.state.get("boot_id") != boot_id():
+        pid, started = self.state.get("pid"), self.state.get("start_time")
+        # One that ended before its start could be read has no start time, as any process that is gone.
+        if pid is None or started is None or self.state.get("boot_id") != boot_id():
             return None
-        return int(pid) if start_time(int(pid)) == self.state.get("start_time") else None
+        return int(pid) if start_time(int(pid)) == started else None
 
     def digest(self) -> str:
         told = hashlib.sha256(json.dumps(self.spec, sort_keys=True).encode())
