@@ -53,7 +53,7 @@ class ActionModule(VerbAction):
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module give back a node that lacks its proof; what it is stays at home."""
-        return forced(params, "known_renamed")
+        return forced(params, "known_renamed", "known_moved")
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["state"] == "resumed" and not self._task.check_mode:
@@ -71,6 +71,8 @@ class ActionModule(VerbAction):
         known.update(known_as=known_as(self.host_var, self._host), known_heard=[], known_called="")
         known["known_uuids"] = known_uuids(self.host_var, self._host, known)
         known["known_renamed"] = self._renamed(params, known)
+        # Only such a look says nothing but that: a reason beside a write is given for something else.
+        known["known_moved"] = str(params.get("force_reason") or "") if params["state"] == "present" else ""
         known["known_own"] = self._heard(params)
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}

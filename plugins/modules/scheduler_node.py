@@ -33,6 +33,10 @@ description:
     silent, and for long. A whole name counts before what is alike up to the first dot. To give such a machine work
     asks for the same, but that its node may be at work. One that was admitted and never held is the node as which it
     was seen in service right before that.
+  - Each hold and admission notes of which cluster the node is, for Slurm its C(ClusterName), for Kubernetes the uid of
+    its namespace C(kube-system), and the URL where there is one. What another cluster says of a node of this name is
+    no evidence. Nothing is written then, and the task fails with error kind C(wrong_machine), until a person moves the
+    node with O(state=present) and O(force_reason).
   - Each call tells the ledger what it saw (C(drained), C(not_in_scheduler), C(in_service), C(not_drained) or
     C(foreign_hold)), which is what destructive tasks ask for.
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -187,6 +191,18 @@ options:
       - Where that was deleted and made anew, as an object of Kubernetes may be by a reimage, nobody has lifted the
         hold. It is put on again before O(state=resumed) goes on.
     type: str
+  known_cluster:
+    description:
+      - Of which cluster the machine is a node by the ledger. Filled by the action.
+      - Where another one is asked, nothing is held or resumed, and the task fails with error kind V(wrong_machine),
+        until O(state=present) is asked with O(force_reason).
+    type: str
+  known_scheduler_at:
+    description: Its address, which stands for a name that it does not tell. Filled by the action.
+    type: str
+  known_moved:
+    description: Why a person says that the machine is a node of the cluster that is asked now. Filled by the action.
+    type: str
   leave:
     description: Until when the module on another machine may write, and what an earlier part of this call has ordered.
       Filled in by the action on the controller, for a task that is delegated.
@@ -247,6 +263,16 @@ scheduler_node:
   returned: success
   type: str
   sample: gpu007
+cluster:
+  description: Which scheduler was asked, by its kind and what it calls itself, for Kubernetes the uid of a namespace.
+  returned: where it tells
+  type: str
+  sample: slurm alpha
+scheduler_at:
+  description: Its address, of one that is reached by a URL.
+  returned: where it has one
+  type: str
+  sample: https://slurm.example.com:6820
 state:
   description:
     - Where the node is. V(drained) means held, without work, and with nothing under way; V(absent) that the scheduler

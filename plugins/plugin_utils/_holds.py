@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import holders
@@ -16,16 +16,19 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strange
     since_retired,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import GIVEN_UP
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 
 #: What an event says of the scheduler's node that a machine is: its name, or that there is none any more.
 _TELLS = ("scheduler_node", GIVEN_UP)
+_Binding = Sequence[Mapping[str, Any]]
 #: A wait sends a node on, too, and may have to hold it for a moment.
 _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The options known_token, known_author, known_runs, known_admitted, known_here, known_scheduler_node,
-    known_incarnation and known_uuids by host, in a few queries for all; ids: node id by host.
+    known_cluster, known_scheduler_at, known_incarnation and known_uuids by host, in a few queries for all; ids: node id
+    by host.
 
     A run is ours when it announced a write on this very node, and was not refused: the intent stands in the ledger
     before the write, so a run that was killed right after it is known as well.
@@ -35,24 +38,27 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     admitted = since_retired(ledger, list(ids.values()), "admitted")
     known = ours(ledger, list(ids.values()))
     named = ledger.latest(list(ids.values()), "named")
-    bound = {node_id: _name(*(of.get(node_id) for of in (admitted, newest, named))) for node_id in known}
+    bound = {node_id: _binding(*(of.get(node_id) for of in (admitted, newest, named))) for node_id in known}
     bound.update(_vouched(ledger, {node_id: event for node_id, event in named.items() if node_id not in known}))
     # One that was admitted and never held is what it was seen in service as right before that. Any other look may have
     # been the inventory's slip. All looks of a node are read for it.
     left = {node_id for node_id, event in named.items() if event["data"].get(GIVEN_UP)}
-    served = first_served(ledger, [node_id for node_id in admitted if not bound.get(node_id) and node_id not in left])
+    nameless = [node_id for node_id in admitted if not _name(bound.get(node_id)) and node_id not in left]
+    seen = {node_id: _binding(event) for node_id, event in first_served(ledger, nameless).items()}
     uuids = ledger.values("system_uuid", list(ids.values()))
     found = {}
     for host, node_id in ids.items():
         event = newest.get(node_id)
         taken = event["data"] if event is not None and event["name"] == "taken" else {}
+        binding = bound.get(node_id) if _name(bound.get(node_id)) else seen.get(node_id)
         found[host] = {
             "known_token": str(taken.get("hold_token", "")),
             "known_author": str(taken.get("hold_author", "")),
             "known_runs": sorted(runs.get(node_id, ())),
             "known_admitted": node_id in admitted,
             "known_here": node_id in known,
-            "known_scheduler_node": bound.get(node_id) or _name(served.get(node_id)),
+            "known_scheduler_node": _name(binding),
+            **_place(binding).data("known_"),
             "known_incarnation": str(taken.get("incarnation", "")),
             "known_uuids": uuids.get(node_id, []),
         }
@@ -64,20 +70,30 @@ def bound(ledger: Ledger, node_id: str) -> str:
     return str(holds(ledger, {"": node_id})[""]["known_scheduler_node"]) if node_id else ""
 
 
-def _vouched(ledger: Ledger, named: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _vouched(ledger: Ledger, named: Mapping[str, Mapping[str, Any]]) -> dict[str, _Binding]:
     """Of nodes that are not ours yet, what they are since the machine or a person said so; a hold may have followed a
     slip in the row. With its retirement that is forgotten."""
     gone = ledger.latest(list(named), "state", ("retired",)) if named else {}
     kept = {node_id: event for node_id, event in named.items() if event["id"] > gone.get(node_id, {"id": 0})["id"]}
-    return {node_id: _name(event) for node_id, event in kept.items()}
+    return {node_id: _binding(event) for node_id, event in kept.items()}
 
 
-def _name(*events: Mapping[str, Any] | None) -> str:
-    """The scheduler's node that the newest of these has for the machine: it was adopted as that, held, or named so;
-    empty where it was said since that it is none any more."""
+def _binding(*events: Mapping[str, Any] | None) -> _Binding:
+    """What these tell of the scheduler's node that the machine is, the newest first: it was adopted as that, held, or
+    named so; nothing where it was said since that it is none any more."""
     told = [event for event in events if event is not None and any(event["data"].get(key) for key in _TELLS)]
-    newest = max(told, key=lambda event: int(event["id"])) if told else {"data": {}}
-    return str(newest["data"].get("scheduler_node") or "")
+    newest = [event["data"] for event in sorted(told, key=lambda event: int(event["id"]), reverse=True)]
+    gone = next((at for at, data in enumerate(newest) if data.get(GIVEN_UP)), len(newest))
+    return newest[:gone]
+
+
+def _name(binding: _Binding | None) -> str:
+    return str(binding[0].get("scheduler_node") or "") if binding else ""
+
+
+def _place(binding: _Binding | None) -> Place:
+    """Which scheduler's node it is; one that was noted before that was noted as well says nothing of it."""
+    return next((place for place in map(Place.told, binding or ()) if place != Place()), Place())
 
 
 def known_as(variable: Callable[[str, str], Any], host: str) -> list[str]:

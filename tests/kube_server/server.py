@@ -70,6 +70,7 @@ class KubeServer:
         self, tokens: Mapping[str, str], rules: Optional[Mapping[str, Sequence[Mapping[str, Any]]]] = None
     ) -> None:
         self.cluster = Cluster()
+        self.cluster.create("namespaces", {"metadata": {"name": "kube-system"}})
         #: Seconds by which the date of its answers is on from its book: whatever was written has stood that long.
         self.passed = 3600.0
         self.tokens, self.rules = dict(tokens), dict(rules or {})
@@ -105,19 +106,22 @@ class KubeServer:
         if asked is None or self.served.get(asked.kind) != asked.group:
             return refusals.no_path()
         self.used.add((asked.user, asked.verb, asked.of))
-        if not self._may(asked.user, asked.verb, asked.kind, asked.part):
+        if not self._may(asked, asked.verb):
             return refusals.forbidden(asked.user, asked.verb, asked.of, asked.space, asked.name)
         with self.cluster.lock:
             return self._allowed(asked)
 
-    def _may(self, user: str, verb: str, kind: str, part: str) -> bool:
-        if user not in self.rules or kind == "selfsubjectaccessreviews":
+    def _may(self, asked: Asked, verb: str) -> bool:
+        """A rule of certain names is one of these objects alone, and of no list."""
+        if asked.user not in self.rules or asked.kind == "selfsubjectaccessreviews":
             return True
-        group = KINDS[kind][1].rpartition("/")[0]
-        named = f"{kind}/{part}" if part else kind
+        group = KINDS[asked.kind][1].rpartition("/")[0]
         return any(
-            group in rule["apiGroups"] and named in rule["resources"] and verb in rule["verbs"]
-            for rule in self.rules[user]
+            group in rule["apiGroups"]
+            and asked.of in rule["resources"]
+            and verb in rule["verbs"]
+            and asked.name in rule.get("resourceNames", [asked.name])
+            for rule in self.rules[asked.user]
         )
 
     def _allowed(self, asked: Asked) -> Answer:
@@ -159,7 +163,8 @@ class KubeServer:
 
     def _review(self, asked: Asked) -> Answer:
         of = asked.body["spec"]["resourceAttributes"]
-        allowed = self._may(asked.user, of["verb"], of["resource"], of.get("subresource", ""))
+        kind, part, name = of["resource"], of.get("subresource", ""), of.get("name", "")
+        allowed = self._may(asked._replace(method="", kind=kind, part=part, name=name), of["verb"])
         told = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}}
         return Answer(201, {**told, "spec": asked.body["spec"], "status": {"allowed": allowed}})
 

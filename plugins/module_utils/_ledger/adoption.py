@@ -18,6 +18,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecyc
 #: Of the scheduler's port: it gives the node work. Of the provisioner's: an order is being carried out.
 _SERVES = frozenset({"idle", "mixed", "allocated"})
 _UNDER_WAY = frozenset({"inspecting", "deploying", "releasing", "cleaning"})
+#: Which scheduler it is a node of.
+_PLACE = ("cluster", "scheduler_at")
 #: As much of what was found as a state's reason holds.
 _REASON = 400
 
@@ -77,6 +79,7 @@ def _data(seen: Seen) -> dict[str, Any]:
     return {
         ADOPTED: True,
         "scheduler_node": str(seen.scheduler.get("scheduler_node") or "") if there else "",
+        **{key: str(seen.scheduler[key]) for key in _PLACE if there and seen.scheduler.get(key)},
         "machine_name": seen.own_name,
         "provisioner_id": str(seen.provisioner.get("provisioner_id") or "") if known else "",
         "provision_state": str(seen.provisioner.get("provision_state") or "") if known else "",

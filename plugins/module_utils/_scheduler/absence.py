@@ -42,7 +42,9 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     found: dict[str, FleetError] = {name: _other(driver, name, claims[name]) for name in strange}
     apart = [name for name, claim in claims.items() if _another_machine(views[name], claim)]
     found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
-    for name in absent:
+    away = [name for name, claim in claims.items() if views[name].place.is_other(claim.place) and not claim.moved]
+    found.update({name: _elsewhere(driver, views[name], claims[name]) for name in away})
+    for name in [one for one in absent if one not in away]:
         near = _near(known, [name, *claims[name].names, *claims[name].heard])
         if near or claims[name].admitted:
             found[name] = _doubt(driver, name, near)
@@ -70,6 +72,19 @@ def _not_it(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
         seen=f"{view.machine}, as its agent tells the scheduler",
         do="correct gpufleet_scheduler_node or gpufleet_system_uuid; where the node's board was swapped, tell the"
         " ledger: node_identity with state=replaced",
+    )
+
+
+def _elsewhere(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
+    leads = names.LEADS.get(driver.NAME, (names.OPTION,))
+    return WrongMachine(
+        "the scheduler that is asked is not the one whose node the machine is by our ledger",
+        node=view.name,
+        address=driver.address,
+        wanted=f"{claim.bound or view.name} of {claim.place}, as it was adopted, held or named there",
+        seen=f"{view.name} of {view.place}",
+        do=f"correct {' or '.join(f'gpufleet_{name}' for name in leads)}; where the machine is a node"
+        f" of {view.place} now, say so: {_asks(claim)} \"state=present force_reason='WHY'\"",
     )
 
 

@@ -34,11 +34,13 @@ whether it may write (the verb has asked), and sends a write once: whoever calle
 8. *A batch is one question*, or as few as the scheduler allows; no state of a node is kept between two calls.
 9. *That it does not know a name proves little*: :meth:`Scheduler.known` tells all nodes that it has, with every name
    and address that it has for each, so that another spelling of one of them is not taken for a node of nobody's.
-10. *A hold settles nothing before work that had been given to the node has come*: where that may come after the hold
+10. *It says which one it is*: every view, of an absent node too, carries the ``place``, asked anew with each look. A
+   site has other schedulers with nodes of the same names, and the file or variable that leads to one may change.
+11. *A hold settles nothing before work that had been given to the node has come*: where that may come after the hold
    was written, ``SETTLES`` says for how long, and until then the node is not ``drained``, and ``waits_for`` says so.
-11. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
+12. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
 
-``test_contract.py`` and ``test_contract_wait.py`` in ``tests/contract/scheduler`` hold a driver against all this.
+``test_contract*.py`` in ``tests/contract/scheduler`` hold a driver against all this.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from typing import Any, ClassVar
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 
 ABSENT = "absent"
 #: Every state that a driver may report, in the port's own terms.
@@ -160,6 +163,7 @@ class NodeView:
     nothing that is told of this node can be believed, where others of its batch can; the state is ``unknown`` then.
     machine: the system UUID of the machine that runs its agent, where the scheduler tells. incarnation: changes where
     the scheduler's record of the node was taken away and made anew, and every hold with it; empty where that cannot be.
+    place: which scheduler says all this.
     """
 
     name: str
@@ -178,6 +182,7 @@ class NodeView:
     unread: str = ""
     machine: str = ""
     incarnation: str = ""
+    place: Place = Place()
 
     @property
     def absent(self) -> bool:

@@ -48,7 +48,11 @@ def taken(hold: Hold, view: NodeView, host: str = "") -> Event:
     """A hold of ours, who set it, and in which record of the node; ``host`` as in :func:`evidence`."""
     more = {"hold_author": hold.author, "incarnation": view.incarnation}
     told = {"hold_token": hold.token, **{key: value for key, value in more.items() if value}}
-    return Event("hold", "taken", {**told, "scheduler_node": view.name}, host)
+    return Event("hold", "taken", {**told, "scheduler_node": view.name, **view.place.data()}, host)
+
+
+def released(token: str, view: NodeView) -> Event:
+    return Event("hold", "released", {"hold_token": token, "scheduler_node": view.name, **view.place.data()})
 
 
 def evidence(
@@ -62,4 +66,4 @@ def evidence(
     if view.work:
         data["jobs"] = ", ".join(view.jobs[:20])
     told = {key: value for key, value in data.items() if value}
-    return Event("evidence", name_of(view, claim), {**told, **(moment or {})}, host)
+    return Event("evidence", name_of(view, claim), {**told, **view.place.data(), **(moment or {})}, host)

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Hold,
     NodeView,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     has_form,
     kind_of,
@@ -67,7 +68,8 @@ class Claim:
     node that this machine is by the ledger. renamed: what shows that it is another one now; empty where nothing does.
     unnamed: is it ours, and has never been any of the scheduler's nodes? rather: another node of the scheduler that
     bears the machine's own name as a whole. uuids: system UUIDs of the machine. incarnation: of the scheduler's record
-    when the hold was taken.
+    when the hold was taken. place: of which scheduler the machine is a node by the ledger. moved: why a person says
+    that it is one of the scheduler that is asked now; empty where nobody does.
     """
 
     token: str = ""
@@ -84,6 +86,8 @@ class Claim:
     rather: str = ""
     uuids: tuple[str, ...] = ()
     incarnation: str = ""
+    place: Place = Place()
+    moved: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -98,7 +102,8 @@ class Claim:
         uuids = tuple(map(str, params.get("known_uuids") or ()))
         made = str(params.get("known_incarnation") or "")
         found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
-        return replace(found, uuids=uuids, incarnation=made)
+        place, moved = Place.told(params, "known_"), str(params.get("known_moved") or "")
+        return replace(found, uuids=uuids, incarnation=made, place=place, moved=moved)
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""

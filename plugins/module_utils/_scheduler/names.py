@@ -54,6 +54,12 @@ DRIVERS: dict[str, tuple[str, ...]] = {
     "none": (),
 }
 
+#: Driver: of those, the ones that lead to one of several schedulers.
+LEADS: dict[str, tuple[str, ...]] = {
+    "slurm": ("scheduler_conf", "scheduler_url"),
+    "kubernetes": ("scheduler_context", "scheduler_conf", "scheduler_url"),
+}
+
 #: What of a node may be lost where its work has to be made to leave: pods that nothing starts again, data on the node's
 #: own disk, and all other pods of a gang of which one leaves.
 EVICT = ("bare", "local_data", "gang")

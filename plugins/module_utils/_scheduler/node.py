@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     NodeView,
     Scheduler,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, taken
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, released, taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
@@ -89,6 +89,7 @@ class _Node:
             changed=wrote,
             data={
                 "scheduler_node": self.name,
+                **after.place.data(),
                 "state": after.state,
                 "native": after.native,
                 "reason": after.reason,
@@ -135,7 +136,7 @@ def _present(node: _Node) -> Result:
     lifted = not (
         view.absent or view.held or node.claim.lost(view)
     )  # by whoever told nobody, such as a person in the scheduler itself
-    result = node.result(view, view, _released(node, node.claim.token) if lifted else [], wrote=False)
+    result = node.result(view, view, _released(view, node.claim.token) if lifted else [], wrote=False)
     own = str(node.params.get("called") or "").strip()
     result.data["rather"] = node._heard(lambda: absence.rather(node.driver, node.name, own))
     return result
@@ -241,7 +242,7 @@ def _resumed(node: _Node) -> Result:
         after = _answering(node, before)
         if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason
             _of_the_same_boot(node, replace(before, booted=node.ctx.begun.removeprefix(_BEGUN)), after)
-        return node.result(before, after, _released(node, node.claim.token), wrote=False)
+        return node.result(before, after, _released(before, node.claim.token), wrote=False)
     _may_resume(node, before)
     _may_serve(node)
     if node.ctx.check_mode:
@@ -250,14 +251,14 @@ def _resumed(node: _Node) -> Result:
     ready = _registered(node, before)
     if not ready.held:
         # Somebody else lifted it while we waited for the agent.
-        return node.result(before, _answering(node, ready), _released(node, node.claim.token), wrote=False)
+        return node.result(before, _answering(node, ready), _released(before, node.claim.token), wrote=False)
     node.look.check(before, ready)
     if node.ctx.may_write(node.driver.resume_request(ready)):
         node.driver.resume(ready)
         node.ctx.begun = f"{_BEGUN}{ready.booted}"
     after = _answering(node, ready)
     _of_the_same_boot(node, ready, after)
-    return node.result(before, after, _released(node, node.claim.holds_of(before, OURS)[0].text), wrote=True)
+    return node.result(before, after, _released(after, node.claim.holds_of(before, OURS)[0].text), wrote=True)
 
 
 def _may_resume(node: _Node, view: NodeView) -> None:
@@ -376,9 +377,9 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
         raise exc
 
 
-def _released(node: _Node, token: str) -> list[Event]:
+def _released(view: NodeView, token: str) -> list[Event]:
     """Also where we find it resumed already: a run that was killed right after the write told nobody."""
-    return [Event("hold", "released", {"hold_token": token, "scheduler_node": node.name})] if token else []
+    return [released(token, view)] if token else []
 
 
 def _short(view: NodeView) -> dict[str, Any]:

@@ -24,6 +24,9 @@ OWNERSHIP = {
     "known_renamed": {"type": "str"},
     "known_uuids": {"type": "list", "elements": "str"},
     "known_incarnation": {"type": "str"},
+    "known_cluster": {"type": "str"},
+    "known_scheduler_at": {"type": "str"},
+    "known_moved": {"type": "str"},
 }
 
 NODE = spec(

@@ -224,7 +224,12 @@ def _reservation(line: str) -> dict[str, Any]:
 
 
 def _told(**content: Any) -> dict[str, Any]:
-    return {**content, "errors": [], "warnings": [], "meta": {"slurm": {"release": "25.11.0"}}}
+    return {
+        **content,
+        "errors": [],
+        "warnings": [],
+        "meta": {"slurm": {"release": "25.11.0", "cluster": "gpufleet-test"}},
+    }
 
 
 def _failed(number: int, error: str, description: str = "") -> dict[str, Any]:

@@ -247,7 +247,12 @@ def test_a_node_that_cannot_be_read_spoils_no_other(rest: Any) -> None:
 def test_a_job_in_a_state_that_nobody_knows_is_work(rest: Any) -> None:
     job = rest.start("gpu001")
     rest.slurm.update("gpu001", "State=DRAIN", "Reason=x")
-    rest.rest.bent["jobs"] = lambda content: {**content, "jobs": [{**content["jobs"][-1], "job_state": ["DANCING"]}]}
+
+    def bent(content: Any) -> Any:
+        (mine,) = [one for one in content["jobs"] if str(one["job_id"]) == job]
+        return {**content, "jobs": [{**mine, "job_state": ["DANCING"]}]}
+
+    rest.rest.bent["jobs"] = bent
     assert rest.open().states(["gpu001"])["gpu001"].jobs == [job]
 
 

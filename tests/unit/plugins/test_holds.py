@@ -79,6 +79,27 @@ def test_r5_what_was_adopted_without_a_scheduler_is_the_node_that_it_was(ledger:
     assert bound() == "n1"
 
 
+def test_r5_of_which_cluster_a_machine_is_the_newest_word_says(ledger: Ledger, ids: dict[str, str]) -> None:
+    node = ids["n1"]
+
+    def place() -> tuple[str, str]:
+        found = holds(ledger, ids)["n1"]
+        return found["known_cluster"], found["known_scheduler_at"]
+
+    ledger.append("r1", [(node, Event("state", "admitted", {"scheduler_node": "n1", "cluster": "slurm alpha"}))])
+    assert place() == ("slurm alpha", "")
+    ledger.append("r1", [(node, Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
+    assert place() == ("slurm alpha", ""), "a hold that was noted by an older release says nothing of it"
+    ledger.append("r2", [(node, Event("named", "scheduler_node", {"was": "n1", "given_up": True}))])
+    assert place() == ("", "")
+    there = {"scheduler_node": "n1", "cluster": "kubernetes uid", "scheduler_at": "https://api"}
+    ledger.append("r3", [(node, Event("hold", "taken", {**TOKEN, **there}))])
+    assert place() == ("kubernetes uid", "https://api")
+    ledger.append("r4", [(node, Event("state", "retired"))])
+    ledger.append("r5", [(node, Event("state", "discovered"))])
+    assert place() == ("", ""), "a stranger is nobody's node"
+
+
 def test_r5_what_was_never_held_and_was_taken_out_is_not_what_it_was_seen_as(
     ledger: Ledger, ids: dict[str, str]
 ) -> None:

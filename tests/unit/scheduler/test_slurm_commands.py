@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 from unit.scheduler.slurm_commands import World
 
@@ -102,6 +103,15 @@ def test_h1_slurms_own_text_counts_only_with_slurms_own_user(world: World) -> No
     change(file, config={"ClusterName": "x"})
     with pytest.raises(BadAnswer):
         own("slurm")
+
+
+def test_r5_the_cluster_is_asked_anew_with_each_look(world: World) -> None:
+    file = world(nodes={"n1": FREE})
+    driver = Slurm({})
+    assert driver.states(["n1"])["n1"].place == Place("slurm alpha")
+    change(file, config={"ClusterName": "beta", "SlurmUser": "slurm(64030)", "PrivateData": "none"})
+    views = driver.states(["n1", "unknown"])
+    assert {name: one.place for name, one in views.items()} == dict.fromkeys(("n1", "unknown"), Place("slurm beta"))
 
 
 def test_h4_slurm_is_read_again_right_before_each_write(world: World) -> None:

@@ -14,9 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
     BadAnswer,
     Changed,
     ConfigError,
@@ -32,7 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access, api, rights
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.evict import evict_one
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import rows
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import mapping, rows
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.holds import (
     Standing,
     spelled,
@@ -57,8 +60,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     SETTLES,
     STANDING,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 
 _NODES, _PODS = "/api/v1/nodes", "/api/v1/pods"
+_ITSELF = "/api/v1/namespaces/kube-system"
 _CLAIMS_GROUP = "resource.k8s.io"
 _CLAIMS = {version: f"/apis/{_CLAIMS_GROUP}/{version}/resourceclaims" for version in ("v1", "v1beta2", "v1beta1")}
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
@@ -136,7 +141,16 @@ class Kubernetes(Scheduler):
         if spoilt and not views:
             raise next(iter(spoilt.values())).located(address=self.address)
         views.update({name: NodeView(name, state="unknown", unread=str(exc)) for name, exc in spoilt.items()})
-        return {name: views.get(name) or NodeView(name) for name in asked}
+        place = self._place()
+        return {name: replace(views.get(name) or NodeView(name), place=place) for name in asked}
+
+    def _place(self) -> Place:
+        """A cluster has no name; the uid of a namespace that each has is what others know it by as well. To whom that
+        is not shown, the address tells it from others."""
+        uid = ""
+        with suppress(AuthFailed):
+            uid = str(mapping(self.api.get(_ITSELF) or {}, "metadata").get("uid") or "")
+        return Place(f"{self.NAME} {uid}" if uid else "", self.address)
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return dict(self.api.listed(_NODES, lambda raw: (self._record(raw).name, self._record(raw).also())))

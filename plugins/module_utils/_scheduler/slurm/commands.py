@@ -115,8 +115,12 @@ class Commands(Link):
             raise self._error(done, "scontrol show reservation")
         return parse_reservations(done.stdout)
 
+    def place(self) -> tuple[str, str]:
+        self._settings = None  # the file may be another one by now
+        return self._config().get("ClusterName", ""), ""
+
     def _config(self) -> Mapping[str, str]:
-        """slurmctld's own settings; they last as long as this object, which serves one task."""
+        """slurmctld's own settings, as they were when they were asked for."""
         if self._settings is None:
             told = self._show_config()
             lines = [line.partition("=") for line in told.splitlines()]

@@ -10,6 +10,7 @@ what a person changes in between is lost only if it falls into those millisecond
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -24,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Scheduler,
     Work,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.commands import Commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
@@ -55,6 +57,8 @@ class Slurm(Scheduler):
 
     def states(self, names: Sequence[str]) -> dict[str, NodeView]:
         records, spoilt = self._all_records([check_name(name) for name in dict.fromkeys(names)])
+        cluster, at = self._link.place()
+        place = Place(f"{self.NAME} {cluster}" if cluster else "", at)
         absent = [name for name in names if name not in records and name not in spoilt]
         if absent:
             self._nothing_hidden(absent)
@@ -63,12 +67,13 @@ class Slurm(Scheduler):
         busy = [name for name, record in records.items() if record.may_have_work]
         jobs = self._link.jobs(busy) if busy else {}
         self._no_work_hidden([name for name, record in records.items() if record.settled and not jobs.get(name)])
-        return {
+        views = {
             name: self._view(records[name], jobs.get(name, ()), reserved.get(name, ()))
             if name in records
             else NodeView(name, state="unknown" if name in spoilt else ABSENT, unread=str(spoilt.get(name, "")))
             for name in names
         }
+        return {name: replace(view, place=place) for name, view in views.items()}
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return self._link.known()

@@ -46,6 +46,13 @@ class Link(ABC):
         """As :meth:`.Scheduler.clock`."""
 
     @abstractmethod
+    def place(self) -> tuple[str, str]:
+        """What Slurm calls its cluster, empty where that is not told; its address, where it is reached by one.
+
+        Asked after the records: a file that leads to another cluster meanwhile is not to vouch for this one.
+        """
+
+    @abstractmethod
     def slurm_user(self) -> tuple[str, ...]:
         """The user that slurmctld writes as, in all forms in which a reason may show it; empty where nobody tells."""
 

@@ -70,6 +70,14 @@ def text(raw: Mapping[str, Any], field: str) -> str:
     return value
 
 
+def cluster(content: Mapping[str, Any]) -> str:
+    """Of an answer, which cluster gave it; empty where it does not tell."""
+    meta = content.get("meta")
+    about = meta.get("slurm") if isinstance(meta, Mapping) else None
+    name = about.get("cluster") if isinstance(about, Mapping) else None
+    return name.strip() if isinstance(name, str) else ""
+
+
 def number(raw: Mapping[str, Any], field: str) -> int:
     """0 where nothing is set."""
     value = raw.get(field)

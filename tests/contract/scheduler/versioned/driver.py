@@ -11,6 +11,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -31,6 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Scheduler,
     Work,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -73,7 +75,8 @@ class Versioned(Scheduler):
         untold = [name for name in names if name not in raw and name not in unknown]
         if untold:
             raise BadAnswer("nothing was said about a node that was asked for", node=untold[0], address=self.address)
-        return {name: views.get(name) or NodeView(name) for name in names}
+        place = Place(at=self.address)
+        return {name: replace(views.get(name) or NodeView(name), place=place) for name in names}
 
     def known(self) -> dict[str, tuple[str, ...]]:
         try:

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which scheduler it is that says all this: a site has others, with nodes of the same names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from contract.scheduler.verbs import RUN, events, node, verdict, wait
+
+ELSEWHERE = {"known_cluster": "slurm elsewhere", "known_scheduler_at": "https://elsewhere.example.com"}
+
+
+def test_r5_every_view_says_which_scheduler_it_is_of(keeper: Any) -> None:
+    """Of a node that it does not know as well: its absence proves nothing of another one's."""
+    first, second = keeper.names[:2]
+    views = [*keeper.open().states([first, keeper.unknown]).values(), keeper.open().states([second])[second]]
+    (place,) = {one.place for one in views}
+    assert place != Place() and not place.is_other(place)
+
+
+def test_r5_a_node_of_this_name_in_another_cluster_is_another_machines(keeper: Any) -> None:
+    """The row, or a file that it names, leads to the scheduler of other machines, whose node of this name is free."""
+    name = keeper.names[0]
+    known = {**ELSEWHERE, "known_scheduler_node": name}
+    for one, states in ((name, ("present", "held", "resumed")), (keeper.unknown, ("present", "held"))):
+        for state in states:
+            with pytest.raises(WrongMachine) as refused:
+                node(keeper, one, state, **{**known, "known_scheduler_node": one})
+            assert f"{one} of slurm elsewhere" in str(refused.value), state
+            assert (
+                "state=present force_reason=" in refused.value.do and "correct gpufleet_scheduler" in refused.value.do
+            )
+    found = verdict(wait(keeper, nodes=[{"host": name, "known_runs": [RUN], **known}], timeout=0), name)
+    assert not found["ok"] and found["kind"] == "wrong_machine" and keeper.faults.writes == []
+
+
+def test_r5_a_person_says_that_a_machine_is_a_node_of_this_cluster_now(keeper: Any) -> None:
+    name = keeper.names[0]
+    moved = node(keeper, name, "present", **ELSEWHERE, known_scheduler_node=name, known_moved="moved, ticket 9")
+    assert events(moved) == [("named", "scheduler_node"), ("evidence", "in_service")]
+    (named, seen) = [event.data for event in moved.events]
+    assert (named["reason"], named["was_of"]) == ("moved, ticket 9", "slurm elsewhere")
+    place = keeper.open().states([name])[name].place
+    assert Place.told(named) == Place.told(seen) == place, "which counts from then on"
+    told = {**place.data("known_"), "known_scheduler_node": name}
+    held = node(keeper, name, "held", **told)
+    assert held.changed and Place.told(held.events[0].data) == place
+    freed = node(keeper, name, "resumed", known_token=held.events[0].data["hold_token"], **told)
+    assert events(freed)[0] == ("hold", "released") and Place.told(freed.events[0].data) == place
