@@ -10,12 +10,19 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.action.fleet_status import ActionModule as FleetStatus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import in_order, limit
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded, in_order, limit
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown as masked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import known_hosts, utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, ended, plan, rollout, shown
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import (
+    begun,
+    budget,
+    ended,
+    plan,
+    rollout,
+    shown,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs import RULES, SPEC, refuse
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_members as wave_members
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
@@ -92,18 +99,26 @@ class ActionModule(FleetStatus):
         events = self.ledger().latest(known, ended.KIND, (ended.PAUSED, ended.RESUMED))
         everybody = {host: ids.get(host, "") for host in self._nodes}
         self._paused = {host: _told_pause(event) for host, event in ended.paused(everybody, events).items()}
-        begun = self.ledger().latest(known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
-        self._count(begun)
+        waves = begun.stand(self._waves())
+        self._count(waves)
         hosts = {node_id: host for host, node_id in ids.items()}
-        mine = {hosts[node]: one for node, one in begun.items() if one["run_id"] == self.run_id}
-        self._before = ended.ended({host: one for host, one in mine.items() if one["name"] == ended.BEGUN}, self._nodes)
+        mine = {hosts[one["node_id"]]: one for one in waves if one["run_id"] == self.run_id}
+        self._before = ended.ended(mine, self._nodes)
         self._images = self._declared() if self._params["rollout"] else frozenset()
+        self._tries: list[str] = []
         if self._images:
-            told = rollout.remembered(self.ledger(), known, min(self._images))
+            image = min(self._images)
+            told = rollout.remembered(self.ledger(), known, image)
             # What this run has begun is judged as its own; what it gave back again is as it was before.
-            own = {host for host, one in mine.items() if one["name"] == ended.BEGUN}
-            earlier = {hosts[node]: past for node, past in told.items() if hosts[node] not in own}
-            self._before = rollout.with_earlier(self._before, earlier, self._nodes)
+            earlier = {hosts[node]: past for node, past in told.items() if hosts[node] not in mine}
+            away = rollout.gone(self.ledger(), known, image)
+            self._before = rollout.with_earlier(self._before, earlier, self._nodes, away)
+            self._tries = [host for host in earlier if host not in self._before.through and self._is_at_work(host)]
+
+    def _is_at_work(self, host: str) -> bool:
+        """Has another run the node, or is about to take it?"""
+        one = self._nodes[host]
+        return bool(one["busy"] or one["node_id"] in self._taken)
 
     def _declared(self) -> frozenset[str]:
         """The images that these hosts are to run. :raises ConfigError: for one that could not be told from others."""
@@ -118,11 +133,15 @@ class ActionModule(FleetStatus):
         except ConfigError:
             return ""
 
-    def _count(self, begun: Mapping[str, Mapping[str, Any]]) -> None:
+    def _waves(self) -> list[begun.Event]:
+        """Those of this run, and what others began so lately that they may not have come to it."""
+        self._since = self.ledger().now() - _PROMISED_SECONDS
+        return begun.recent(self.ledger(), self._known, run=self.run_id, since=self._since)
+
+    def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
         states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
-        since = self.ledger().now() - _PROMISED_SECONDS
-        self._taken = ended.promised(begun, states, self._run_as, since)
+        self._taken = ended.promised(waves, states, self._run_as, self._since)
         self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self.host_var)
         self._rooms = budget.rooms(self._members, self._limits)
 
@@ -141,9 +160,9 @@ class ActionModule(FleetStatus):
     def _broken_off(self) -> str:
         """Why what the waves before have shown lets no further one begin, with what they have in common."""
         halted = ended.halted(self._before, self._failures)
-        failed = {host: self._nodes[host] for host in self._before.failed}
+        failed = {host: self._nodes[host] for host in self._before.failed if host in self._nodes}
         mended = _RESET.format(images=", ".join(sorted(self._images))) if self._images else _AGAIN
-        return f"{halted}; {shown.shared(failed)}. {mended}" if halted else ""
+        return f"{'; '.join(filter(None, (halted, shown.shared(failed))))}. {mended}" if halted else ""
 
     def _due(self, left: Mapping[str, str]) -> list[budget.Member]:
         return plan.of_hosts(self._members, [host for host in self._hosts if host not in left])
@@ -169,30 +188,51 @@ class ActionModule(FleetStatus):
     def _begun(self) -> dict[str, Any]:
         """The part of these hosts that may go now. Where the first ones have not shown yet that it works, no more than
         the canary may; a check writes nothing, so nothing shows."""
+        seen = self.ledger().moment().event
         self._read()
         left, halted = self._left(), self._closed()
         sure = self._before.sure or bool(self._task.check_mode)
         due = plan.in_turn(self._due(left), self._before.unfinished)
-        wave = () if halted else plan.fitting(due, self._rooms, len(due) if sure else self._params["canary"])
+        wave = (
+            ()
+            if halted or self._waits(sure)
+            else plan.fitting(due, self._rooms, len(due) if sure else self._params["canary"])
+        )
         if wave and not self._task.check_mode:
-            wave = self._promised(wave, {node.host for node in due if node.out}, canary=not sure)
+            wave = self._promised(wave, {node.host for node in due if node.out}, seen, canary=not sure)
         outside = {node.host: halted or self._beyond(node, sure) for node in due if node.host not in wave}
         return self._answer([wave] if wave else [], {**left, **outside}, halted)
 
-    def _promised(self, wave: tuple[str, ...], was_out: Collection[str], canary: bool) -> tuple[str, ...]:
+    def _waits(self, sure: bool) -> bool:
+        """One canary at a time, whoever tries it."""
+        return bool(self._tries) and not sure
+
+    def _promised(self, wave: tuple[str, ...], was_out: Collection[str], seen: int, canary: bool) -> tuple[str, ...]:
         """Those that stay in the wave, once it is written down. Two runs that read the same room at one time both see
-        what the other one wrote; the later one gives back what is too much."""
+        what the other one wrote; the later one gives back what is too much.
+
+        :param seen: the newest event that was there to be read.
+        """
         said = {"canary": canary, "holder": ended.held_by(self._run_as), "size": len(wave)}
         first, *_others = self._tell(
             wave, ended.BEGUN, lambda host: {**said, "out": host in was_out, "image": self._image(host)}
         )
-        begun = self.ledger().latest(self._known, ended.KIND, (ended.BEGUN, ended.WITHDRAWN))
-        self._count({node: one for node, one in begun.items() if int(one["id"]) < first})
-        kept = plan.fitting(plan.in_turn(plan.of_hosts(self._members, wave)), self._rooms, len(wave))
+        waves = begun.stand(self._waves(), before=first)
+        self._count(waves)
+        mine = [host for host in wave if self._nodes[host]["node_id"] not in self._taken]
+        kept = plan.fitting(plan.in_turn(plan.of_hosts(self._members, mine)), self._rooms, len(wave))
+        why, others = "another run took their room", self._rivals(waves, seen) if canary else ()
+        if others:
+            kept, why = (), f"the run {min(others)} tries a canary of this image"
         given_back = [host for host in wave if host not in kept]
         if given_back:
-            self._tell(given_back, ended.WITHDRAWN, lambda _host: {"reason": "another run took their room"})
+            self._tell(given_back, ended.WITHDRAWN, lambda _host: {"reason": why})
         return kept
+
+    def _rivals(self, waves: Collection[begun.Event], seen: int) -> list[str]:
+        """Other runs that began a canary of the image while this one made up its mind."""
+        since = [one for one in waves if int(one["id"]) > seen and one["run_id"] != self.run_id]
+        return [str(one["run_id"]) for one in since if one["data"].get("image") in self._images]
 
     def _tell(self, hosts: Sequence[str], name: str, data: Callable[[str], Mapping[str, Any]]) -> list[int]:
         pairs = [(str(self._nodes[host]["node_id"]), Event(ended.KIND, name, dict(data(host)))) for host in hosts]
@@ -201,6 +241,8 @@ class ActionModule(FleetStatus):
     def _beyond(self, node: budget.Member, sure: bool) -> str:
         """Why a node that is due is not in this wave."""
         waits = _BESIDE if sure else "no canary has come through yet: run it again for this one"
+        if self._waits(sure):
+            waits = f"{folded(self._tries)}, which another run tries it on, has not come through yet"
         return plan.full(node, self._rooms) or waits
 
     def _pausing(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ what is planned: of a thousand nodes one is nothing, of the three that ended it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -100,21 +100,20 @@ def _number(event: Mapping[str, Any]) -> int:
 
 
 def promised(
-    events: Mapping[str, Mapping[str, Any]], states: Mapping[str, int], asker: Holder, since: float
+    begun: Iterable[Mapping[str, Any]], states: Mapping[str, int], asker: Holder, since: float
 ) -> dict[str, str]:
     """By id of a node, the other run that is about to take it out of service, and did not come to record it.
 
-    :param events: by node id, the newest of its waves. :param states: by node id, its newest state's event.
+    :param begun: the waves that stand. :param states: by node id, its newest state's event.
     :param asker: who asks, and can see of runs on its own machine that they are dead.
     :param since: a run that began a wave before, and has taken nothing, is gone.
     """
     return {
-        node_id: str(event["run_id"])
-        for node_id, event in events.items()
-        if event["name"] == BEGUN
-        and event["run_id"] != asker.run_id
+        str(event["node_id"]): str(event["run_id"])
+        for event in begun
+        if event["run_id"] != asker.run_id
         and event["at"] >= since
-        and states.get(node_id, 0) < int(event["id"])
+        and states.get(str(event["node_id"]), 0) < int(event["id"])
         and not _dead(event, asker)
     }
 

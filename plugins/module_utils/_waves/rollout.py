@@ -20,6 +20,7 @@ from urllib.parse import quote
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import took
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import (
     BEGUN,
     FAILED,
@@ -36,6 +37,8 @@ _PAST = (
     f" AND name IN ('{BEGUN}', '{WITHDRAWN}', '{RESET}') OR kind = 'state' OR kind = 'note' AND name = 'stopped')"
     " ORDER BY id"
 )
+_RESETS = f"SELECT id, data FROM events WHERE node_id IN :nodes AND kind = 'wave' AND name = '{RESET}'"
+_NAMES = "SELECT node_id, name FROM nodes WHERE node_id IN :nodes"
 #: In one of these the ledger has a node in service, as it was before its wave.
 _SERVES = ("admitted", "unserved")
 
@@ -105,7 +108,10 @@ class Past:
             own = [wave for wave in self.waves if wave["run_id"] == event["run_id"]]
             self.waves = [wave for wave in self.waves if wave not in own[-1:]]
         elif image in (event["data"].get("images") or ()):
-            self.waves, self.through, self.failed = [], False, False
+            # What is on its way still is no part of what was mended: nobody knows yet how it comes out.
+            on_its_way = self._tried and not self.failed and self._state not in _SERVES
+            self.waves = self.waves if on_its_way else []
+            self.through, self.failed = False, False
 
     def _stand(self, event: Event, image: str) -> None:
         self._state = event["name"]
@@ -117,8 +123,9 @@ class Past:
         elif self._tried and self._state == "quarantined":
             self.failed = True
 
-    def came_out(self, state: str) -> str:
-        """:param state: where it stands now."""
+    def came_out(self, state: str = "") -> str:
+        """:param state: where it stands now; without it, where it stood last by its events."""
+        state = state or self._state
         if self.through or self.failed:
             return THROUGH if self.through else FAILED
         return UNTOUCHED if state in _SERVES else UNFINISHED
@@ -126,21 +133,57 @@ class Past:
 
 def remembered(ledger: Ledger, node_ids: Collection[str], image: str) -> dict[str, Past]:
     """By id of a node that a wave took for the image, what became of it. All states of these nodes are read."""
+    return _pasts(_events(ledger, node_ids), image)
+
+
+def _events(ledger: Ledger, node_ids: Collection[str]) -> list[Event]:
+    rows = ledger._many(_PAST, "nodes", list(node_ids) or [""], {})
+    return [{**row, "data": json.loads(row["data"])} for row in rows]
+
+
+def _pasts(events: Iterable[Event], image: str) -> dict[str, Past]:
     found: dict[str, Past] = {}
-    for row in ledger._many(_PAST, "nodes", list(node_ids) or [""], {}):
-        event = {**row, "data": json.loads(row["data"])}
-        found.setdefault(str(row["node_id"]), Past()).see(event, image)
+    for event in events:
+        found.setdefault(str(event["node_id"]), Past()).see(event, image)
     return {node: past for node, past in found.items() if past.waves}
 
 
-def with_earlier(own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]]) -> Ended:
+def gone(ledger: Ledger, node_ids: Collection[str], image: str) -> dict[str, Past]:
+    """The same of nodes that the inventory has no more, by their names: a canary that failed, and whose row was taken
+    out, has failed. As nobody can name it in a run, what a person says of the image counts for it, of whichever nodes.
+
+    :param node_ids: those that the inventory has.
+    """
+    others = sorted(set(ledger.everybody()) - set(node_ids))
+    tried = {str(event["node_id"]) for event in took(ledger, others, image)}
+    if not tried:
+        return {}
+    resets = [row for row in ledger._many(_RESETS, "nodes", list(node_ids) or [""], {}) if image in _images(row)]
+    last = max(map(_number, resets), default=0)
+    said = [{"id": last, "node_id": node, "kind": "wave", "name": RESET, "data": {"images": [image]}} for node in tried]
+    pasts = _pasts(sorted([*_events(ledger, tried), *(said if last else ())], key=_number), image)
+    names = {str(row["node_id"]): str(row["name"]) for row in ledger._many(_NAMES, "nodes", list(tried), {})}
+    return {f"{names[node]} (not in the inventory)": past for node, past in pasts.items()}
+
+
+def _images(row: Mapping[str, Any]) -> Collection[str]:
+    return json.loads(row["data"]).get("images") or ()
+
+
+def with_earlier(
+    own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]], away: Mapping[str, Past]
+) -> Ended:
     """What this run has shown, and what earlier ones have.
 
-    :param pasts: by host that an earlier run took for the image. :param nodes: where each stands.
+    :param pasts: by host that an earlier run took for the image. :param nodes: where each stands. :param away: as
+        :func:`gone` tells it; what of those was left half-way, nobody goes on with.
     """
     how: dict[str, list[str]] = {THROUGH: [], FAILED: [], UNTOUCHED: [], UNFINISHED: []}
     for host, past in sorted(pasts.items()):
         how[past.came_out(str(nodes[host]["state"]))].append(host)
+    for name, past in sorted(away.items()):
+        {THROUGH: how[THROUGH], FAILED: how[FAILED]}.get(past.came_out(), []).append(name)
+    pasts = {**pasts, **away}
     newest = max((pasts[host].waves[-1] for host in how[THROUGH]), key=_number, default=None)
     canaries = [host for host, past in sorted(pasts.items()) if _any_canary(past.waves)]
     return replace(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,47 @@ def test_an_image_that_could_not_be_told_from_others_is_rolled_out_to_nobody(tmp
         assert "gpufleet_image cannot be read" in told and taken(nodes) == [], told
         rollout(nodes, "--limit", "!gpu002", ok=True)
         assert taken(nodes) == ["gpu001", "gpu003"]
+
+
+def test_a_canary_that_failed_counts_when_its_row_is_taken_out(tmp_path: Path) -> None:
+    with in_service(tmp_path, 3) as nodes:
+        nodes.hosts["gpu001"]["broken"] = True
+        budgets = given(budgets={"fleet": 3})
+        rollout(nodes, *budgets, ok=False)
+        row = nodes.hosts.pop("gpu001")
+        told = rollout(nodes, *budgets, ok=False)
+        assert "the canary gpu001 (not in the inventory) is not in service again" in told, told
+        nodes.book("waves", *RESET, ok=True)
+        rollout(nodes, *budgets, ok=True)
+        nodes.hosts["gpu001"] = row
+        assert sorted(taken(nodes)) == ["gpu001", "gpu002", "gpu003"]
+
+
+def test_one_canary_is_tried_at_a_time_whoever_tries_it(tmp_path: Path) -> None:
+    with in_service(tmp_path, 3) as nodes:
+        elsewhere = {"host": "other#1", "pid": 1, "pid_start": 1, "boot_id": "b"}
+        wave = {"canary": True, "size": 1, "image": NAME, "out": False, "holder": elsewhere}
+        with Ledger(nodes.url) as ledger:
+            ledger.append("r9", [(nodes.node_id("gpu003"), Event("wave", "begun", wave))])
+        told = rollout(nodes, *given(budgets={"fleet": 3}), ok=True)
+        assert "gpu003, which another run tries it on, has not come through yet" in told, told
+        assert not begun(nodes, "gpu001") and not begun(nodes, "gpu002") and taken(nodes) == []
+
+
+def test_of_two_runs_that_begin_their_canaries_at_once_the_later_one_gives_its_own_back(tmp_path: Path) -> None:
+    with in_service(tmp_path, 3) as nodes:
+        elsewhere = {"host": "other#1", "pid": 1, "pid_start": 1, "boot_id": "b"}
+        wave = {"canary": True, "size": 1, "image": NAME, "out": False, "holder": elsewhere}
+        data = json.dumps(wave).replace("'", "''")
+        # It comes between this run's look and what it writes, on the same node, where it hides behind this run's own.
+        with sqlite3.connect(nodes.ledger) as ledger:
+            ledger.execute(
+                "CREATE TRIGGER beside BEFORE INSERT ON events WHEN NEW.name = 'begun' AND NEW.run_id != 'r9' BEGIN"
+                " INSERT INTO events (node_id, run_id, at, kind, name, data)"
+                f" SELECT NEW.node_id, 'r9', NEW.at, 'wave', 'begun', '{data}'"
+                " WHERE NOT EXISTS (SELECT 1 FROM events WHERE run_id = 'r9'); END"
+            )
+        told = rollout(nodes, *given(budgets={"fleet": 3}), ok=True)
+        names = [what for what, _data in nodes.events("gpu001", "wave")]
+        assert names == ["planned", "begun", "begun", "withdrawn"] and taken(nodes) == [], told
+        assert "the run r9 tries a canary of this image" in str(nodes.events("gpu001", "wave")[-1])

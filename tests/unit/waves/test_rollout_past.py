@@ -13,16 +13,20 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import recent, stand, took
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import (
     FAILED,
     THROUGH,
     UNTOUCHED,
+    Ended,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.rollout import (
     UNFINISHED,
     demand,
+    gone,
     image_of,
     remembered,
+    with_earlier,
 )
 
 NEW = {"name": "gpu-golden", "version": "2"}
@@ -85,6 +89,21 @@ PASTS = {
     "killed half-way, and others stopped": ([("a", [WAVE, DRAINING]), ("b", [STOPPED])], "draining", UNFINISHED),
     "left as it was": ([("a", [WAVE, STOPPED])], "admitted", UNTOUCHED),
     "given back": ([("a", [WAVE, BACK])], "admitted", None),
+    "a person said that it was mended while it was on its way": (
+        [("a", [WAVE, DRAINING]), ("p", [RESET]), ("a", [imaging("2"), QUARANTINED])],
+        "quarantined",
+        FAILED,
+    ),
+    "and it came through": (
+        [("a", [WAVE, DRAINING]), ("p", [RESET]), ("a", [imaging("2"), ADMITTED])],
+        "admitted",
+        THROUGH,
+    ),
+    "a person said that it was mended after it had come through": (
+        [("a", [WAVE, imaging("2"), ADMITTED]), ("p", [RESET])],
+        "admitted",
+        None,
+    ),
     "renewed meanwhile": ([("a", [WAVE]), ("p", [DRAINING, DRAINED, ADMITTED])], "admitted", UNTOUCHED),
     "of another image": ([("a", [("wave", "begun", {"image": "another 1"}), QUARANTINED])], "quarantined", None),
 }
@@ -106,6 +125,54 @@ def test_what_an_image_has_shown_on_a_node(tmp_path: Path, name: str) -> None:
     runs, state, wanted = PASTS[name]
     found = past(tmp_path, runs)
     assert (found.came_out(state) if found else None) == wanted
+
+
+def test_a_canary_that_failed_and_left_the_inventory_has_failed(tmp_path: Path) -> None:
+    """Its row was taken out, and with it whoever could be asked: what a person says of the image counts for it too."""
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        here, away, other = (
+            ledger.identify(name, aliases=[("serial", name)]) for name in ("gpu001", "gpu002", "gpu003")
+        )
+        for event in (WAVE, imaging("2"), QUARANTINED):
+            ledger.append("a", [(away, Event(*event))])
+        ledger.append("a", [(other, Event("wave", "begun", {"image": "another 1"})), (other, Event(*QUARANTINED))])
+        (name,) = gone(ledger, [here], IMAGE)
+        assert name == "gpu002 (not in the inventory)"
+        own = Ended(through=("gpu001",))
+        told = with_earlier(own, {}, {}, gone(ledger, [here], IMAGE))
+        assert (told.failed, told.canaries, told.through) == ((name,), (name,), ("gpu001",))
+        assert gone(ledger, [here, away], IMAGE) == {}, "it is asked as one of the inventory's then"
+        ledger.append("p", [(here, Event(*OTHER))])
+        assert gone(ledger, [here], IMAGE)
+        ledger.append("p", [(here, Event(*RESET))])
+        assert gone(ledger, [here], IMAGE) == {}
+        for event in (WAVE, imaging("2"), ADMITTED):
+            ledger.append("b", [(away, Event(*event))])
+        assert with_earlier(own, {}, {}, gone(ledger, [here], IMAGE)).through == ("gpu001", name)
+        for event in (WAVE, DRAINING):
+            ledger.append("c", [(other, Event(*event))])
+        told = with_earlier(Ended(), {}, {}, gone(ledger, [here, away], IMAGE))
+        assert told == Ended(canaries=("gpu003 (not in the inventory)",)), "nobody goes on with it"
+
+
+def test_a_wave_stands_until_its_own_run_gives_it_back(tmp_path: Path) -> None:
+    """Two runs may have begun one with the same node."""
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+
+        def wave(run: str, name: str, **data: str) -> int:
+            return ledger.append(run, [(node, Event("wave", name, data))])[0]
+
+        def standing(run: str = "me", since: float = 0.0, before: int | None = None) -> list[str]:
+            return [one["run_id"] for one in stand(recent(ledger, [node], run=run, since=since), before=before)]
+
+        wave("theirs", "begun", image=IMAGE)
+        mine = wave("me", "begun", image="another 1")
+        assert standing() == ["theirs", "me"] and standing(before=mine) == ["theirs"]
+        wave("me", "withdrawn")
+        assert standing() == ["theirs"], "what I gave back hides nobody else's"
+        assert standing(since=ledger.now() + 9) == [] and standing("theirs", ledger.now() + 9) == ["theirs"]
+        assert [one["run_id"] for one in took(ledger, [node], IMAGE)] == ["theirs"]
 
 
 def test_the_border_between_name_and_version_is_none_of_their_blanks() -> None:

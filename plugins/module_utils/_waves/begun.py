@@ -1,0 +1,46 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The waves that runs have begun, as the ledger has them. PRIVATE to the collection.
+
+Two runs may have begun one with the same node: each is told of by its own run alone, whatever the other wrote later.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, WITHDRAWN
+
+_COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
+_RECENT = f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run) ORDER BY id"
+_BEGUN = f"{_COLUMNS} AND name = '{BEGUN}' ORDER BY id"
+
+Event = Mapping[str, Any]
+
+
+def recent(ledger: Ledger, node_ids: Collection[str], *, run: str, since: float) -> list[Event]:
+    """What this run has begun and given back, whenever, and others since then; oldest first."""
+    return _read(ledger, _RECENT, node_ids, {"since": since, "run": run})
+
+
+def stand(events: Iterable[Event], *, before: int | None = None) -> list[Event]:
+    """Those that their own run has not given back; of each node and run the newest one.
+
+    :param before: an event: what came after it is left out.
+    """
+    newest = {(one["node_id"], one["run_id"]): one for one in events if before is None or int(one["id"]) < before}
+    return [one for one in newest.values() if one["name"] == BEGUN]
+
+
+def took(ledger: Ledger, node_ids: Collection[str], image: str) -> list[Event]:
+    """The waves, of whichever run, that took one of these nodes for the image; oldest first."""
+    return [one for one in _read(ledger, _BEGUN, node_ids, {}) if one["data"].get("image") == image]
+
+
+def _read(ledger: Ledger, sql: str, node_ids: Collection[str], more: Mapping[str, Any]) -> list[Event]:
+    rows = ledger._many(sql, "nodes", list(node_ids) or [""], more)
+    return [{**row, "data": json.loads(row["data"])} for row in rows]
