@@ -86,7 +86,7 @@ options:
       - Go on with a roll-out. What any wave of an earlier run has shown of the images that O(hosts) are to run counts
         as if this run had begun it. Nodes that were admitted since prove that the image works; those that were not, and
         were told why, keep further waves from beginning until V(reset). What a killed run left half-way goes first.
-      - An image is known by name and version of the host variable C(gpufleet_image), and by its digest where it has one.
+      - An image is known by name and version of the host variable C(gpufleet_image), and by its digest if it has one.
       - Nodes that failed and are in the inventory no more count as well. While another run has a canary on its way, no
         wave begins.
     type: bool
