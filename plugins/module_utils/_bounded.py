@@ -9,6 +9,7 @@ now and then would hold a worker for hours, and a few kilobytes fill its memory.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping
@@ -17,6 +18,12 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 
+with contextlib.suppress(ImportError):  # who has a session of requests has both
+    import requests
+    import urllib3
+
+#: Seconds until the last byte of an answer is there, and how many it may have: the machines of a large site, at once.
+SECONDS, MOST = 180.0, 512 * 1024 * 1024
 #: Sent with a request whose answer is read here.
 UNPACKED: Mapping[str, str] = {"Accept-Encoding": "identity"}
 _PIECE = 1024 * 1024
@@ -36,6 +43,21 @@ class Whole:
     def json(self) -> Any:
         """:raises ValueError: where it is none, in whatever encoding."""
         return json.loads(self.content)
+
+
+def asked(session: Any, method: str, url: str, *, address: str, headers: Mapping[str, str], **more: Any) -> Whole:
+    """Send a request over a session of requests, and read what comes back.
+
+    :param address: where it goes, for people.
+    :raises BadAnswer: as :func:`whole`; errors of requests, also where the connection ends within the answer.
+    """
+    answer = session.request(method, url, headers={**headers, **UNPACKED}, stream=True, **more)
+    try:
+        return whole(answer, most=MOST, seconds=SECONDS)
+    except BadAnswer as exc:
+        raise exc.located(address=address) from exc
+    except (urllib3.exceptions.HTTPError, OSError) as exc:
+        raise requests.exceptions.ConnectionError(exc) from exc
 
 
 def whole(answer: Any, *, most: int, seconds: float) -> Whole:

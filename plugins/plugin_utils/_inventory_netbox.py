@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -212,7 +213,8 @@ class NetboxApi:
     def _get(self, path: str, query: Sequence[tuple[str, str]]) -> Any:
         url = f"{self.address}/api/{path}"
         try:
-            answer = self._session.get(url, params=list(query), timeout=TIMEOUT, allow_redirects=False)
+            more = {"params": list(query), "timeout": TIMEOUT, "allow_redirects": False}
+            answer = asked(self._session, "GET", url, address=self.address, headers={}, **more)
         except requests.exceptions.RequestException as exc:
             raise _PEER.unreached(self.address, exc, cause(exc), timeout=TIMEOUT) from exc
         if answer.status_code != 200:

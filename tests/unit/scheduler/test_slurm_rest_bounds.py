@@ -15,8 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bounded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import rest, rest_shapes
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import rest_shapes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 
 PATHS = {"/slurm/v0.0.44/nodes/": {"get": {}}, "/slurm/v0.0.44/node/{name}": {"post": {}}}
@@ -80,14 +81,14 @@ def drips(handler: Handler) -> None:
 def test_a_byte_now_and_then_holds_nobody_for_longer_than_an_answer_may_take(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rest, "WHOLE", 0.5)
+    monkeypatch.setattr(_bounded, "SECONDS", 0.5)
     with pytest.raises(BadAnswer, match="without an end") as caught:
         states(server, drips)
     assert 0 < int(caught.value.seen.split()[0]) < 100 and caught.value.address
 
 
 def test_no_answer_fills_the_memory(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest, "MOST_BYTES", 1024 * 1024)
+    monkeypatch.setattr(_bounded, "MOST", 1024 * 1024)
     with pytest.raises(BadAnswer, match="without an end"):
         states(server, lambda handler: handler.answers(b" " * (3 * 1024 * 1024) + NODES))
     packed = gzip.compress(b" " * (64 * 1024 * 1024) + NODES)

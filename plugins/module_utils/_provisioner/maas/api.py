@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -205,9 +206,11 @@ class MaasApi:
             raise ValueError(f"a MAAS address ends with a slash: {path}")
         try:
             return self.clock.timed(
-                lambda: self._session().request(
+                lambda: asked(
+                    self._session(),
                     method,
                     f"{self.address}/api/2.0/{path}",
+                    address=self.address,
                     params=list(query),
                     data=fields if isinstance(fields, bytes) else list(fields) or None,
                     headers={

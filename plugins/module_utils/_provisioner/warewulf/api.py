@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -200,11 +201,13 @@ class WarewulfApi:
         """The JSON of an answer; None where it says that there is no such thing."""
         try:
             answer = self.clock.timed(
-                lambda: self._session.request(
+                lambda: asked(
+                    self._session,
                     method,
                     f"{self.address}/{'api/' if api else ''}{path}",
+                    address=self.address,
                     json=body,
-                    headers=headers,
+                    headers=headers or {},
                     timeout=timeout or self._timeout,
                     allow_redirects=False,
                 )

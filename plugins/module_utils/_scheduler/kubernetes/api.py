@@ -28,6 +28,7 @@ from contextlib import suppress
 from typing import Any, Optional, TypeVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -243,9 +244,11 @@ class Api:
         if body is not None:
             headers["Content-Type"] = kind
         try:
-            return self._session().request(
+            return asked(
+                self._session(),
                 method,
                 self.address + path,
+                address=self.address,
                 params=dict(query or {}),
                 json=body,
                 headers=headers,

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import UNPACKED, whole
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -53,14 +53,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport impo
 _MISSING: str | None = None
 try:
     import requests
-    import urllib3
 except ImportError:
     _MISSING = traceback.format_exc()
 
 #: Seconds for one answer: 5,000 nodes take 3.5 to 4.5, and an outage of slurmctld is told after 10.
 TIMEOUT = 60.0
-#: And until its last byte. The table of 5,000 nodes is 15 MB.
-WHOLE, MOST_BYTES = 180.0, 512 * 1024 * 1024
 _NODES = re.compile(r"/slurm/(v\d+\.\d+\.\d+)/nodes/?\Z")
 _RIGHTS = "use a token of root, of SlurmUser (gpufleet_scheduler_slurm_user) or of an operator of the accounting"
 
@@ -301,20 +298,18 @@ class Rest(Link):
 
     def _asked(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
         try:
-            answer = self._session.request(
+            return asked(
+                self._session,
                 method,
                 self.address + path,
+                address=self.address,
                 json=body,
-                headers={"Accept": "application/json", **UNPACKED, **headers},
+                headers={"Accept": "application/json", **headers},
                 timeout=TIMEOUT,
                 allow_redirects=False,
-                stream=True,
             )
-            return whole(answer, most=MOST_BYTES, seconds=WHOLE)
-        except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as exc:
+        except requests.exceptions.RequestException as exc:
             raise PEER.unreached(self.address, exc, cause(exc), timeout=TIMEOUT) from exc
-        except BadAnswer as exc:
-            raise exc.located(address=self.address) from exc
 
 
 def _body(state: str, reason: str | None) -> dict[str, Any]:

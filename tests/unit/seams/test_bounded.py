@@ -1,0 +1,127 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whoever is asked over HTTP answers without an end, packed, or breaks off: each client holds its own worker free."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bounded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import WarewulfApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.driver import Kubernetes
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_netbox import NetboxApi
+
+WRITES = {"provisioner_username": "root", "provisioner_password": "x"}
+#: By system, how it is asked once.
+CLIENTS: dict[str, Callable[[str], Any]] = {
+    "maas": lambda url: MaasApi({"provisioner_url": url, "provisioner_api_key": "a:b:c"}, Context()).get("machines/"),
+    "warewulf": lambda url: WarewulfApi({"provisioner_url": url, **WRITES}, Context()).nodes(),
+    "kubernetes": lambda url: Kubernetes({"scheduler_url": url, "scheduler_token": "x"}).api.get("/api/v1/nodes/n1"),
+    "netbox": lambda url: NetboxApi({"url": url, "token": "x"}, "here").listed("dcim/devices", []),
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Any
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.server.asked.append(dict(self.headers))
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.server.answer(self)
+
+    def begins(self, length: int, **headers: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(length))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+    def log_message(self, *_words: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    found: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.daemon_threads, found.asked = True, []
+    threading.Thread(target=lambda: found.serve_forever(poll_interval=0.05), daemon=True).start()
+    yield found
+    found.shutdown()
+    found.server_close()
+
+
+def ask(system: str, server: Any, answer: Callable[[Handler], None]) -> Any:
+    server.answer = answer
+    return CLIENTS[system](f"http://127.0.0.1:{server.server_address[1]}")
+
+
+def drips(handler: Handler) -> None:
+    handler.begins(1000)
+    for _ in range(60):
+        handler.wfile.write(b" ")
+        time.sleep(0.05)
+
+
+def fills(handler: Handler) -> None:
+    handler.begins(4 << 20)
+    handler.wfile.write(b" " * (4 << 20))
+
+
+def packs(handler: Handler) -> None:
+    body = gzip.compress(b" " * (8 << 20) + b"{}")
+    handler.begins(len(body), Content_Encoding="gzip")
+    handler.wfile.write(body)
+
+
+def breaks_off(handler: Handler) -> None:
+    handler.begins(1000)
+    handler.wfile.write(b'{"items": [')
+
+
+def in_pieces(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.send_header("Content-Type", "application/json")
+    handler.end_headers()
+    for piece in (b'{"kind": "Node", ', b'"count": 0, "next": null, "results": []}'):
+        handler.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+    handler.wfile.write(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("system", CLIENTS)
+def test_an_answer_without_an_end_ends(system: str, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bounded, "SECONDS", 0.3)
+    monkeypatch.setattr(_bounded, "MOST", 1 << 20)
+    for answer in (drips, fills):
+        with pytest.raises(BadAnswer, match="without an end") as caught:
+            ask(system, server, answer)
+        assert caught.value.address.startswith("http://127.0.0.1:")
+    with pytest.raises(BadAnswer, match="packed"):
+        ask(system, server, packs)
+    assert {headers["Accept-Encoding"] for headers in server.asked} == {"identity"}
+
+
+@pytest.mark.parametrize("system", CLIENTS)
+def test_an_answer_that_breaks_off_is_an_outage(system: str, server: Any) -> None:
+    with pytest.raises(Unreachable):
+        ask(system, server, breaks_off)
+
+
+@pytest.mark.parametrize("system", ["kubernetes", "netbox"])
+def test_an_answer_in_pieces_is_read_whole(system: str, server: Any) -> None:
+    assert ask(system, server, in_pieces) == ([] if system == "netbox" else {
+        "kind": "Node", "count": 0, "next": None, "results": []
+    })  # fmt: skip
