@@ -30,10 +30,12 @@ def profile(*rows: dict[str, Any]) -> dict[str, Any]:
     return {**made.profile(), "network": {"links": list(rows) or [links(), links("store", "ethernet")]}}
 
 
-def heard(port: str = STORE, switch: str = "leaf01", to: str = "Ethernet1/1") -> dict[str, Any]:
+def heard(
+    port: str = STORE, switch: str = "leaf01", to: str = "Ethernet1/1", *, kind: str = "ifname", descr: str = ""
+) -> dict[str, Any]:
     """What ``lldpctl -f json0`` of lldpd 1.0 tells of one neighbour."""
     chassis = {"id": [{"type": "mac", "value": "0c:42:a1:00:00:01"}], "name": [{"value": switch}]}
-    told = {"id": [{"type": "ifname", "value": to}], "descr": [{"value": f"to {to}"}], "ttl": [{"value": "120"}]}
+    told = {"id": [{"type": kind, "value": to}], "descr": [{"value": descr or f"to {to}"}], "ttl": [{"value": "120"}]}
     return {"name": port, "via": "LLDP", "rid": "1", "age": "0 day, 00:02:11", "chassis": [chassis], "port": [told]}
 
 

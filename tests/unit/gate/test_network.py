@@ -170,9 +170,18 @@ def test_where_a_port_leads(tmp_path: Path, output: str, verdict: str, remedy: s
     assert said(found)[:2] == (verdict, remedy) and word in said(found)[2], found["msg"]
 
 
-@pytest.mark.parametrize("plan", ["leaf01  Ethernet1/1", "0c:42:a1:00:00:01 Ethernet1/1", "leaf01 to Ethernet1/1"])
+@pytest.mark.parametrize("plan", ["leaf01  Ethernet1/1", "0c:42:a1:00:00:01 Ethernet1/1"])
 def test_a_neighbour_may_be_named_as_it_names_itself(tmp_path: Path, plan: str) -> None:
     assert judged(cables.params(tmp_path, neighbours={cables.STORE: plan}))["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("ifname", "fail"), ("local", "pass"), ("mac", "pass")])
+def test_what_people_wrote_of_a_port_is_its_name_only_where_it_has_none(
+    tmp_path: Path, kind: str, verdict: str
+) -> None:
+    """Of a port that was plugged to another one, the description is that of before."""
+    told = cables.document(cables.heard(to="Ethernet1/2", kind=kind, descr="Ethernet1/1"))
+    assert judged(cables.params(tmp_path, told))["verdict"] == verdict
 
 
 def test_lldpctl_that_fails_has_told_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 
 _KEYS = ("name", "chassis", "port")
+#: The kind of a port's id that is its name on the switch.
+_OWN_NAME = "ifname"
 
 
 @dataclass
@@ -68,9 +70,12 @@ def _members(parts: Any, name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _names(row: Mapping[str, Any]) -> Iterator[str]:
-    """Switch and port, by each name and each id that both tell."""
+    """Switch and port, by each name and each id that both tell. What people have written of a port, which may be
+    another one's name, counts only where the port tells no name of its own."""
     switches = {_value(one) for key in ("name", "id") for one in _members(row["chassis"], key)}
-    ports = {_value(one) for key in ("id", "descr") for one in _members(row["port"], key)}
+    ids = list(_members(row["port"], "id"))
+    named = any(one.get("type") == _OWN_NAME for one in ids)
+    ports = {_value(one) for one in [*ids, *([] if named else _members(row["port"], "descr"))]}
     for switch in sorted(switches - {""}):
         for port in sorted(ports - {""}):
             yield f"{switch} {port}"
