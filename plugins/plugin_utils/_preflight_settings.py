@@ -242,7 +242,7 @@ def _problem(name: str, value: Any) -> str:
         return ""  # as the verbs take it: paths between commas
     if kind.get("type") == "dict" and not isinstance(value, (Mapping, str)):
         return f"{name} is {'a list' if isinstance(value, (list, tuple)) else 'one value'}, wanted: keys and values"
-    strange = _strange_keys(value) if name == IMAGE and isinstance(value, Mapping) else ""
+    strange = _strange_keys(value) or _numbers(value) if name == IMAGE and isinstance(value, Mapping) else ""
     if strange:
         return strange
     # A dict as the verbs take it: with the keys that hold something.
@@ -260,6 +260,12 @@ def _strange_keys(image: Mapping[str, Any]) -> str:
         near = _near(key, IMAGE_OPTIONS, 0.6)
         told.append(f"{key}" + (f" (did you mean {near}?)" if near else ""))
     return f"{IMAGE} has keys that nobody reads: {', '.join(told)}" if told else ""
+
+
+def _numbers(image: Mapping[str, Any]) -> str:
+    """YAML reads 1.10 as the number 1.1: two images would be one to whatever compares them by version."""
+    told = [f"{key} {value:g}" for key, value in image.items() if isinstance(value, float)]
+    return f"{IMAGE} has numbers where names belong ({', '.join(told)}): write them in quotes" if told else ""
 
 
 # -- what must be there --------------------------------------------------------------------------------------------

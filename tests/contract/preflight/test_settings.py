@@ -130,6 +130,7 @@ MISTAKES: list[tuple[Callable[[SoundSite], Any], str, str, str]] = [
     (of_all("gpufleet_image", lambda site: [site.image.declared()]), SITE, "is a list, wanted: keys and values", ""),
     (of_all("gpufleet_image", 7), SITE, "gpufleet_image is one value, wanted: keys and values", ""),
     (of_all("gpufleet_image", lambda site: site.image.declared(sha265="1")), SITE, "sha265 (did you mean sha256?)", ""),
+    (of_all("gpufleet_image", lambda site: site.image.declared(version=1.10)), SITE, "version 1.1): write them in", ""),
     (of_all("gpufleet_image", lambda site: site.image.declared(signature_url=None)), SITE, "signature_url", ""),
     (of_all("gpufleet_image", lambda site: site.image.declared(sha256="0" * 64)), SITE, "another sha256", ""),
     (signed_by_a_stranger, SITE, "SHA256SUMS", ""),
