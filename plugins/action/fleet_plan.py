@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.action.fleet_status import ActionModule as FleetStatus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded, in_order, limit
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import working
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown as masked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import known_hosts, utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
@@ -35,8 +36,8 @@ _RESET = (
     "When that is mended, say so, and the roll-out of {images} goes on: ansible-playbook gpufleet.baremetal.waves"
     ' -i INVENTORY -e waves=reset -e \'{{"waves_why": "..."}}\''
 )
-#: Seconds within which a run that began a wave has taken its nodes, or has ended.
-_PROMISED_SECONDS = 900.0
+#: Seconds within which a run that began a wave has taken its nodes, or has ended: the BMCs of a batch are proven first.
+_PROMISED_SECONDS = 3600.0
 
 
 class ActionModule(FleetStatus):
@@ -102,7 +103,7 @@ class ActionModule(FleetStatus):
         waves = begun.stand(self._waves())
         self._count(waves)
         hosts = {node_id: host for host, node_id in ids.items()}
-        mine = {hosts[one["node_id"]]: one for one in waves if one["run_id"] == self.run_id}
+        mine = {hosts[one["node_id"]]: one for one in waves if one["run_id"] == self.run_id and one["node_id"] in hosts}
         self._before = ended.ended(mine, self._nodes)
         self._images = self._declared() if self._params["rollout"] else frozenset()
         self._tries: list[str] = []
@@ -114,11 +115,19 @@ class ActionModule(FleetStatus):
             away = rollout.gone(self.ledger(), known, image)
             self._before = rollout.with_earlier(self._before, earlier, self._nodes, away)
             self._tries = [host for host in earlier if host not in self._before.through and self._is_at_work(host)]
+            self._tries += [away[node][0] for node in self._tried_away(away)]
 
     def _is_at_work(self, host: str) -> bool:
         """Has another run the node, or is about to take it?"""
         one = self._nodes[host]
         return bool(one["busy"] or one["node_id"] in self._taken)
+
+    def _tried_away(self, away: rollout.Gone) -> list[str]:
+        """Those of another inventory with which a run is under way, or about to begin."""
+        busy = working(self.ledger(), list(away), self._run_as)
+        out = [node for node, (_name, past) in away.items() if past.came_out() == rollout.UNFINISHED and busy.get(node)]
+        begun_with = [node for node, (_name, past) in away.items() if past.came_out() == rollout.UNTOUCHED]
+        return [*out, *(node for node in begun_with if node in self._taken)]
 
     def _declared(self) -> frozenset[str]:
         """The images that these hosts are to run. :raises ConfigError: for one that could not be told from others."""
@@ -136,7 +145,7 @@ class ActionModule(FleetStatus):
     def _waves(self) -> list[begun.Event]:
         """Those of this run, and what others began so lately that they may not have come to it."""
         self._since = self.ledger().now() - _PROMISED_SECONDS
-        return begun.recent(self.ledger(), self._known, run=self.run_id, since=self._since)
+        return begun.recent(self.ledger(), self.ledger().everybody(), run=self.run_id, since=self._since)
 
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
@@ -236,7 +245,7 @@ class ActionModule(FleetStatus):
 
     def _tell(self, hosts: Sequence[str], name: str, data: Callable[[str], Mapping[str, Any]]) -> list[int]:
         pairs = [(str(self._nodes[host]["node_id"]), Event(ended.KIND, name, dict(data(host)))) for host in hosts]
-        return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
+        return begun.append(self.ledger(), self.run_id, pairs, self._secrets)
 
     def _beyond(self, node: budget.Member, sure: bool) -> str:
         """Why a node that is due is not in this wave."""

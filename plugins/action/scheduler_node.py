@@ -53,7 +53,7 @@ class ActionModule(VerbAction):
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module give back a node that lacks its proof; what it is stays at home."""
-        return forced(params, "known_renamed", "known_moved")
+        return forced(params, "known_renamed")
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["state"] == "resumed" and not self._task.check_mode:
@@ -71,8 +71,7 @@ class ActionModule(VerbAction):
         known.update(known_as=known_as(self.host_var, self._host), known_heard=[], known_called="")
         known["known_uuids"] = known_uuids(self.host_var, self._host, known)
         known["known_renamed"] = self._renamed(params, known)
-        # Only such a look says nothing but that: a reason beside a write is given for something else.
-        known["known_moved"] = str(params.get("force_reason") or "") if params["state"] == "present" else ""
+        self._demand_a_move(params)
         known["known_own"] = self._heard(params)
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
@@ -80,6 +79,20 @@ class ActionModule(VerbAction):
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         """All hosts of this run wait together for a scheduler that is away."""
         return super()._in_worker({**params, "run_cache": self._run_as.process})
+
+    def _demand_a_move(self, params: Mapping[str, Any]) -> None:
+        """A reason alone is given for other things, such as another name in the same cluster.
+
+        :raises ConfigError: where a cluster is named, and nothing but a look with a reason would say why.
+        """
+        if params.get("moved_to") and (params["state"] != "present" or not params.get("force_reason")):
+            raise ConfigError(
+                "a machine is moved to another cluster by a look, and for a reason",
+                node=self._host,
+                wanted="state=present with moved_to and force_reason",
+                seen=f"state={params['state']}" + ("" if params.get("force_reason") else " without force_reason"),
+                do="say that by a call of its own",
+            )
 
     def _renamed(self, params: Mapping[str, Any], known: dict[str, Any]) -> str:
         """What shows that the machine, which the ledger has as another node of the scheduler, is this one now; also of

@@ -33,10 +33,10 @@ description:
     silent, and for long. A whole name counts before what is alike up to the first dot. To give such a machine work
     asks for the same, but that its node may be at work. One that was admitted and never held is the node as which it
     was seen in service right before that.
-  - Each hold and admission notes of which cluster the node is, for Slurm its C(ClusterName), for Kubernetes the uid of
-    its namespace C(kube-system), and the URL where there is one. What another cluster says of a node of this name is
-    no evidence. Nothing is written then, and the task fails with error kind C(wrong_machine), until a person moves the
-    node with O(state=present) and O(force_reason).
+  - Each hold and adoption notes of which cluster the node is, for Slurm its C(ClusterName) with the first
+    C(SlurmctldHost), for Kubernetes the uid of its namespace C(kube-system). What another cluster says of a node of
+    this name is no evidence. Nothing is written then, and the task fails with error kind C(wrong_machine), until a
+    person says with O(moved_to) that the machine has moved.
   - Each call tells the ledger what it saw (C(drained), C(not_in_scheduler), C(in_service), C(not_drained) or
     C(foreign_hold)), which is what destructive tasks ask for.
 author: gpufleet.baremetal contributors (@gpufleet)
@@ -65,6 +65,12 @@ options:
     type: str
     choices: [held, resumed, present]
     default: present
+  moved_to:
+    description:
+      - With O(state=present) and O(force_reason), that the machine has moved to this cluster, in the words in which the
+        refusal names it, such as V(slurm beta of ctl2). It has to be the one that is asked, and to know the node.
+      - A reason alone says nothing of the cluster.
+    type: str
   scheduler_node:
     description:
       - The node's name in the scheduler, for Slurm its C(NodeName), for Kubernetes that of its object.
@@ -195,13 +201,13 @@ options:
     description:
       - Of which cluster the machine is a node by the ledger. Filled by the action.
       - Where another one is asked, nothing is held or resumed, and the task fails with error kind V(wrong_machine),
-        until O(state=present) is asked with O(force_reason).
+        until O(moved_to) says that it has moved.
+    type: str
+  known_cluster_host:
+    description: Its controller's machine, since two clusters may be called alike. Filled by the action.
     type: str
   known_scheduler_at:
-    description: Its address, which stands for a name that it does not tell. Filled by the action.
-    type: str
-  known_moved:
-    description: Why a person says that the machine is a node of the cluster that is asked now. Filled by the action.
+    description: What tells a cluster from others that has no name. Filled by the action.
     type: str
   leave:
     description: Until when the module on another machine may write, and what an earlier part of this call has ordered.
@@ -263,14 +269,19 @@ scheduler_node:
   returned: success
   type: str
   sample: gpu007
+cluster_host:
+  description: The machine that the cluster's configuration names first for its controller.
+  returned: for Slurm by its commands
+  type: str
+  sample: ctl1
 cluster:
   description: Which scheduler was asked, by its kind and what it calls itself, for Kubernetes the uid of a namespace.
   returned: where it tells
   type: str
   sample: slurm alpha
 scheduler_at:
-  description: Its address, of one that is reached by a URL.
-  returned: where it has one
+  description: What tells it from others where it has no name. Its address, for Kubernetes a digest of its authority.
+  returned: where it is reached by a URL
   type: str
   sample: https://slurm.example.com:6820
 state:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import holders
@@ -21,36 +21,32 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.plac
 #: What an event says of the scheduler's node that a machine is: its name, or that there is none any more.
 _TELLS = ("scheduler_node", GIVEN_UP)
 _Binding = Sequence[Mapping[str, Any]]
+_Events = Mapping[str, Mapping[str, Any]]
 #: A wait sends a node on, too, and may have to hold it for a moment.
 _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The options known_token, known_author, known_runs, known_admitted, known_here, known_scheduler_node,
-    known_cluster, known_scheduler_at, known_incarnation and known_uuids by host, in a few queries for all; ids: node id
-    by host.
+    """The options of a scheduler's verbs that the ledger fills in, ``known_token`` and so on, by host, in a few queries
+    for all.
+
+    :param ids: node id by host.
 
     A run is ours when it announced a write on this very node, and was not refused: the intent stands in the ledger
     before the write, so a run that was killed right after it is known as well.
     """
-    newest = ledger.latest(list(ids.values()), "hold")
-    runs = holders(ledger, list(ids.values()))
-    admitted = since_retired(ledger, list(ids.values()), "admitted")
-    known = ours(ledger, list(ids.values()))
-    named = ledger.latest(list(ids.values()), "named")
-    bound = {node_id: _binding(*(of.get(node_id) for of in (admitted, newest, named))) for node_id in known}
-    bound.update(_vouched(ledger, {node_id: event for node_id, event in named.items() if node_id not in known}))
-    # One that was admitted and never held is what it was seen in service as right before that. Any other look may have
-    # been the inventory's slip. All looks of a node are read for it.
-    left = {node_id for node_id, event in named.items() if event["data"].get(GIVEN_UP)}
-    nameless = [node_id for node_id in admitted if not _name(bound.get(node_id)) and node_id not in left]
-    seen = {node_id: _binding(event) for node_id, event in first_served(ledger, nameless).items()}
-    uuids = ledger.values("system_uuid", list(ids.values()))
+    nodes = list(ids.values())
+    newest = ledger.latest(nodes, "hold")
+    runs = holders(ledger, nodes)
+    admitted = since_retired(ledger, nodes, "admitted")
+    known = ours(ledger, nodes)
+    named = ledger.latest(nodes, "named")
+    bindings = _bindings(ledger, nodes, (newest, admitted, named), known)
+    uuids = ledger.values("system_uuid", nodes)
     found = {}
     for host, node_id in ids.items():
-        event = newest.get(node_id)
-        taken = event["data"] if event is not None and event["name"] == "taken" else {}
-        binding = bound.get(node_id) if _name(bound.get(node_id)) else seen.get(node_id)
+        taken = _taken(newest.get(node_id), named.get(node_id))
+        binding = bindings.get(node_id)
         found[host] = {
             "known_token": str(taken.get("hold_token", "")),
             "known_author": str(taken.get("hold_author", "")),
@@ -65,17 +61,52 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _taken(hold: Mapping[str, Any] | None, named: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What is known of the hold that stands; nothing once the machine was said to be no node there any more."""
+    left = named is not None and bool(named["data"].get(GIVEN_UP)) and _number(named) > _number(hold)
+    return hold["data"] if hold is not None and hold["name"] == "taken" and not left else {}
+
+
+def _bindings(
+    ledger: Ledger, nodes: Sequence[str], told: tuple[_Events, _Events, _Events], known: Collection[str]
+) -> dict[str, _Binding]:
+    """By node, what tells of the scheduler's node that the machine is.
+
+    :param told: the newest of its holds, its admission since it was last retired, and what it was named last.
+    :param known: those that are ours.
+    """
+    newest, admitted, last = told
+    gone = ledger.latest(nodes, "state", ("retired",))
+    # What it was before its retirement it is no more; a stranger is what the machine or a person has said alone, for a
+    # hold may have followed a slip in its row.
+    held, named = (
+        {node: event for node, event in of.items() if event["id"] > _number(gone.get(node))} for of in (newest, last)
+    )
+    sources = {node: (admitted, held, named) if node in known else (named,) for node in {*known, *named}}
+    bound = {node: _binding(*(of.get(node) for of in events)) for node, events in sources.items()}
+    # One that was admitted and never held is what it was seen in service as right before that. Any other look may have
+    # been the inventory's slip. All looks of a node are read for it.
+    left = {node for node, event in named.items() if event["data"].get(GIVEN_UP)}
+    nameless = [node for node in admitted if not _name(bound.get(node)) and node not in left]
+    bound.update({node: _binding(event) for node, event in first_served(ledger, nameless).items()})
+    return {**bound, **{node: [*bound[node], *more] for node, more in _looks(ledger, bound).items()}}
+
+
 def bound(ledger: Ledger, node_id: str) -> str:
     """The scheduler's node that the machine is by our ledger; empty for none."""
     return str(holds(ledger, {"": node_id})[""]["known_scheduler_node"]) if node_id else ""
 
 
-def _vouched(ledger: Ledger, named: Mapping[str, Mapping[str, Any]]) -> dict[str, _Binding]:
-    """Of nodes that are not ours yet, what they are since the machine or a person said so; a hold may have followed a
-    slip in the row. With its retirement that is forgotten."""
-    gone = ledger.latest(list(named), "state", ("retired",)) if named else {}
-    kept = {node_id: event for node_id, event in named.items() if event["id"] > gone.get(node_id, {"id": 0})["id"]}
-    return {node_id: _binding(event) for node_id, event in kept.items()}
+def _looks(ledger: Ledger, bound: Mapping[str, _Binding]) -> dict[str, _Binding]:
+    """Of machines that were bound before clusters were noted, the newest look that saw them in service as that node."""
+    nowhere = [node for node, binding in bound.items() if _name(binding) and _place(binding) == Place()]
+    looks = ledger.latest(nowhere, "evidence", ("in_service",)) if nowhere else {}
+    same = {node: one for node, one in looks.items() if one["data"].get("scheduler_node") == _name(bound[node])}
+    return {node: [one["data"]] for node, one in same.items()}
+
+
+def _number(event: Mapping[str, Any] | None) -> int:
+    return int(event["id"]) if event else 0
 
 
 def _binding(*events: Mapping[str, Any] | None) -> _Binding:

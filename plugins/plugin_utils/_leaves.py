@@ -31,6 +31,15 @@ def forced(params: Mapping[str, Any], *beside: str) -> dict[str, str]:
     return {name: _FORCED for name in given if params.get(name)}
 
 
+def with_reason(result: dict[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """What a module elsewhere tells of a reason that it was not told: the ledger gets the person's own words."""
+    said = str(params.get("force_reason") or "")
+    for event in result.get("events") or ():
+        if said and event["data"].get("reason") == _FORCED:
+            event["data"] = {**event["data"], "reason": said}
+    return result
+
+
 def located(result: dict[str, Any], node: str) -> dict[str, Any]:
     """A failure that a module tells of names the node: the module itself did not know for whom it ran."""
     error = result.get("error")

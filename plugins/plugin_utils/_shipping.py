@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifelin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, with_reason
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._term import LEAST_SECONDS, Term
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
 
@@ -199,7 +199,7 @@ class Shipping(ActionBase):
                 task_vars=self._vars,
             )
         result.pop("invocation", None)
-        result = believed(result, tells=self.TELLS, hosts=self.hosts(params), node=self._host)
+        result = with_reason(believed(result, tells=self.TELLS, hosts=self.hosts(params), node=self._host), params)
         if self._discovered_interpreter_key:
             result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
         return located(result, self._about())

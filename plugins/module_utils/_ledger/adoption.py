@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecyc
 _SERVES = frozenset({"idle", "mixed", "allocated"})
 _UNDER_WAY = frozenset({"inspecting", "deploying", "releasing", "cleaning"})
 #: Which scheduler it is a node of.
-_PLACE = ("cluster", "scheduler_at")
+_PLACE = ("cluster", "cluster_host", "scheduler_at")
 #: As much of what was found as a state's reason holds.
 _REASON = 400
 

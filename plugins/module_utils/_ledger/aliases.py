@@ -144,7 +144,7 @@ class Aliases(Connection):
                 "its identities belong to different nodes in the ledger",
                 node=asked.name,
                 seen="; ".join(f"{pair[0]} {pair[1]} is node {owner}" for owner, pair in sorted(owners.items())),
-                do=f"correct the serial or the MAC in the inventory; {SWAPPED}",
+                do=f"correct the serial or the MAC in the inventory; {SWAPPED}{self._twice(owners)}",
             )
         if not owners and not any(kind in JOINING for kind, value in asked.known):
             raise ConfigError(
@@ -159,6 +159,17 @@ class Aliases(Connection):
         missing += [pair for pair, row in found.items() if self._renamed(asked, row)]
         dropped = [*stale, *parted]
         return self._corrected(asked, Whose(next(iter(owners), None), missing, dropped), found)
+
+    @staticmethod
+    def _twice(owners: Mapping[str, Pair]) -> str:
+        """What to do where one UUID is there in two spellings, each of a node of its own."""
+        uuids = [pair for pair in owners.values() if pair[0] == "system_uuid"]
+        if len(uuids) < 2 or len({compared(pair) for pair in uuids}) > 1:
+            return ""
+        return (
+            "; of one UUID in two byte orders, take the one whose node is not this machine's from it: -e"
+            " identity=retired -e identity_kind=system_uuid -e identity_value=THAT_UUID"
+        )
 
     def _standing(self, asked: Asked, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
         """Without what other hosts of the inventory claimed, and do not any more.
@@ -250,10 +261,12 @@ class Aliases(Connection):
         return replace(whose, dropped=[*whose.dropped, *own])
 
     def _left_behind(self, found: Mapping[Pair, str], asked: Asked) -> frozenset[str]:
-        """The retired nodes whose MAC a machine has that is known to be another one."""
+        """The retired nodes whose MAC, or UUID in another byte order, a machine has that is known to be another one."""
         serials = of_kind(asked.known, "serial")
         own = {owner for pair, owner in found.items() if pair[0] == "serial"}
         own |= {asked.node_id} if asked.node_id else set()
+        living = {owner for pair, owner in found.items() if pair[0] == "system_uuid" and not self.retired(owner)}
+        own |= living if len(living) == 1 and not serials else set()
         others = sorted({owner for owner in found.values() if owner not in own}) if own or serials else []
         retired = [owner for owner in others if self.retired(owner)]
         return frozenset(owner for owner in retired if own or other_serials(self.serials(owner), serials))

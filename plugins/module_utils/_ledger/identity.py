@@ -10,12 +10,12 @@ machine, whose history goes on with another one; where the whole chassis is swap
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, WrongMachine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED, Row
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan, listed, state_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import WAYS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, compared
@@ -171,7 +171,7 @@ def _chassis(ledger: Ledger, asked: Asked) -> Plan:
     came = [Event(IDENTITY, REPLACED, told), *_back_in_the_fleet(ledger, new), *again, *_held_on(ledger, old)]
     events = [*((old, event) for event in left), *((new, event) for event in came)]
     puts = [pair for pair in asked.says if ledger.owner(*pair) != new]
-    return Plan(new, [], {new: puts}, events, [old, new], {"retired_node": old})
+    return Plan(new, _spelled_otherwise(ledger, puts), {new: puts}, events, [old, new], {"retired_node": old})
 
 
 def _leaving(ledger: Ledger, asked: Asked, its: str) -> str:
@@ -216,7 +216,12 @@ def _moved(ledger: Ledger, asked: Asked) -> Plan:
         for one in touched
         for event in (Event(IDENTITY, MOVED, told), *_judged_again(ledger, one, f"{pair[0]} moved", told))
     ]
-    return Plan(node, [], {node: [pair]}, events, touched, {"from_node": owner})
+    return Plan(node, _spelled_otherwise(ledger, [pair]), {node: [pair]}, events, touched, {"from_node": owner})
+
+
+def _spelled_otherwise(ledger: Ledger, pairs: Iterable[Pair]) -> list[Row]:
+    """What these are written as beside the way in which they are put down anew: one machine's would be of two nodes."""
+    return [row for pair in pairs for row in ledger._aliases([pair]) if (row["kind"], row["value"]) != pair]
 
 
 def _retired(ledger: Ledger, asked: Asked) -> Plan:

@@ -12,7 +12,7 @@ again: it has slept through somebody else's work.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +119,21 @@ def holders(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, dict[str, Any]
     """Who holds each node's lease now, expired or not, in one query; a node that nobody ever held is left out."""
     rows = ledger._many("SELECT * FROM leases WHERE node_id IN :nodes", "nodes", list(node_ids) or [""], {})
     return {row["node_id"]: row for row in rows}
+
+
+def live(lease: Mapping[str, Any] | None, now: float, asker: Holder | None) -> str:
+    """The run that holds a lease now, by the ledger's clock, as far as nobody can see that it is dead."""
+    if not lease or lease["expires"] <= now:
+        return ""
+    holder = Holder(*(lease[key] for key in ("run_id", "host", "pid", "pid_start", "boot_id")))
+    return "" if asker is not None and holder.provably_dead_here(asker) else holder.run_id
+
+
+def working(ledger: Ledger, node_ids: Sequence[str], asker: Holder | None) -> dict[str, str]:
+    """By node, the run that has it now; nodes that nobody has are left out."""
+    now = ledger.now()
+    found = {node: live(lease, now, asker) for node, lease in holders(ledger, list(node_ids)).items()}
+    return {node: run for node, run in found.items() if run}
 
 
 def holder_of(ledger: Ledger, node_id: str) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import slower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders, live
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import left, tries
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import (
@@ -132,7 +132,7 @@ def status(
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
         one = _one(host, node_id, newest["state"], node_id in admitted, holds.get(node_id))
-        lease = _live(leases.get(node_id), now, asker)
+        lease = live(leases.get(node_id), now, asker)
         one.update(lease=lease, busy=lease not in ("", run_id), hardware=_judged(parts.get(node_id)))
         one.update(adopted=node_id in adopted, outlier=slower.since(slow.get(node_id), imaging.get(node_id)))
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
@@ -247,14 +247,6 @@ def _again(host: str, note: Mapping[str, Any]) -> str:
     if note.get("playbook") == PASSPORTS:
         return f"{_RENEW.format(host=host)} -e passports_all=true"
     return _AGAIN.format(playbook="day2_recycle", host=host)
-
-
-def _live(lease: Mapping[str, Any] | None, now: float, asker: Holder | None) -> str:
-    """The run that holds a lease now, by the ledger's clock, as far as nobody can see that it is dead."""
-    if not lease or lease["expires"] <= now:
-        return ""
-    holder = Holder(*(lease[key] for key in ("run_id", "host", "pid", "pid_start", "boot_id")))
-    return "" if asker is not None and holder.provably_dead_here(asker) else holder.run_id
 
 
 def _orders(ledger: Ledger, nodes: Mapping[str, str], seen: Mapping[str, Seen]) -> dict[str, str]:

@@ -77,6 +77,11 @@ class Ledger(Aliases):
             # Whoever writes an event shares a lock on the row that it refers to, until its transaction ends.
             conn.execute(sa.text("SELECT node_id FROM nodes WHERE node_id = :id FOR UPDATE"), {"id": node_id})
 
+    def alone_with_waves(self, conn: Any) -> None:
+        """From here to the end of the caller's transaction no other run begins a wave; SQLite has one writer."""
+        if self.dialect == "postgresql":
+            conn.execute(sa.text("SELECT pg_advisory_xact_lock(20864)"))
+
     def latest(self, node_ids: Sequence[str], kind: str, names: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
         """The newest event of a kind for each node, in one query."""
         wanted = " AND name IN :names" if names else ""

@@ -42,7 +42,7 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     found: dict[str, FleetError] = {name: _other(driver, name, claims[name]) for name in strange}
     apart = [name for name, claim in claims.items() if _another_machine(views[name], claim)]
     found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
-    away = [name for name, claim in claims.items() if views[name].place.is_other(claim.place) and not claim.moved]
+    away = [name for name, claim in claims.items() if _is_elsewhere(views[name], claim)]
     found.update({name: _elsewhere(driver, views[name], claims[name]) for name in away})
     for name in [one for one in absent if one not in away]:
         near = _near(known, [name, *claims[name].names, *claims[name].heard])
@@ -53,6 +53,11 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
 
 def _strange(name: str, view: NodeView, claim: Claim) -> bool:
     return claim.bound not in ("", name) and (view.absent or not claim.renamed)
+
+
+def _is_elsewhere(view: NodeView, claim: Claim) -> bool:
+    """By its name alone it may be the node of a machine of another cluster."""
+    return view.place.is_other(claim.place) and not claim.moves_to(view)
 
 
 def _another_machine(view: NodeView, claim: Claim) -> bool:
@@ -76,15 +81,22 @@ def _not_it(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
 
 
 def _elsewhere(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
-    leads = names.LEADS.get(driver.NAME, (names.OPTION,))
+    same_kind = claim.place.cluster.partition(" ")[0] in ("", driver.NAME)
+    leads = names.LEADS.get(driver.NAME, ()) if same_kind else ()
+    settings = " or ".join(f"gpufleet_{name}" for name in leads or (names.OPTION,))
+    if view.absent:  # as what it is there nobody can know it yet
+        moves = f"left {claim.place} for good, say so: {_asks(claim)} \"state=present force_reason='WHY'\" -e"
+        moves += f" gpufleet_{names.OPTION}={names.NONE}"
+    else:
+        moves = f"is a node of {view.place} now, say so: {_asks(claim)} \"state=present moved_to='{view.place}'"
+        moves += " force_reason='WHY'\""
     return WrongMachine(
         "the scheduler that is asked is not the one whose node the machine is by our ledger",
         node=view.name,
         address=driver.address,
         wanted=f"{claim.bound or view.name} of {claim.place}, as it was adopted, held or named there",
-        seen=f"{view.name} of {view.place}",
-        do=f"correct {' or '.join(f'gpufleet_{name}' for name in leads)}; where the machine is a node"
-        f" of {view.place} now, say so: {_asks(claim)} \"state=present force_reason='WHY'\"",
+        seen=f"{'no ' if view.absent else ''}{view.name} of {view.place}",
+        do=f"correct {settings}; where the machine {moves}",
     )
 
 

@@ -73,9 +73,9 @@ def named(driver: Scheduler, view: NodeView, claim: Claim, params: Mapping[str, 
         return [Event("named", NAMED, {"was": claim.bound, "reason": claim.renamed, GIVEN_UP: True})]
     own, forced = str(params.get("known_own") or ""), str(params.get("force_reason") or "")
     vouched = own if forced and params["state"] == "held" and not is_called([own], [view.name]) else ""
-    moved = claim.moved if view.place.is_other(claim.place) else ""
+    moved = claim.moves_to(view) and view.place.is_other(claim.place)
     if view.absent or not (claim.renamed or vouched or moved):
         return []
-    told = {"scheduler_node": view.name, "was": claim.bound, "reason": claim.renamed or moved or forced}
+    told = {"scheduler_node": view.name, "was": claim.bound, "reason": claim.renamed or forced}
     told.update(view.place.data(), **({"was_of": str(claim.place)} if moved else {}))
     return [Event("named", NAMED, {**told, OWN_NAME: vouched} if vouched else told)]

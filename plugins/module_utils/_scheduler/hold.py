@@ -68,8 +68,8 @@ class Claim:
     node that this machine is by the ledger. renamed: what shows that it is another one now; empty where nothing does.
     unnamed: is it ours, and has never been any of the scheduler's nodes? rather: another node of the scheduler that
     bears the machine's own name as a whole. uuids: system UUIDs of the machine. incarnation: of the scheduler's record
-    when the hold was taken. place: of which scheduler the machine is a node by the ledger. moved: why a person says
-    that it is one of the scheduler that is asked now; empty where nobody does.
+    when the hold was taken. place: of which scheduler the machine is a node by the ledger. moved_to: which one a
+    person says that it is a node of now; empty where nobody does.
     """
 
     token: str = ""
@@ -87,7 +87,7 @@ class Claim:
     uuids: tuple[str, ...] = ()
     incarnation: str = ""
     place: Place = Place()
-    moved: str = ""
+    moved_to: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -102,8 +102,12 @@ class Claim:
         uuids = tuple(map(str, params.get("known_uuids") or ()))
         made = str(params.get("known_incarnation") or "")
         found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
-        place, moved = Place.told(params, "known_"), str(params.get("known_moved") or "")
-        return replace(found, uuids=uuids, incarnation=made, place=place, moved=moved)
+        place, moved_to = Place.told(params, "known_"), str(params.get("moved_to") or "")
+        return replace(found, uuids=uuids, incarnation=made, place=place, moved_to=moved_to)
+
+    def moves_to(self, view: NodeView) -> bool:
+        """Does a person say that the machine is this node now? Of one that is not there nobody can."""
+        return bool(self.moved_to) and not view.absent and view.place.is_called(self.moved_to)
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""

@@ -133,9 +133,8 @@ def _judged_anew(attempt: Callable[[_Node], Result]) -> Callable[[_Node], Result
 
 def _present(node: _Node) -> Result:
     view = node.read()
-    lifted = not (
-        view.absent or view.held or node.claim.lost(view)
-    )  # by whoever told nobody, such as a person in the scheduler itself
+    # By whoever told nobody, such as a person in the scheduler itself; in another one our hold may stand still.
+    lifted = not (view.absent or view.held or node.claim.lost(view) or view.place.is_other(node.claim.place))
     result = node.result(view, view, _released(view, node.claim.token) if lifted else [], wrote=False)
     own = str(node.params.get("called") or "").strip()
     result.data["rather"] = node._heard(lambda: absence.rather(node.driver, node.name, own))

@@ -10,38 +10,46 @@ node, that it is drained or that nobody knows it, concerns another machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
-
-#: Keys of the data of an event, and with ``known_`` before them of the options that the ledger fills in.
-_CLUSTER, _AT = "cluster", "scheduler_at"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which scheduler it is. cluster: kind and what it calls itself, as in ``slurm alpha``; empty where it does not
-    tell. at: its address, of one that is reached by one, which stands for a name that is not told."""
+    """Which scheduler it is. Of the data of an event, and of a result, the fields are keys, and with ``known_`` before
+    them options that the ledger fills in.
+
+    cluster: kind and what it calls itself, as in ``slurm alpha``; empty where it does not tell. cluster_host: the
+    machine that the site has named for its controller, since two clusters may be called alike. scheduler_at: what else
+    tells it from others where it has no name: its authority, else its address.
+    """
 
     cluster: str = ""
-    at: str = ""
+    cluster_host: str = ""
+    scheduler_at: str = ""
 
     @classmethod
     def told(cls, data: Mapping[str, Any], before: str = "") -> Place:
         """As the data of an event, or the options that were filled from one, have it."""
-        return cls(*(str(data.get(f"{before}{key}") or "") for key in (_CLUSTER, _AT)))
+        return cls(**{name: str(data.get(f"{before}{name}") or "") for name in asdict(cls())})
 
     def data(self, before: str = "") -> dict[str, str]:
-        told = {_CLUSTER: self.cluster, _AT: self.at}
-        return {f"{before}{key}": value for key, value in told.items() if value or before}
+        return {f"{before}{name}": value for name, value in asdict(self).items() if value or before}
 
     def is_other(self, known: Place) -> bool:
-        """Is it another one than our ledger knows? Where neither names nor addresses can be compared, nobody can say
-        that it is the same."""
+        """Is it another one than our ledger knows? Where nothing can be compared, nobody can say that it is the
+        same."""
         if known == Place():
             return False
         if self.cluster and known.cluster:
-            return self.cluster.casefold() != known.cluster.casefold()
-        return not (self.at and self.at == known.at)
+            hosts = {self.cluster_host.casefold(), known.cluster_host.casefold()} - {""}
+            return self.cluster.casefold() != known.cluster.casefold() or len(hosts) > 1
+        return not (self.scheduler_at and self.scheduler_at == known.scheduler_at)
+
+    def is_called(self, words: str) -> bool:
+        """Does a person name this one?"""
+        return words.strip().casefold() == str(self).casefold()
 
     def __str__(self) -> str:
-        return self.cluster or self.at or "a scheduler that does not tell which it is"
+        host = f" of {self.cluster_host}" if self.cluster and self.cluster_host else ""
+        return f"{self.cluster}{host}" or self.scheduler_at or "a scheduler that does not tell which it is"

@@ -25,8 +25,8 @@ OWNERSHIP = {
     "known_uuids": {"type": "list", "elements": "str"},
     "known_incarnation": {"type": "str"},
     "known_cluster": {"type": "str"},
+    "known_cluster_host": {"type": "str"},
     "known_scheduler_at": {"type": "str"},
-    "known_moved": {"type": "str"},
 }
 
 NODE = spec(
@@ -40,6 +40,7 @@ NODE = spec(
     looked_ago={"type": "float"},
     looked_boot={"type": "str"},
     state={"type": "str", "choices": list(names.STATES), "default": "present"},
+    moved_to={"type": "str"},
     why={"type": "str", "default": "maintenance"},
     kind={"type": "str", "choices": list(names.HELD_AS), "default": names.HELD_AS[0]},
     over_keep={"type": "bool", "default": False},

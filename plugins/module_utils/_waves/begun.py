@@ -9,10 +9,11 @@ Two runs may have begun one with the same node: each is told of by its own run a
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event as Told
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, WITHDRAWN
 
 _COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
@@ -34,6 +35,14 @@ def stand(events: Iterable[Event], *, before: int | None = None) -> list[Event]:
     """
     newest = {(one["node_id"], one["run_id"]): one for one in events if before is None or int(one["id"]) < before}
     return [one for one in newest.values() if one["name"] == BEGUN]
+
+
+def append(ledger: Ledger, run: str, events: Sequence[tuple[str, Told]], secrets: frozenset[str]) -> list[int]:
+    """Write that waves begin, one run after the other: what has a lower number is there to be read then. PostgreSQL
+    gives numbers before others see what they are of."""
+    with ledger.transaction() as conn:
+        ledger.alone_with_waves(conn)
+        return ledger.append_in(conn, run, events, secrets=secrets)
 
 
 def took(ledger: Ledger, node_ids: Collection[str], image: str) -> list[Event]:

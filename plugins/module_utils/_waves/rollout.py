@@ -43,6 +43,8 @@ _NAMES = "SELECT node_id, name FROM nodes WHERE node_id IN :nodes"
 _SERVES = ("admitted", "unserved")
 
 Event = Mapping[str, Any]
+#: By id of a node, what people call it, and what became of it.
+Gone = Mapping[str, "tuple[str, Past]"]
 
 
 def image_of(value: Any) -> str:
@@ -109,8 +111,7 @@ class Past:
             self.waves = [wave for wave in self.waves if wave not in own[-1:]]
         elif image in (event["data"].get("images") or ()):
             # What is on its way still is no part of what was mended: nobody knows yet how it comes out.
-            on_its_way = self._tried and not self.failed and self._state not in _SERVES
-            self.waves = self.waves if on_its_way else []
+            self.waves = self.waves if self._tried and not self.failed else []
             self.through, self.failed = False, False
 
     def _stand(self, event: Event, image: str) -> None:
@@ -148,8 +149,8 @@ def _pasts(events: Iterable[Event], image: str) -> dict[str, Past]:
     return {node: past for node, past in found.items() if past.waves}
 
 
-def gone(ledger: Ledger, node_ids: Collection[str], image: str) -> dict[str, Past]:
-    """The same of nodes that the inventory has no more, by their names: a canary that failed, and whose row was taken
+def gone(ledger: Ledger, node_ids: Collection[str], image: str) -> Gone:
+    """The same of nodes that the inventory has no more, with their names: a canary that failed, and whose row was taken
     out, has failed. As nobody can name it in a run, what a person says of the image counts for it, of whichever nodes.
 
     :param node_ids: those that the inventory has.
@@ -163,16 +164,14 @@ def gone(ledger: Ledger, node_ids: Collection[str], image: str) -> dict[str, Pas
     said = [{"id": last, "node_id": node, "kind": "wave", "name": RESET, "data": {"images": [image]}} for node in tried]
     pasts = _pasts(sorted([*_events(ledger, tried), *(said if last else ())], key=_number), image)
     names = {str(row["node_id"]): str(row["name"]) for row in ledger._many(_NAMES, "nodes", list(tried), {})}
-    return {f"{names[node]} (not in the inventory)": past for node, past in pasts.items()}
+    return {node: (f"{names[node]} (not in the inventory)", past) for node, past in pasts.items()}
 
 
 def _images(row: Mapping[str, Any]) -> Collection[str]:
     return json.loads(row["data"]).get("images") or ()
 
 
-def with_earlier(
-    own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]], away: Mapping[str, Past]
-) -> Ended:
+def with_earlier(own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]], away: Gone) -> Ended:
     """What this run has shown, and what earlier ones have.
 
     :param pasts: by host that an earlier run took for the image. :param nodes: where each stands. :param away: as
@@ -181,11 +180,13 @@ def with_earlier(
     how: dict[str, list[str]] = {THROUGH: [], FAILED: [], UNTOUCHED: [], UNFINISHED: []}
     for host, past in sorted(pasts.items()):
         how[past.came_out(str(nodes[host]["state"]))].append(host)
-    for name, past in sorted(away.items()):
-        {THROUGH: how[THROUGH], FAILED: how[FAILED]}.get(past.came_out(), []).append(name)
-    pasts = {**pasts, **away}
-    newest = max((pasts[host].waves[-1] for host in how[THROUGH]), key=_number, default=None)
+    came = [past for host, past in pasts.items() if host in how[THROUGH]]
     canaries = [host for host, past in sorted(pasts.items()) if _any_canary(past.waves)]
+    for name, past in sorted(away.values(), key=lambda one: one[0]):
+        {THROUGH: how[THROUGH], FAILED: how[FAILED]}.get(past.came_out(), []).append(name)
+        came += [past] if past.came_out() == THROUGH else []
+        canaries += [name] if _any_canary(past.waves) else []
+    newest = max((past.waves[-1] for past in came), key=_number, default=None)
     return replace(
         own,
         through=(*own.through, *how[THROUGH]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -159,22 +160,31 @@ def test_a_canary_that_failed_counts_when_its_row_is_taken_out(tmp_path: Path) -
         assert sorted(taken(nodes)) == ["gpu001", "gpu002", "gpu003"]
 
 
-def test_one_canary_is_tried_at_a_time_whoever_tries_it(tmp_path: Path) -> None:
+def elsewhere() -> dict[str, Any]:
+    """What a run of another controller notes of a canary that it begins."""
+    holder = {"host": "other#1", "pid": 1, "pid_start": 1, "boot_id": "b"}
+    return {"canary": True, "size": 1, "image": NAME, "out": False, "holder": holder}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_one_canary_is_tried_at_a_time_whoever_tries_it(tmp_path: Path, known: bool) -> None:
+    """Also on a node that this inventory does not have, and where its BMC is slow to prove itself."""
     with in_service(tmp_path, 3) as nodes:
-        elsewhere = {"host": "other#1", "pid": 1, "pid_start": 1, "boot_id": "b"}
-        wave = {"canary": True, "size": 1, "image": NAME, "out": False, "holder": elsewhere}
-        with Ledger(nodes.url) as ledger:
-            ledger.append("r9", [(nodes.node_id("gpu003"), Event("wave", "begun", wave))])
+        begun_at = "SELECT node_id, 'r9', ?, 'wave', 'begun', ? FROM nodes WHERE name = 'gpu003'"
+        with sqlite3.connect(nodes.ledger) as ledger:
+            into = "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+            ledger.execute(f"{into} {begun_at}", (time.time() - 1200, json.dumps(elsewhere())))
+        if not known:
+            nodes.hosts.pop("gpu003")
         told = rollout(nodes, *given(budgets={"fleet": 3}), ok=True)
-        assert "gpu003, which another run tries it on, has not come through yet" in told, told
+        who = "gpu003" if known else "gpu003 (not in the inventory)"
+        assert f"{who}, which another run tries it on, has not come through yet" in told, told
         assert not begun(nodes, "gpu001") and not begun(nodes, "gpu002") and taken(nodes) == []
 
 
 def test_of_two_runs_that_begin_their_canaries_at_once_the_later_one_gives_its_own_back(tmp_path: Path) -> None:
     with in_service(tmp_path, 3) as nodes:
-        elsewhere = {"host": "other#1", "pid": 1, "pid_start": 1, "boot_id": "b"}
-        wave = {"canary": True, "size": 1, "image": NAME, "out": False, "holder": elsewhere}
-        data = json.dumps(wave).replace("'", "''")
+        data = json.dumps(elsewhere()).replace("'", "''")
         # It comes between this run's look and what it writes, on the same node, where it hides behind this run's own.
         with sqlite3.connect(nodes.ledger) as ledger:
             ledger.execute(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
 from contract.permit.rig import ADOPTED, Controller
 
+BOOTED = "2026-11-20T10:12:58"
 
-def leads_to(site: Controller, cluster: str) -> None:
+
+def leads_to(site: Controller, cluster: str, host: str = "ctl1", *, knows: bool = True) -> None:
     """From now on the commands answer for this cluster: its slurm.conf has come to the controller."""
     world = json.loads(site.slurm.read_text(encoding="utf-8"))
-    world["config"]["ClusterName"] = cluster
+    world["config"].update({"ClusterName": cluster, "SlurmctldHost[0]": f"{host}(10.0.0.1)"})
+    world["nodes"] = world["nodes"] if knows else {}
     site.slurm.write_text(json.dumps(world), encoding="utf-8")
 
 
@@ -53,25 +57,75 @@ def test_j1_another_clusters_free_node_permits_no_power(held: Controller) -> Non
 
 
 def test_j1_another_cluster_that_knows_no_such_node_permits_no_power(held: Controller) -> None:
-    leads_to(held, "beta")
-    world = json.loads(held.slurm.read_text(encoding="utf-8"))
-    held.slurm.write_text(json.dumps({**world, "nodes": {}}), encoding="utf-8")
+    leads_to(held, "beta", knows=False)
     held.later(100)
     assert "slurm beta" in held.power()["msg"] and not held.switched()
 
 
+def test_j1_of_a_cluster_that_has_no_such_node_a_person_says_that_the_old_one_was_left(
+    controller: Callable[..., Controller],
+) -> None:
+    """Before day 0 joins it there; it is bound anew by its first hold."""
+    site = controller("gpu001", known=False)
+    site.tells("gpu001", "state", "validating")
+    assert site.run("scheduler_node", state="held", force_reason="it is gpu001 in alpha")["changed"]
+    leads_to(site, "beta", knows=False)
+    site.later(100)
+    moved = {"moved_to": "slurm beta of ctl1", "force_reason": "moved, ticket 9"}
+    told = refused(site.run("scheduler_node", state="present", **moved))
+    assert "left slurm alpha of ctl1 for good, say so" in told and "-e gpufleet_scheduler=none" in told
+    assert len(site.data("named")) == 1 and site.power().get("failed"), "nor is it evidence"
+    site.hosts["gpu001"]["gpufleet_scheduler"] = "none"
+    assert site.run("scheduler_node", state="present", force_reason="left alpha, ticket 9")["state"] == "absent"
+    site.hosts["gpu001"]["gpufleet_scheduler"] = "slurm"
+    assert site.run("scheduler_node", state="held")["state"] == "absent"
+    site.node(state="IDLE", reason="", by="")
+    assert site.run("scheduler_node", state="held", force_reason="it is gpu001 in beta")["changed"]
+    assert '"cluster": "slurm beta"' in site.data("hold")[-1]
+
+
 def test_j1_a_reason_that_was_given_for_something_else_moves_no_machine(held: Controller) -> None:
     leads_to(held, "beta")
-    for state in ("held", "resumed"):
+    for state in ("present", "held", "resumed"):
         refused(held.run("scheduler_node", state=state, force_reason="it was re-cabled"))
+    for wrong in ("slurm alpha of ctl1", "slurm beta", "slurm beta of ctl2"):
+        refused(held.run("scheduler_node", state="present", force_reason="x", moved_to=wrong))
+    beta = "slurm beta of ctl1"
+    for options in ({"state": "held", "force_reason": "x"}, {"state": "present"}):
+        told = held.run("scheduler_node", moved_to=beta, **options)
+        assert told["error"]["kind"] == "config" and "a call of its own" in told["msg"]
+
+
+def test_j1_a_new_name_in_the_row_hides_no_other_cluster(controller: Callable[..., Controller]) -> None:
+    """The site renamed the node, and the row's slurm.conf is another cluster's, which has one of that name, too."""
+    site = controller("gpu001", nodes={"gpu001": {"state": "ALLOCATED", "reason": "", "by": ""}})
+    site.tells("gpu001", "state", "admitted", {**ADOPTED, "cluster": "slurm alpha"})
+    leads_to(site, "beta", knows=False)
+    site.node("g1", state="IDLE", reason="", by="")
+    site.hosts["gpu001"]["gpufleet_scheduler_node"] = "g1"
+    refused(site.run("scheduler_node", state="present", force_reason="renamed, ticket 4711"))
+    assert site.power().get("failed") and not site.data("named")
+
+
+def test_j1_two_clusters_that_are_called_alike_are_told_apart_by_their_controllers(held: Controller) -> None:
+    leads_to(held, "alpha", "ctl2")
+    held.node(state="IDLE", reason="", by="")
+    assert "slurm alpha of ctl2" in refused(held.run("scheduler_node", state="held"))
+    moved = {"moved_to": "Slurm alpha of CTL2", "force_reason": "a new head node"}
+    assert held.run("scheduler_node", state="present", **moved)["cluster_host"] == "ctl2"
+    held.hold()
 
 
 def test_j1_a_person_moves_a_machine_to_another_cluster(held: Controller) -> None:
     leads_to(held, "beta")
     held.node(state="IDLE", reason="", by="")
-    assert held.run("scheduler_node", state="present", force_reason="moved, ticket 9")["cluster"] == "slurm beta"
+    told = refused(held.run("scheduler_node", state="present"))
+    [words] = re.findall(r"moved_to='([^']+)'", told)
+    moved = {"moved_to": words, "force_reason": "moved, ticket 9"}
+    assert held.run("scheduler_node", state="present", **moved)["cluster"] == "slurm beta"
     (named,) = held.data("named")
-    assert "moved, ticket 9" in named and '"was_of": "slurm alpha"' in named
+    assert "moved, ticket 9" in named and '"was_of": "slurm alpha of ctl1"' in named
+    assert held.events("hold") == ["taken"], "ours stands in the old one still"
     held.hold()
     assert held.power()["changed"]
     leads_to(held, "alpha")
@@ -88,6 +142,29 @@ def test_j1_what_was_held_before_clusters_were_noted_is_bound_by_the_next_hold(
     assert site.power()["changed"]
     leads_to(site, "alpha")
     refused(site.run("scheduler_node", state="present"))
+
+
+def test_j1_a_look_binds_what_was_bound_before_clusters_were_noted(controller: Callable[..., Controller]) -> None:
+    site = controller("gpu001", nodes={"gpu001": {"state": "ALLOCATED", "reason": "", "by": "", "booted": BOOTED}})
+    site.tells("gpu001", "state", "admitted", ADOPTED)
+    assert site.run("scheduler_node", state="present")["state"] == "allocated"
+    leads_to(site, "beta")
+    site.node(state="IDLE")
+    refused(site.run("scheduler_node", state="held"))
+    leads_to(site, "alpha")
+    assert not site.run("scheduler_node", state="present").get("failed")
+
+
+def test_j1_what_was_retired_is_no_node_of_the_old_cluster_any_more(held: Controller) -> None:
+    """It comes back for another one, which knows it only when it is to join."""
+    leads_to(held, "beta", knows=False)
+    for state in ("retired", "discovered", "enrolled", "imaging", "validating"):
+        held.tells("gpu001", "state", state)
+    assert held.run("scheduler_node", state="held")["state"] == "absent"
+    held.node(state="IDLE", reason="", by="")
+    assert held.run("scheduler_node", state="held", force_reason="new in beta")["changed"]
+    leads_to(held, "alpha")
+    refused(held.run("scheduler_node", state="present"))
 
 
 def test_j1_what_was_adopted_is_a_node_of_the_cluster_that_it_was_seen_in(

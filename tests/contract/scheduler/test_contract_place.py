@@ -32,23 +32,30 @@ def test_r5_a_node_of_this_name_in_another_cluster_is_another_machines(keeper: A
             with pytest.raises(WrongMachine) as refused:
                 node(keeper, one, state, **{**known, "known_scheduler_node": one})
             assert f"{one} of slurm elsewhere" in str(refused.value), state
-            assert (
-                "state=present force_reason=" in refused.value.do and "correct gpufleet_scheduler" in refused.value.do
-            )
+            assert "state=present" in refused.value.do and "correct gpufleet_scheduler" in refused.value.do
     found = verdict(wait(keeper, nodes=[{"host": name, "known_runs": [RUN], **known}], timeout=0), name)
     assert not found["ok"] and found["kind"] == "wrong_machine" and keeper.faults.writes == []
 
 
 def test_r5_a_person_says_that_a_machine_is_a_node_of_this_cluster_now(keeper: Any) -> None:
     name = keeper.names[0]
-    moved = node(keeper, name, "present", **ELSEWHERE, known_scheduler_node=name, known_moved="moved, ticket 9")
+    place = keeper.open().states([name])[name].place
+    told = {**ELSEWHERE, "known_scheduler_node": name, "moved_to": str(place), "force_reason": "moved, ticket 9"}
+    moved = node(keeper, name, "present", **told)
     assert events(moved) == [("named", "scheduler_node"), ("evidence", "in_service")]
     (named, seen) = [event.data for event in moved.events]
     assert (named["reason"], named["was_of"]) == ("moved, ticket 9", "slurm elsewhere")
-    place = keeper.open().states([name])[name].place
     assert Place.told(named) == Place.told(seen) == place, "which counts from then on"
     told = {**place.data("known_"), "known_scheduler_node": name}
     held = node(keeper, name, "held", **told)
     assert held.changed and Place.told(held.events[0].data) == place
     freed = node(keeper, name, "resumed", known_token=held.events[0].data["hold_token"], **told)
     assert events(freed)[0] == ("hold", "released") and Place.told(freed.events[0].data) == place
+
+
+def test_r5_nobody_says_so_of_one_that_it_does_not_know(keeper: Any) -> None:
+    place = keeper.open().states([keeper.unknown])[keeper.unknown].place
+    told = {**ELSEWHERE, "known_scheduler_node": keeper.unknown, "moved_to": str(place), "force_reason": "x"}
+    with pytest.raises(WrongMachine, match="no gpu999 of") as refused:
+        node(keeper, keeper.unknown, "present", **told)
+    assert "for good, say so" in refused.value.do and "gpufleet_scheduler=none" in refused.value.do

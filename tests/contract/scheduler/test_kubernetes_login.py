@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     Refused,
@@ -19,7 +20,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import Answer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.login import Login
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import OPTIONS
-from contract.scheduler.site_kubernetes import KubernetesSite
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from contract.scheduler.site_kubernetes import KubernetesSite, rules
 from contract.scheduler.verbs import RUN, TOKEN, node, verdict, wait
 
 NAME, OTHER = "gpu001", "gpu002"
@@ -132,3 +134,21 @@ def test_a_webhook_that_forbids_a_hold_is_a_refusal(site: KubernetesSite) -> Non
     site.proxy.fault = lambda asked: (422, {}, said) if asked.method == "PATCH" else None
     with pytest.raises(Refused, match="Fridays"):
         node(site, NAME, "held")
+
+
+def test_r5_a_cluster_is_known_by_its_own_uid_else_by_its_authority_else_by_its_address(
+    site: KubernetesSite, tmp_path: Path
+) -> None:
+    """In a pod the address is the same in every cluster."""
+    uid = site.server.cluster.of("namespaces")["", "kube-system"]["metadata"]["uid"]
+    assert site.open().states([NAME])[NAME].place == Place(f"kubernetes {uid}", scheduler_at=site.proxy.url)
+    site.server.rules["gpufleet"] = [one for one in rules() if one["resources"] != ["namespaces"]]
+    assert site.open().states([NAME])[NAME].place == Place(scheduler_at=site.proxy.url)
+    places = []
+    for name in ("one", "other", "one"):
+        file = tmp_path / f"{name}.pem"
+        if not file.exists():
+            trustme.CA().cert_pem.write_to_path(str(file))
+        driver = site.driver({**site.connection, "scheduler_ca_path": str(file)})
+        places.append(driver.states([NAME])[NAME].place)
+    assert places[0] == places[2] and places[0].is_other(places[1]) and places[0].scheduler_at.startswith("sha256:")

@@ -96,8 +96,14 @@ def test_r5_of_which_cluster_a_machine_is_the_newest_word_says(ledger: Ledger, i
     ledger.append("r3", [(node, Event("hold", "taken", {**TOKEN, **there}))])
     assert place() == ("kubernetes uid", "https://api")
     ledger.append("r4", [(node, Event("state", "retired"))])
-    ledger.append("r5", [(node, Event("state", "discovered"))])
-    assert place() == ("", ""), "a stranger is nobody's node"
+    for state in ("discovered", "enrolled", "imaging", "validating"):
+        ledger.append("r5", [(node, Event("state", state))])
+        assert place() == ("", ""), f"{state}: what it was before counts no more"
+    ledger.append("r6", [(node, Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
+    assert place() == ("", "")
+    for name, cluster in (("n9", "slurm nine"), ("n1", "slurm alpha")):
+        ledger.append("r7", [(node, Event("evidence", "in_service", {"scheduler_node": name, "cluster": cluster}))])
+    assert place() == ("slurm alpha", ""), "by the newest look that saw it serve as that node"
 
 
 def test_r5_what_was_never_held_and_was_taken_out_is_not_what_it_was_seen_as(

@@ -107,7 +107,12 @@ def install(folder: Path, **world: Any) -> Path:
     for place in ("bin", "answered"):
         (folder / place).mkdir(mode=0o755)
     file = folder / "world.json"
-    config = {"ClusterName": "alpha", "SlurmUser": "slurm(64030)", "PrivateData": "none"}
+    config = {
+        "ClusterName": "alpha",
+        "SlurmctldHost[0]": "ctl1(10.0.0.1)",
+        "SlurmUser": "slurm(64030)",
+        "PrivateData": "none",
+    }
     empty = {"nodes": {}, "jobs": [], "reservations": "", "config": config, "after": {}, "levels": {}, "calls": []}
     file.write_text(json.dumps({**empty, **world}), encoding="utf-8")
     file.chmod(0o666)

@@ -108,7 +108,7 @@ def test_h1_slurms_own_text_counts_only_with_slurms_own_user(world: World) -> No
 def test_r5_the_cluster_is_asked_anew_with_each_look(world: World) -> None:
     file = world(nodes={"n1": FREE})
     driver = Slurm({})
-    assert driver.states(["n1"])["n1"].place == Place("slurm alpha")
+    assert driver.states(["n1"])["n1"].place == Place("slurm alpha", "ctl1")
     change(file, config={"ClusterName": "beta", "SlurmUser": "slurm(64030)", "PrivateData": "none"})
     views = driver.states(["n1", "unknown"])
     assert {name: one.place for name, one in views.items()} == dict.fromkeys(("n1", "unknown"), Place("slurm beta"))

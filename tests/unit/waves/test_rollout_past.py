@@ -94,6 +94,11 @@ PASTS = {
         "quarantined",
         FAILED,
     ),
+    "a person said so before it was drained": (
+        [("a", [WAVE]), ("p", [RESET]), ("a", [DRAINING, imaging("2"), QUARANTINED])],
+        "quarantined",
+        FAILED,
+    ),
     "and it came through": (
         [("a", [WAVE, DRAINING]), ("p", [RESET]), ("a", [imaging("2"), ADMITTED])],
         "admitted",
@@ -136,7 +141,7 @@ def test_a_canary_that_failed_and_left_the_inventory_has_failed(tmp_path: Path) 
         for event in (WAVE, imaging("2"), QUARANTINED):
             ledger.append("a", [(away, Event(*event))])
         ledger.append("a", [(other, Event("wave", "begun", {"image": "another 1"})), (other, Event(*QUARANTINED))])
-        (name,) = gone(ledger, [here], IMAGE)
+        ((name, _past),) = gone(ledger, [here], IMAGE).values()
         assert name == "gpu002 (not in the inventory)"
         own = Ended(through=("gpu001",))
         told = with_earlier(own, {}, {}, gone(ledger, [here], IMAGE))

@@ -18,6 +18,7 @@ What is known of it (measured with 1.36), and why the code is as it is:
 
 from __future__ import annotations
 
+import hashlib
 import os
 import ssl
 import tempfile
@@ -86,6 +87,17 @@ class Api:
         self._no_secret_in_clear()
         self._context = _context(access) if self.address.startswith("https:") else None
         self._of_thread = threading.local()
+
+    @property
+    def authority(self) -> str:
+        """A digest of what vouches for the API server, which each cluster has of its own; empty where that is nobody in
+        particular."""
+        pem, path = self._access.ca_pem, self._access.ca_path
+        if path and os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                pem = file.read()
+        told = "".join(pem.split())
+        return f"sha256:{hashlib.sha256(told.encode()).hexdigest()[:32]}" if told else ""
 
     # -- reading -----------------------------------------------------------------------------------------------
 

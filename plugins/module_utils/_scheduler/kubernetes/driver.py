@@ -146,11 +146,12 @@ class Kubernetes(Scheduler):
 
     def _place(self) -> Place:
         """A cluster has no name; the uid of a namespace that each has is what others know it by as well. To whom that
-        is not shown, the address tells it from others."""
+        is not shown, its authority tells it from others, or the address where it has none of its own: in a pod that is
+        the same everywhere."""
         uid = ""
         with suppress(AuthFailed):
             uid = str(mapping(self.api.get(_ITSELF) or {}, "metadata").get("uid") or "")
-        return Place(f"{self.NAME} {uid}" if uid else "", self.address)
+        return Place(f"{self.NAME} {uid}" if uid else "", scheduler_at=self.api.authority or self.address)
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return dict(self.api.listed(_NODES, lambda raw: (self._record(raw).name, self._record(raw).also())))

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.halves import by_halves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
@@ -115,9 +116,12 @@ class Commands(Link):
             raise self._error(done, "scontrol show reservation")
         return parse_reservations(done.stdout)
 
-    def place(self) -> tuple[str, str]:
+    def place(self) -> Place:
         self._settings = None  # the file may be another one by now
-        return self._config().get("ClusterName", ""), ""
+        told = self._config()
+        # With its address behind it in brackets; after a failover the first one is the same still.
+        host = told.get("SlurmctldHost[0]", "").partition("(")[0]
+        return Place(f"slurm {told['ClusterName']}" if told.get("ClusterName") else "", host)
 
     def _config(self) -> Mapping[str, str]:
         """slurmctld's own settings, as they were when they were asked for."""

@@ -25,7 +25,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Scheduler,
     Work,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.commands import Commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
@@ -57,8 +56,7 @@ class Slurm(Scheduler):
 
     def states(self, names: Sequence[str]) -> dict[str, NodeView]:
         records, spoilt = self._all_records([check_name(name) for name in dict.fromkeys(names)])
-        cluster, at = self._link.place()
-        place = Place(f"{self.NAME} {cluster}" if cluster else "", at)
+        place = self._link.place()
         absent = [name for name in names if name not in records and name not in spoilt]
         if absent:
             self._nothing_hidden(absent)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Reservation
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record
 
@@ -46,11 +47,9 @@ class Link(ABC):
         """As :meth:`.Scheduler.clock`."""
 
     @abstractmethod
-    def place(self) -> tuple[str, str]:
-        """What Slurm calls its cluster, empty where that is not told; its address, where it is reached by one.
-
-        Asked after the records: a file that leads to another cluster meanwhile is not to vouch for this one.
-        """
+    def place(self) -> Place:
+        """Which cluster it is, asked after the records: a file that leads to another one meanwhile is not to vouch for
+        it. Its cluster is called ``slurm`` and its name."""
 
     @abstractmethod
     def slurm_user(self) -> tuple[str, ...]:

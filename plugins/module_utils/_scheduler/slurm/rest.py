@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import rest_shapes as shapes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.commands import Commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Reservation
@@ -188,9 +189,9 @@ class Rest(Link):
         told = self._send("GET", self._path("diag/")).get("statistics")
         return shapes.moment(shapes.number(told, "req_time")) if isinstance(told, dict) else ""
 
-    def place(self) -> tuple[str, str]:
+    def place(self) -> Place:
         # measured: slurmrestd 22.05 tells no cluster, 26.05 does with each answer
-        return self._cluster, self.address
+        return Place(f"slurm {self._cluster}" if self._cluster else "", scheduler_at=self.address)
 
     def slurm_user(self) -> tuple[str, ...]:
         return (self._slurm_user,)

@@ -75,7 +75,7 @@ class Versioned(Scheduler):
         untold = [name for name in names if name not in raw and name not in unknown]
         if untold:
             raise BadAnswer("nothing was said about a node that was asked for", node=untold[0], address=self.address)
-        place = Place(at=self.address)
+        place = Place(scheduler_at=self.address)
         return {name: replace(views.get(name) or NodeView(name), place=place) for name in names}
 
     def known(self) -> dict[str, tuple[str, ...]]:
