@@ -8,7 +8,7 @@ PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIB
 # Each worker reads all tests first, fourteen seconds of CPU. Contract tests (of which most talk to a server, or wait for
 # a clock of their own) wait most of their time, so that there are more at once than a small machine has cores.
 JOBS ?= 2
-CONTRACT_JOBS ?= 4
+CONTRACT_JOBS ?= 5
 # Each worker reads all tests first, fifteen seconds of CPU; what waits most is no part of the fast ones.
 FAST_JOBS ?= 2
 

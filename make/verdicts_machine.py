@@ -13,7 +13,11 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import loads
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.document import read
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import STRESSORS, Load
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import (
+    STRESSORS,
+    Load,
+    Machine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn import document as burn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.judge import begin as begin_burn
@@ -48,12 +52,13 @@ def stressed(recorded: Recorded) -> tuple[dict[str, Any], str]:
     named = next(iter(_ROW.findall(text)), "cpu")
     if named not in STRESSORS:
         raise NotAsked(f"stress-ng was asked for {named}")
-    load = Load("recorded", named, "all", _ANY, 0, None, "", ABOUT["source"])
+    load = Load("recorded", named, "all", _ANY, 0, 0, None, "", ABOUT["source"])
+    machine = Machine(1, 1, None, 1.0, 1, 0, None, ABOUT["source"])
     run = Run(("stress-ng",), recorded.number("exit_status", 0), text.encode(), b"", "exit", 3600.0)
     sheet = Sheet()
     sheet.require(load.cell, NODE)
     seen = read(run, load)
-    loads.judge(sheet, loads.Taken(load, run, seen, "; ".join(seen.problems)))
+    loads.judge(sheet, loads.Taken(load, run, seen, "; ".join(seen.problems)), machine)
     wanted = wanted_of(recorded.profile or counted(Diagnosis()))
     verdict = as_verdict(
         "cpu_memory_gate", sheet, tool=Tool("stress-ng", seen.version), started=now_utc(),

@@ -111,7 +111,9 @@ class ActionModule(FleetStatus):
             image = min(self._images)
             told = rollout.remembered(self.ledger(), known, image)
             # What this run has begun is judged as its own; what it gave back again is as it was before.
-            earlier = {hosts[node]: past for node, past in told.items() if hosts[node] not in mine}
+            pasts = {hosts[node]: past for node, past in told.items()}
+            self._before = rollout.with_own(self._before, pasts)
+            earlier = {host: past for host, past in pasts.items() if host not in mine}
             away = rollout.gone(self.ledger(), known, image)
             self._before = rollout.with_earlier(self._before, earlier, self._nodes, away)
             self._tries = [host for host in earlier if host not in self._before.through and self._is_at_work(host)]

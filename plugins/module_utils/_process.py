@@ -45,6 +45,11 @@ class Run:
     seconds: float
 
     @property
+    def cries(self) -> str:
+        """What it printed as errors."""
+        return self.stderr.decode("utf-8", "replace")
+
+    @property
     def text(self) -> str:
         return self.stdout.decode("utf-8", "replace")
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -78,6 +79,13 @@ def is_here(address: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
+
+
+def known_as(address: str) -> str:
+    """An address without a login, and with whose it is where each machine calls itself so: what it is told apart by."""
+    parts = urlsplit(address)
+    plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip("/")
+    return f"{plain} on {socket.gethostname()}" if is_here(address) else plain
 
 
 def said(status: int, words: Any) -> str:

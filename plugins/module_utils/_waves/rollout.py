@@ -171,6 +171,18 @@ def _images(row: Mapping[str, Any]) -> Collection[str]:
     return json.loads(row["data"]).get("images") or ()
 
 
+def with_own(own: Ended, pasts: Mapping[str, Past]) -> Ended:
+    """What this run has begun, as far as it shows something of the image: what was brought back without it, by
+    whomever, has not come through.
+
+    :param pasts: by host of this run's waves, what became of it.
+    """
+    came = {host: pasts[host].came_out() if host in pasts else UNTOUCHED for host in own.through}
+    through = tuple(host for host, how in came.items() if how == THROUGH)
+    failed = (*own.failed, *(host for host, how in came.items() if how == FAILED))
+    return replace(own, through=through, failed=failed)
+
+
 def with_earlier(own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]], away: Gone) -> Ended:
     """What this run has shown, and what earlier ones have.
 

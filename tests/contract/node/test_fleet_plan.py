@@ -184,3 +184,26 @@ def test_a_plan_is_over_one_ledger_and_of_hosts_that_there_are(tmp_path: Path) -
         nodes.hosts["gpu002"]["gpufleet_ledger_url"] = f"sqlite:///{tmp_path}/other.sqlite"
         asked(nodes, {}, ok=False)
         assert "a plan is over one ledger" in nodes.output
+
+
+def test_a_canary_that_was_brought_back_without_the_image_has_shown_nothing_to_its_own_run_either(
+    tmp_path: Path,
+) -> None:
+    """It was stopped in its drain, and a person readmitted it while the others of its wave were still at work."""
+    with in_service(tmp_path, 4) as nodes:
+        nodes.shared["gpufleet_image"] = {"name": "gpu-golden", "version": "2", "url": "https://images.example.com/x"}
+        told = (("NEW.run_id", "state", "draining"), ("NEW.run_id", "note", "stopped"), ("'p'", "state", "admitted"))
+        rows = "".join(
+            "INSERT INTO events (node_id, run_id, at, kind, name, data)"
+            f" VALUES (NEW.node_id, {run}, NEW.at, '{kind}', '{name}', '{{}}'); "
+            for run, kind, name in told
+        )
+        with contextlib.closing(sqlite3.connect(nodes.ledger)) as ledger:
+            ledger.execute(
+                "CREATE TRIGGER back AFTER INSERT ON events WHEN NEW.kind = 'wave' AND NEW.name = 'begun'"
+                f" AND NOT EXISTS (SELECT 1 FROM events WHERE run_id = 'p') BEGIN {rows}END"
+            )
+        options = {"state": "begun", "rollout": True, "budgets": {"fleet": 4}}
+        first, again = asked(nodes, options, options)
+        assert first["order"] == ["gpu001"]
+        assert again["order"] == [] and again["through"] == [] and "the canary gpu001" in again["halted"], again

@@ -15,12 +15,14 @@ import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     Refused,
+    Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import Answer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.login import Login
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import OPTIONS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import known_as
 from contract.scheduler.site_kubernetes import KubernetesSite, rules
 from contract.scheduler.verbs import RUN, TOKEN, node, verdict, wait
 
@@ -141,9 +143,9 @@ def test_r5_a_cluster_is_known_by_its_own_uid_else_by_its_authority_else_by_its_
 ) -> None:
     """In a pod the address is the same in every cluster."""
     uid = site.server.cluster.of("namespaces")["", "kube-system"]["metadata"]["uid"]
-    assert site.open().states([NAME])[NAME].place == Place(f"kubernetes {uid}", scheduler_at=site.proxy.url)
+    assert site.open().states([NAME])[NAME].place == Place(f"kubernetes {uid}", scheduler_at=known_as(site.proxy.url))
     site.server.rules["gpufleet"] = [one for one in rules() if one["resources"] != ["namespaces"]]
-    assert site.open().states([NAME])[NAME].place == Place(scheduler_at=site.proxy.url)
+    assert site.open().states([NAME])[NAME].place == Place(scheduler_at=known_as(site.proxy.url))
     places = []
     for name in ("one", "other", "one"):
         file = tmp_path / f"{name}.pem"
@@ -152,3 +154,9 @@ def test_r5_a_cluster_is_known_by_its_own_uid_else_by_its_authority_else_by_its_
         driver = site.driver({**site.connection, "scheduler_ca_path": str(file)})
         places.append(driver.states([NAME])[NAME].place)
     assert places[0] == places[2] and places[0].is_other(places[1]) and places[0].scheduler_at.startswith("sha256:")
+
+
+def test_r5_a_uid_that_could_not_be_asked_for_is_an_outage_and_no_address(site: KubernetesSite) -> None:
+    site.proxy.fault = lambda asked: (503, {}, b"busy") if "kube-system" in asked.what else None
+    with pytest.raises(Unreachable):
+        site.open().states([NAME])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 from contract.scheduler import slurm_cluster, slurm_rest
 from contract.scheduler.schedulers import SlurmRestSite
@@ -242,6 +244,23 @@ def test_a_node_that_cannot_be_read_spoils_no_other(rest: Any) -> None:
     rest.rest.bent["nodes"] = bent
     views = rest.open().states(["gpu001", "gpu002"])
     assert views["gpu001"].state == "unknown" and views["gpu001"].unread and views["gpu002"].in_service
+
+
+def test_r5_the_cluster_is_what_the_newest_answer_tells(rest: Any) -> None:
+    driver = rest.open()
+    known = f"{rest.reached['scheduler_url']} on {socket.gethostname()}"
+    assert driver.states(["gpu001"])["gpu001"].place == Place("slurm gpufleet-test", scheduler_at=known)
+
+    def called(name: Any) -> Any:
+        return lambda content: {**content, "meta": {"slurm": {"cluster": name}}}
+
+    for name, cluster in (("other", "slurm other"), ("", ""), (None, "")):
+        rest.rest.bent.update(node=called(name), nodes=called(name), reservations=called(name), jobs=called(name))
+        assert driver.states(["gpu001"])["gpu001"].place == Place(cluster, scheduler_at=known)
+    for strange in ("a b", "x" * 129, "slurm\x1b[2J", "a\nb"):
+        rest.rest.bent.update(node=called(strange), nodes=called(strange))
+        with pytest.raises(BadAnswer, match="a name of its cluster that is none"):
+            driver.states(["gpu001"])
 
 
 def test_a_job_in_a_state_that_nobody_knows_is_work(rest: Any) -> None:

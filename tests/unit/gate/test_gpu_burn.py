@@ -32,11 +32,11 @@ WANTED = wanted_of(PROFILE)
 [BURN] = burns_of(WANTED)
 
 
-def judged(text: str, *, rc: int = 0, seconds: float = 1.0) -> dict[str, Any]:
+def judged(text: str, *, rc: int = 0, seconds: float = 1.0, cries: str = "") -> dict[str, Any]:
     """What the gate says of a run that printed this."""
-    done = Run(("gpu_burn",), rc, text.encode(), b"", "exit", seconds)
+    done = Run(("gpu_burn",), rc, text.encode(), cries.encode(), "exit", seconds)
     sheet = begin(WANTED, [BURN], WANTED.gpu_count)
-    judge(sheet, read(done.text), done, WANTED, BURN)
+    judge(sheet, read(done.text, done.cries), done, WANTED, BURN)
     return as_verdict("gpu_burn_gate", sheet, tool=Tool("gpu-burn"), started=now_utc(), evidence="sha256:")
 
 
@@ -65,6 +65,22 @@ FADES = burning.burn_of(
 SLOW_AT_FIRST = burning.burn_of(
     *(burning.progress(part, 8, int(part), speed={5: "9000" if part < 90 else "500000"}) for part in (80.0, 100.0))
 )
+#: Of a hundred reports: GPU 5 stops four fifths through; is slow for half of the time, in which it comes to a seventh
+#: of them; or reports once.
+EACH = tuple(round(at / 36, 1) for at in range(36, 3601, 36))
+HANGS_LATE = burning.burn_of(
+    *(burning.progress(part, 8, int(part * 9), did={5: int(min(part, 80) * 9)}) for part in EACH)
+)
+HALF_THE_TIME = burning.burn_of(
+    *(
+        burning.progress(part, 8, number, did={5: did}, speed={5: speed})
+        for number, (part, did, speed) in enumerate(
+            [(at, at, "500000") for at in range(1, 51)] + [(at, 50 + (at - 50) // 7, "71429") for at in range(51, 101)],
+            1,
+        )
+    )
+)
+ONCE = burning.burn_of(*(burning.progress(part, 8, int(part), did={5: 60 if part > 90 else 0}) for part in PARTS))
 DIED = dict.fromkeys(range(8), "-533715488  (DIED!)")
 
 
@@ -76,7 +92,7 @@ DIED = dict.fromkeys(range(8), "-533715488  (DIED!)")
         (burning.output(errors={5: "-2147483000 (WARNING!)"}), "fail", "field_diag", "2147483000 wrong results"),
         (burning.output(errors={5: "0 (WARNING!)"}), "fail", "field_diag", "GPU 5: 1 wrong results"),
         (burning.output(errors={5: "77 (DIED!)"}), "fail", "field_diag", "GPU 5: its worker died in burn"),
-        (burning.output(errors=DIED).partition("\tSummary")[0] + ABORT, "fail", "field_diag", "GPU 0: its worker died"),
+        (burning.output(errors=DIED), "fail", "field_diag", "GPU 0: its worker died"),
         (burning.output(results={5: "FAULTY"}), "fail", "field_diag", "GPU 5: gpu-burn says FAULTY"),
         (burning.output(results={5: "MAYBE"}), "inconclusive", "field_diag", "GPU 5: gpu-burn says MAYBE"),
         (burning.output(speed={5: "300000"}), "fail", "field_diag", "GPU 5: 300000 Gflop/s in burn, wanted 400000"),
@@ -90,8 +106,14 @@ DIED = dict.fromkeys(range(8), "-533715488  (DIED!)")
         (burning.output(gpus=7), "fail", "power_cycle", "ran on 7 of 8 GPUs"),
         (burning.output(gpus=9), "inconclusive", "remediate_config", "ran on 9 of 8 GPUs"),
         (burning.output(tested=7), "fail", "power_cycle", "ran on 7 of 8 GPUs"),
-        (burning.output(first=INIT), "inconclusive", "remediate_config", "Couldn't init a GPU test"),
-        (burning.output(first=INIT, errors=DIED), "inconclusive", "remediate_config", "Couldn't init a GPU test"),
+        (HANGS_LATE, "inconclusive", "retest", "GPU 5 computed nothing after 80 % of the time in burn"),
+        (HALF_THE_TIME, "fail", "field_diag", "GPU 5: 285715 Gflop/s in burn, wanted 400000"),
+        (
+            ONCE,
+            "inconclusive",
+            "retest",
+            "GPU 5 computed so slowly or so briefly that it told no speed but that of its",
+        ),
         (burning.output(parts=(50.0,)), "inconclusive", "retest", "it came to 50 % of its time"),
         (burning.output(parts=()), "inconclusive", "retest", "it came to 0 % of its time"),
         (burning.output().partition("Tested")[0], "inconclusive", "retest", "its last lines are not there"),
@@ -105,6 +127,18 @@ DIED = dict.fromkeys(range(8), "-533715488  (DIED!)")
 def test_what_is_no_pass_though_the_exit_status_is_0(text: str, verdict: str, remedy: str, word: str) -> None:
     found = judged(text)
     assert said(found)[:2] == (verdict, remedy) and word in said(found)[2], sentence(found, shown=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "rc"), [(burning.output(), 0), (burning.output(errors=DIED).partition("\tSummary")[0], 123)]
+)
+def test_what_is_wrong_with_the_site_is_cried_and_condemns_no_node(tmp_path: Path, text: str, rc: int) -> None:
+    """A compare kernel that is not there, or is of other GPUs: gpu-burn says so among its errors."""
+    found = judged(text, rc=rc, cries=f"{INIT}\n{ABORT}")
+    assert said(found)[:2] == ("inconclusive", "remediate_config") and "Couldn't init a GPU test" in said(found)[2]
+    (tmp_path / "cries").write_text(f"{INIT}\n{ABORT}", encoding="utf-8")
+    params = burning.params(tmp_path, text, rc=rc, body=f"cat {tmp_path}/cries >&2")
+    assert said(dict(gpu_burn_gate(params, Context()).data)) == said(found)
 
 
 def test_a_run_that_ended_early_or_with_another_status_is_none() -> None:
@@ -156,9 +190,11 @@ def test_a_pass_has_every_cell_within_its_limits() -> None:
     assert {(row["id"], row["entity"]) for row in kept} == {(row["id"], row["entity"]) for row in good["checks"]}
     assert claimed.asked(PROFILE, []) == {"tests": ["burn"]}
     for value in (399999, True, None, float("nan")):
-        lied = json.loads(json.dumps(good))
-        next(row for row in lied["checks"] if row["id"] == "burn.speed")["measured"] = value
-        assert "with less than 400000 Gflop/s" in claimed.lacking(PROFILE, [], lied)
+        for gpu in ("GPU 0", "GPU 7"):
+            lied = json.loads(json.dumps(good))
+            at = next(row for row in lied["checks"] if (row["id"], row["entity"]) == ("burn.speed", gpu))
+            at["measured"] = value
+            assert "with less than 400000 Gflop/s" in claimed.lacking(PROFILE, [], lied)
     for cell in ("burn.errors", "burn.result", "burn.gpus", "device_id", "ended"):
         lied = json.loads(json.dumps(good))
         next(row for row in lied["checks"] if row["id"] == cell)["measured"] = 3

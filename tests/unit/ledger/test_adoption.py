@@ -67,8 +67,12 @@ def test_j7_who_is_not_in_service_is_told_so_before_all_else(change: dict[str, A
 
 @pytest.mark.parametrize("scheduler", ["", "none"])
 def test_j7_a_node_of_no_scheduler_needs_neither_service_nor_name(scheduler: str) -> None:
-    nobody = seen(scheduler={"state": "absent", "scheduler_node": "gpu001"}, name={"skipped": True})
+    place = {"cluster": "slurm alpha", "cluster_host": "ctl1", "scheduler_at": "https://slurm"}
+    of_alpha = adopted(seen(scheduler={**SERVES, **place}), SITE, "gpu001")
+    assert {key: of_alpha[key] for key in place} == place, "another cluster's node of this name is not this machine"
+    nobody = seen(scheduler={"state": "absent", "scheduler_node": "gpu001", **place}, name={"skipped": True})
     data = adopted(nobody, {**SITE, "scheduler": scheduler}, "gpu001")
+    assert not set(place) & set(data)
     assert data["machine_name"] == data["scheduler_node"] == "", "which is no name that a scheduler has told"
 
 

@@ -5,8 +5,17 @@
 
 from __future__ import annotations
 
+import socket
+from dataclasses import replace
+
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import known_as
 
 ALPHA, BETA, HERE, THERE = "slurm alpha", "slurm beta", "https://here", "https://there"
 
@@ -51,3 +60,32 @@ def test_what_is_told_is_read_back() -> None:
     assert Place().data() == {} and set(Place().data("known_")) == known
     assert str(Place(ALPHA, "ctl1")) == "slurm alpha of ctl1" and Place(ALPHA, "ctl1").is_called(" Slurm alpha of ctl1")
     assert [str(one) for one in (Place(ALPHA, scheduler_at=HERE), Place(scheduler_at=HERE))] == [ALPHA, HERE]
+
+
+@pytest.mark.parametrize(
+    ("address", "known"),
+    [
+        ("https://slurm.example.com:6820/", "https://slurm.example.com:6820"),
+        ("https://svc:s3cret@slurm.example.com/rest?x=1", "https://slurm.example.com/rest"),
+        ("http://localhost:6820", f"http://localhost:6820 on {socket.gethostname()}"),
+        ("https://[::1]:6443", f"https://[::1]:6443 on {socket.gethostname()}"),
+    ],
+)
+def test_r5_an_address_is_known_without_a_login_and_with_whose_it_is(address: str, known: str) -> None:
+    """The ledger masks a login, and every machine calls itself localhost."""
+    assert known_as(address) == known
+
+
+def test_r5_of_a_batch_each_one_of_another_cluster_is_refused_and_hides_no_doubt_about_others() -> None:
+    driver = Slurm({})
+    views = {name: NodeView(name, state="idle", place=Place(BETA)) for name in ("n1", "n2", "n3")}
+    views["n4"] = NodeView("n4", place=Place(ALPHA))
+    claims = {name: Claim(bound=name, place=Place(ALPHA)) for name in ("n1", "n2", "n4")}
+    claims = {**claims, "n3": Claim(bound="n3", place=Place(BETA)), "n4": replace(claims["n4"], admitted=True)}
+    driver.known = dict  # type: ignore[method-assign]
+    found = doubts(driver, views, claims)
+    assert {name: type(exc) for name, exc in found.items()} == {
+        "n1": WrongMachine,
+        "n2": WrongMachine,
+        "n4": ConfigError,
+    }

@@ -45,6 +45,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 
 #: Each CPU has an instance of its own, so that one that idled for longer has lost it.
 _BUSY = 0.8
+#: How much longer than asked a run may take, with the seconds to come up and go: beyond that nobody knows what it did.
+_LONGEST, _SLACK = 2, 5.0
 _REMEDY = "field_diag"
 _GIB = 1 << 30
 
@@ -101,6 +103,8 @@ def _doubt(load: Load, done: Run, seen: Seen, saw: Mapping[str, Any]) -> str:
     """Why what stress-ng tells is no result; empty where it is one."""
     if seen.problems:
         return f"stress-ng: {'; '.join(dict.fromkeys(seen.problems))}"
+    if done.seconds > load.seconds * _LONGEST + _SLACK:
+        return f"stress-ng took {done.seconds:.0f} s, and was asked to run for {load.seconds:g} s"
     if done.seconds < load.seconds * LONG_ENOUGH:
         return f"stress-ng ended after {done.seconds:.1f} s, and was asked to run for {load.seconds:g} s"
     if saw["killed"] is None:

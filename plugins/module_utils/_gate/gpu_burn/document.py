@@ -31,7 +31,7 @@ _MARK = "proc'd:"
 
 @dataclass
 class Seen:
-    """By GPU. speeds: each that it reported, whose line stands there again until its next one. done: how much it has
+    """By GPU. speeds: each that it reported, which stands there again until its next one. done: how much it has
     computed, in iterations, and grown: at which per cent of the time that last became more. errors: the worst count
     that was ever told, whatever its sign."""
 
@@ -48,8 +48,11 @@ class Seen:
     problems: list[str] = field(default_factory=list)
 
 
-def read(text: str) -> Seen:
+def read(text: str, cries: str = "") -> Seen:
+    """:param cries: what it printed as errors: that a worker did not come up, which its results do not tell."""
     seen = Seen()
+    for line in filter(_SETUP.match, re.split(r"[\r\n]+", cries)):
+        seen.setup = seen.setup or short(line, 120).rstrip(" :")
     tables = 0
     for line in re.split(r"[\r\n]+", text):
         gpu, tested, result = _GPU.match(line), _TESTED.match(line), _RESULT.match(line)
@@ -97,6 +100,5 @@ def _computed(seen: Seen, number: int, count: int, speed: float) -> None:
     before, told = seen.done.get(number, 0), seen.speeds.setdefault(number, [])
     if count > before:
         seen.grown[number] = seen.progress
-    if count > before or (told and speed != told[-1]):
         told.append(speed)
     seen.done[number] = max(before, count)

@@ -61,7 +61,7 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
         runs = [run(call, timeout=max(1.0, end - time.monotonic()), env=_ENVIRONMENT) for call in calls]
     sheet = judging.begin(wanted, burns, on_bus(wanted, str(params.get("pci_path") or _PCI)))
     for burn, done in zip(burns, runs):
-        judging.judge(sheet, read(done.text), done, wanted, burn)
+        judging.judge(sheet, read(done.text, done.cries), done, wanted, burn)
     kept = evidence.save(sheet, params, ctx, lambda: {"gate": GATE, "runs": [one.as_evidence() for one in runs]})
     tool = Tool("gpu-burn", "", [word for call in calls for word in call])
     verdict = begun.verdict(sheet, tool, digest(*(part for one in runs for part in one.parts())))

@@ -9,7 +9,7 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import median
+from statistics import harmonic_mean, median
 from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED, record_end
@@ -30,9 +30,10 @@ DEVICES, GPUS, RESULT, ERRORS, SPEED = "device_id", "gpus", "result", "errors", 
 OK, FAULTY = "OK", "FAULTY"
 #: So far its progress must have come, and for so much of the time it must have run.
 _FAR_ENOUGH, _LONG_ENOUGH = 95.0, 0.95
-#: A GPU reports every second or two. So late one that works must have reported once more, and so much of what its
-#: neighbours have computed must it have computed: one that hangs keeps its last speed, and is told to be OK.
-_STILL_AT_WORK, _ITS_SHARE = 75.0, 0.5
+#: A report is of so much work, and takes as long as that does: seconds, of double precision minutes. One that works has
+#: reported within so many of its reports before the end, but never so many per cent of the time. A GPU that hangs keeps
+#: its last speed, and is told to be OK; so it must also have computed so much of what its neighbours have.
+_REPORTS, _LATEST, _EARLIEST, _ITS_SHARE = 3, 5.0, 25.0, 0.5
 _OWN = "own rule: what computes wrong is broken"
 _REMEDY = "field_diag"
 
@@ -122,9 +123,9 @@ def _gpu(sheet: Sheet, seen: Seen, burn: Burn, number: int) -> None:
         sheet.record(Check(burn.cell(ERRORS), entity, FAIL if count else PASS, count, 0, "", _OWN))
     idle = _idle(seen, number)
     if not idle:
-        # The first holds the time in which the GPU was set up.
-        told = seen.speeds[number]
-        _speed(sheet, burn, entity, median(told[1:] or told))
+        # The first holds the time in which the GPU was set up. Each is of as much work, so that this is all of it
+        # through all its time: of a GPU that is slow for half of the time most reports are fast ones.
+        _speed(sheet, burn, entity, round(harmonic_mean(seen.speeds[number][1:]), 3))
     elif seen.tested:
         text = f"{entity} computed {idle} in {burn.name}, whatever is said of it"
         sheet.unsettled(burn.cell(SPEED), entity, text)
@@ -133,10 +134,14 @@ def _gpu(sheet: Sheet, seen: Seen, burn: Burn, number: int) -> None:
 def _idle(seen: Seen, number: int) -> str:
     """Why the speed of a GPU is none; empty where it worked to the end."""
     did, most = seen.done.get(number, 0), median(seen.done.values() or [0])
-    if not any(seen.speeds.get(number, [])):
+    told, grown = seen.speeds.get(number, []), seen.grown.get(number, 0.0)
+    if not any(told):
         return "nothing"
-    if seen.grown.get(number, 0.0) < _STILL_AT_WORK:
-        return f"nothing after {seen.grown.get(number, 0.0):g} % of the time"
+    silent = max(_LATEST, min(_EARLIEST, _REPORTS * grown / len(told)))
+    if grown < seen.progress - silent:
+        return f"nothing after {grown:g} % of the time"
+    if len(told) < 2:
+        return "so slowly or so briefly that it told no speed but that of its start"
     return f"{did} iterations while its neighbours did {most:g}" if did < most * _ITS_SHARE else ""
 
 

@@ -61,6 +61,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     STANDING,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import known_as
 
 _NODES, _PODS = "/api/v1/nodes", "/api/v1/pods"
 _ITSELF = "/api/v1/namespaces/kube-system"
@@ -151,7 +152,7 @@ class Kubernetes(Scheduler):
         uid = ""
         with suppress(AuthFailed):
             uid = str(mapping(self.api.get(_ITSELF) or {}, "metadata").get("uid") or "")
-        return Place(f"{self.NAME} {uid}" if uid else "", scheduler_at=self.api.authority or self.address)
+        return Place(f"{self.NAME} {uid}" if uid else "", scheduler_at=self.api.authority or known_as(self.address))
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return dict(self.api.listed(_NODES, lambda raw: (self._record(raw).name, self._record(raw).also())))

@@ -30,7 +30,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
     Reservation,
     parse_reservations,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import blocks
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import (
+    blocks,
+    cluster_name,
+    is_name,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.link import Link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import ERRORS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import (
@@ -121,7 +125,8 @@ class Commands(Link):
         told = self._config()
         # With its address behind it in brackets; after a failover the first one is the same still.
         host = told.get("SlurmctldHost[0]", "").partition("(")[0]
-        return Place(f"slurm {told['ClusterName']}" if told.get("ClusterName") else "", host)
+        name = cluster_name(told.get("ClusterName", ""))
+        return Place(f"slurm {name}" if name else "", host if is_name(host) else "")
 
     def _config(self) -> Mapping[str, str]:
         """slurmctld's own settings, as they were when they were asked for."""

@@ -19,9 +19,22 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 
 #: One node and nothing else. Slurm takes lists, ranges and the word ALL wherever it takes a name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _BRACKETS = re.compile(r"\[([0-9,-]+)\]")
 _MOST = 100_000
 _LONGEST_ARGUMENT = 60_000
+
+
+def cluster_name(told: str) -> str:
+    """:raises BadAnswer: for what is no name of a cluster; it goes into the ledger with each look."""
+    if told and not _CLUSTER.match(told):
+        raise BadAnswer("Slurm tells a name of its cluster that is none", seen=cut(told, 100), do="look at ClusterName")
+    return told
+
+
+def is_name(told: str) -> bool:
+    """Can it mean one machine, and no other?"""
+    return bool(_NAME.match(told)) and told.lower() not in ("all", "localhost")
 
 
 def check_name(name: str) -> str:
@@ -29,7 +42,7 @@ def check_name(name: str) -> str:
 
     :raises ConfigError: for a list, a range, an option, or a word with a meaning of its own.
     """
-    if not _NAME.match(name) or name.lower() in ("all", "localhost"):
+    if not is_name(name):
         raise ConfigError(
             f"{name!r} is not the name of one node",
             wanted="the NodeName of slurm.conf",

@@ -49,7 +49,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
     VERSIONS,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import cause, is_here
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import cause, is_here, known_as
 
 _MISSING: str | None = None
 try:
@@ -191,7 +191,7 @@ class Rest(Link):
 
     def place(self) -> Place:
         # measured: slurmrestd 22.05 tells no cluster, 26.05 does with each answer
-        return Place(f"slurm {self._cluster}" if self._cluster else "", scheduler_at=self.address)
+        return Place(f"slurm {self._cluster}" if self._cluster else "", scheduler_at=known_as(self.address))
 
     def slurm_user(self) -> tuple[str, ...]:
         return (self._slurm_user,)

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Reservation
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import expand
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import cluster_name, expand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_tables import OFF_NODES, ON_NODES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record, SlurmState
 
@@ -75,7 +75,7 @@ def cluster(content: Mapping[str, Any]) -> str:
     meta = content.get("meta")
     about = meta.get("slurm") if isinstance(meta, Mapping) else None
     name = about.get("cluster") if isinstance(about, Mapping) else None
-    return name.strip() if isinstance(name, str) else ""
+    return cluster_name(name) if isinstance(name, str) else ""
 
 
 def number(raw: Mapping[str, Any], field: str) -> int:
