@@ -37,7 +37,7 @@ _RESET = (
     ' -i INVENTORY -e waves=reset -e \'{{"waves_why": "..."}}\''
 )
 #: Seconds within which a run that began a wave has taken its nodes, or has ended: the BMCs of a batch are proven first.
-_PROMISED_SECONDS = 3600.0
+_PROMISED_SECONDS = 1800.0
 
 
 class ActionModule(FleetStatus):
@@ -101,6 +101,7 @@ class ActionModule(FleetStatus):
         everybody = {host: ids.get(host, "") for host in self._nodes}
         self._paused = {host: _told_pause(event) for host, event in ended.paused(everybody, events).items()}
         waves = begun.stand(self._waves())
+        self._seen_waves = {one["id"] for one in waves}
         self._count(waves)
         hosts = {node_id: host for host, node_id in ids.items()}
         mine = {hosts[one["node_id"]]: one for one in waves if one["run_id"] == self.run_id and one["node_id"] in hosts}
@@ -152,7 +153,8 @@ class ActionModule(FleetStatus):
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
         states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
-        self._taken = ended.promised(waves, states, self._run_as, self._since)
+        standing = begun.waited_for(self.ledger(), waves, self._known)
+        self._taken = ended.promised(standing, states, self._run_as, self._since)
         self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self.host_var)
         self._rooms = budget.rooms(self._members, self._limits)
 
@@ -199,7 +201,6 @@ class ActionModule(FleetStatus):
     def _begun(self) -> dict[str, Any]:
         """The part of these hosts that may go now. Where the first ones have not shown yet that it works, no more than
         the canary may; a check writes nothing, so nothing shows."""
-        seen = self.ledger().moment().event
         self._read()
         left, halted = self._left(), self._closed()
         sure = self._before.sure or bool(self._task.check_mode)
@@ -210,7 +211,7 @@ class ActionModule(FleetStatus):
             else plan.fitting(due, self._rooms, len(due) if sure else self._params["canary"])
         )
         if wave and not self._task.check_mode:
-            wave = self._promised(wave, {node.host for node in due if node.out}, seen, canary=not sure)
+            wave = self._promised(wave, {node.host for node in due if node.out}, canary=not sure)
         outside = {node.host: halted or self._beyond(node, sure) for node in due if node.host not in wave}
         return self._answer([wave] if wave else [], {**left, **outside}, halted)
 
@@ -218,12 +219,9 @@ class ActionModule(FleetStatus):
         """One canary at a time, whoever tries it."""
         return bool(self._tries) and not sure
 
-    def _promised(self, wave: tuple[str, ...], was_out: Collection[str], seen: int, canary: bool) -> tuple[str, ...]:
+    def _promised(self, wave: tuple[str, ...], was_out: Collection[str], canary: bool) -> tuple[str, ...]:
         """Those that stay in the wave, once it is written down. Two runs that read the same room at one time both see
-        what the other one wrote; the later one gives back what is too much.
-
-        :param seen: the newest event that was there to be read.
-        """
+        what the other one wrote; the later one gives back what is too much."""
         said = {"canary": canary, "holder": ended.held_by(self._run_as), "size": len(wave)}
         first, *_others = self._tell(
             wave, ended.BEGUN, lambda host: {**said, "out": host in was_out, "image": self._image(host)}
@@ -232,7 +230,7 @@ class ActionModule(FleetStatus):
         self._count(waves)
         mine = [host for host in wave if self._nodes[host]["node_id"] not in self._taken]
         kept = plan.fitting(plan.in_turn(plan.of_hosts(self._members, mine)), self._rooms, len(wave))
-        why, others = "another run took their room", self._rivals(waves, seen) if canary else ()
+        why, others = "another run took their room", self._rivals(waves) if canary else ()
         if others:
             kept, why = (), f"the run {min(others)} tries a canary of this image"
         given_back = [host for host in wave if host not in kept]
@@ -240,10 +238,11 @@ class ActionModule(FleetStatus):
             self._tell(given_back, ended.WITHDRAWN, lambda _host: {"reason": why})
         return kept
 
-    def _rivals(self, waves: Collection[begun.Event], seen: int) -> list[str]:
-        """Other runs that began a canary of the image while this one made up its mind."""
-        since = [one for one in waves if int(one["id"]) > seen and one["run_id"] != self.run_id]
-        return [str(one["run_id"]) for one in since if one["data"].get("image") in self._images]
+    def _rivals(self, waves: Collection[begun.Event]) -> list[str]:
+        """Other runs that began a canary of the image while this one made up its mind: those that it has not seen, as
+        a number that is lower than what was seen may come to light later."""
+        others = [one for one in waves if one["run_id"] != self.run_id and one["id"] not in self._seen_waves]
+        return [str(one["run_id"]) for one in others if one["data"].get("image") in self._images]
 
     def _tell(self, hosts: Sequence[str], name: str, data: Callable[[str], Mapping[str, Any]]) -> list[int]:
         pairs = [(str(self._nodes[host]["node_id"]), Event(ended.KIND, name, dict(data(host)))) for host in hosts]

@@ -209,6 +209,10 @@ options:
   known_scheduler_at:
     description: What tells a cluster from others that has no name. Filled by the action.
     type: str
+  known_left:
+    description: Was the hold that the ledger knows taken in a scheduler that the machine has left since, or before it
+      was retired? Its words are still held against those that stand, and nothing else. Filled by the action.
+    type: bool
   leave:
     description: Until when the module on another machine may write, and what an earlier part of this call has ordered.
       Filled in by the action on the controller, for a task that is delegated.
@@ -280,7 +284,7 @@ cluster:
   type: str
   sample: slurm alpha
 scheduler_at:
-  description: What tells it from others where it has no name. Its address, for Kubernetes a digest of its authority.
+  description: What tells it from others where it has no name. Its address, for Kubernetes with a digest of its CA.
   returned: where it is reached by a URL
   type: str
   sample: https://slurm.example.com:6820

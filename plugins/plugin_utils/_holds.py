@@ -41,13 +41,16 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     admitted = since_retired(ledger, nodes, "admitted")
     known = ours(ledger, nodes)
     named = ledger.latest(nodes, "named")
-    bindings = _bindings(ledger, nodes, (newest, admitted, named), known)
+    gone = ledger.latest(nodes, "state", ("retired",))
+    bindings = _bindings(ledger, nodes, (newest, admitted, named, gone), known)
     uuids = ledger.values("system_uuid", nodes)
     found = {}
     for host, node_id in ids.items():
-        taken = _taken(newest.get(node_id), named.get(node_id))
-        binding = bindings.get(node_id)
+        hold, binding = newest.get(node_id), bindings.get(node_id)
+        taken = hold["data"] if hold is not None and hold["name"] == "taken" else {}
+        ended = any(_number(one) > _number(hold) for one in (_given_up(named.get(node_id)), gone.get(node_id)))
         found[host] = {
+            "known_left": bool(taken) and (ended or _place(binding).is_other(Place.told(taken))),
             "known_token": str(taken.get("hold_token", "")),
             "known_author": str(taken.get("hold_author", "")),
             "known_runs": sorted(runs.get(node_id, ())),
@@ -61,22 +64,20 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _taken(hold: Mapping[str, Any] | None, named: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What is known of the hold that stands; nothing once the machine was said to be no node there any more."""
-    left = named is not None and bool(named["data"].get(GIVEN_UP)) and _number(named) > _number(hold)
-    return hold["data"] if hold is not None and hold["name"] == "taken" and not left else {}
+def _given_up(named: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """That a person said that the machine is no node there any more, where that was said last."""
+    return named if named is not None and named["data"].get(GIVEN_UP) else None
 
 
 def _bindings(
-    ledger: Ledger, nodes: Sequence[str], told: tuple[_Events, _Events, _Events], known: Collection[str]
+    ledger: Ledger, nodes: Sequence[str], told: tuple[_Events, _Events, _Events, _Events], known: Collection[str]
 ) -> dict[str, _Binding]:
     """By node, what tells of the scheduler's node that the machine is.
 
-    :param told: the newest of its holds, its admission since it was last retired, and what it was named last.
-    :param known: those that are ours.
+    :param told: the newest of its holds, its admission since it was last retired, what it was named last, and when it
+        was retired. :param known: those that are ours.
     """
-    newest, admitted, last = told
-    gone = ledger.latest(nodes, "state", ("retired",))
+    newest, admitted, last, gone = told
     # What it was before its retirement it is no more; a stranger is what the machine or a person has said alone, for a
     # hold may have followed a slip in its row.
     held, named = (
@@ -123,8 +124,14 @@ def _name(binding: _Binding | None) -> str:
 
 
 def _place(binding: _Binding | None) -> Place:
-    """Which scheduler's node it is; one that was noted before that was noted as well says nothing of it."""
-    return next((place for place in map(Place.told, binding or ()) if place != Place()), Place())
+    """Which scheduler's node it is; what was noted before that was noted says nothing of it, and what was noted by
+    whoever tells less takes nothing away."""
+    found = Place()
+    for older in map(Place.told, binding or ()):
+        if found != Place() and older.is_other(found):
+            break
+        found = found.filled(older)
+    return found
 
 
 def known_as(variable: Callable[[str, str], Any], host: str) -> list[str]:

@@ -94,9 +94,10 @@ def _elsewhere(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
         "the scheduler that is asked is not the one whose node the machine is by our ledger",
         node=view.name,
         address=driver.address,
-        wanted=f"{claim.bound or view.name} of {claim.place}, as it was adopted, held or named there",
+        wanted=f"{claim.bound or view.name} of {claim.place}, as it was adopted, held, named or last seen to serve",
         seen=f"{'no ' if view.absent else ''}{view.name} of {view.place}",
-        do=f"correct {settings}; where the machine {moves}",
+        do=f"correct {settings}; where the machine {moves}"
+        + (f"; {driver.NAMELESS}" if driver.NAMELESS and not view.place.cluster else ""),
     )
 
 

@@ -222,6 +222,8 @@ class Scheduler(ABC):
     #: Seconds for which a hold has to stand, by the scheduler's own clock, before a node without work is ``drained``.
     SETTLES: ClassVar[float] = 0
     REMEDIES: ClassVar[Remedies] = Remedies()
+    #: What makes it tell which one it is, where it does not: a place without a cluster is known by its address alone.
+    NAMELESS: ClassVar[str] = ""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         #: The connection as its options say; a driver reads those that ``names.py`` lists for it.

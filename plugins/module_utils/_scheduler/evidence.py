@@ -44,15 +44,21 @@ def name_of(view: NodeView, claim: Claim) -> str:
     return IN_SERVICE if view.in_service else NOT_DRAINED
 
 
-def taken(hold: Hold, view: NodeView, host: str = "") -> Event:
+def place(view: NodeView, claim: Claim) -> dict[str, str]:
+    """Which scheduler tells this, with what our ledger knows of the same one beside what it tells now."""
+    same = not view.place.is_other(claim.place)
+    return (view.place.filled(claim.place) if same else view.place).data()
+
+
+def taken(hold: Hold, view: NodeView, claim: Claim, host: str = "") -> Event:
     """A hold of ours, who set it, and in which record of the node; ``host`` as in :func:`evidence`."""
     more = {"hold_author": hold.author, "incarnation": view.incarnation}
     told = {"hold_token": hold.token, **{key: value for key, value in more.items() if value}}
-    return Event("hold", "taken", {**told, "scheduler_node": view.name, **view.place.data()}, host)
+    return Event("hold", "taken", {**told, "scheduler_node": view.name, **place(view, claim)}, host)
 
 
-def released(token: str, view: NodeView) -> Event:
-    return Event("hold", "released", {"hold_token": token, "scheduler_node": view.name, **view.place.data()})
+def released(token: str, view: NodeView, claim: Claim) -> Event:
+    return Event("hold", "released", {"hold_token": token, "scheduler_node": view.name, **place(view, claim)})
 
 
 def evidence(
@@ -66,4 +72,4 @@ def evidence(
     if view.work:
         data["jobs"] = ", ".join(view.jobs[:20])
     told = {key: value for key, value in data.items() if value}
-    return Event("evidence", name_of(view, claim), {**told, **view.place.data(), **(moment or {})}, host)
+    return Event("evidence", name_of(view, claim), {**told, **place(view, claim), **(moment or {})}, host)

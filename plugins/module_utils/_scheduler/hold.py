@@ -69,7 +69,8 @@ class Claim:
     unnamed: is it ours, and has never been any of the scheduler's nodes? rather: another node of the scheduler that
     bears the machine's own name as a whole. uuids: system UUIDs of the machine. incarnation: of the scheduler's record
     when the hold was taken. place: of which scheduler the machine is a node by the ledger. moved_to: which one a
-    person says that it is a node of now; empty where nobody does.
+    person says that it is a node of now; empty where nobody does. left: was the hold taken in a scheduler, or a time in
+    the fleet, that the machine has left since? Its words are compared still, but nothing stands for them.
     """
 
     token: str = ""
@@ -88,6 +89,7 @@ class Claim:
     incarnation: str = ""
     place: Place = Place()
     moved_to: str = ""
+    left: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -103,7 +105,8 @@ class Claim:
         made = str(params.get("known_incarnation") or "")
         found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
         place, moved_to = Place.told(params, "known_"), str(params.get("moved_to") or "")
-        return replace(found, uuids=uuids, incarnation=made, place=place, moved_to=moved_to)
+        left = bool(params.get("known_left"))
+        return replace(found, uuids=uuids, incarnation=made, place=place, moved_to=moved_to, left=left)
 
     def moves_to(self, view: NodeView) -> bool:
         """Does a person say that the machine is this node now? Of one that is not there nobody can."""
@@ -118,7 +121,7 @@ class Claim:
             return OURS if run in self.runs and self.untouched(hold) else FOREIGN
         if has_form(hold.text) or not hold.by_scheduler:
             return FOREIGN
-        return OURS if self.token and hold.overwrites else SCHEDULER
+        return OURS if self.token and hold.overwrites and not self.left else SCHEDULER
 
     def untouched(self, hold: Hold) -> bool:
         """Still as the ledger knows it: a person who adds words to our hold, or writes it anew, has made it theirs.
@@ -135,7 +138,7 @@ class Claim:
 
     def with_token(self, token: str) -> Claim:
         """As it is once this hold was written; who the scheduler says wrote it is to be seen."""
-        return replace(self, token=token, author="", runs=self.runs | {run_of(token)})
+        return replace(self, token=token, author="", left=False, runs=self.runs | {run_of(token)})
 
     def owner(self, view: NodeView) -> str:
         """Of the node as a whole; ``free`` where nothing has to be lifted."""
@@ -148,7 +151,7 @@ class Claim:
         """Has the hold that the ledger knows gone with the scheduler's record of the node, which was made anew since?
         So nobody has lifted it: a person who gives a node back leaves the record."""
         other = bool(self.incarnation and view.incarnation) and self.incarnation != view.incarnation
-        return bool(self.token) and other and not view.held
+        return bool(self.token) and not self.left and other and not view.held
 
     def serves(self, view: NodeView) -> bool:
         """Is it at work, or out of sight for now, and not held by us?

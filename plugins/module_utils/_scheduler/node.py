@@ -78,8 +78,10 @@ class _Node:
         views = self.driver.states([self.name])
         for doubt in absence.doubts(self.driver, views, {self.name: self.claim}).values():
             raise doubt
-        self._moment = moment
-        return views[self.name]
+        self._moment, view = moment, views[self.name]
+        if view.place.is_other(self.claim.place):  # to which a person has moved it: our hold is in the old one
+            self.claim = replace(self.claim, left=True)
+        return view
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
         owner, events = self.claim.owner(after), [*events, *called.named(self.driver, after, self.claim, self.params)]
@@ -134,8 +136,8 @@ def _judged_anew(attempt: Callable[[_Node], Result]) -> Callable[[_Node], Result
 def _present(node: _Node) -> Result:
     view = node.read()
     # By whoever told nobody, such as a person in the scheduler itself; in another one our hold may stand still.
-    lifted = not (view.absent or view.held or node.claim.lost(view) or view.place.is_other(node.claim.place))
-    result = node.result(view, view, _released(view, node.claim.token) if lifted else [], wrote=False)
+    lifted = not (view.absent or view.held or node.claim.left or node.claim.lost(view))
+    result = node.result(view, view, _released(node, view, node.claim.token) if lifted else [], wrote=False)
     own = str(node.params.get("called") or "").strip()
     result.data["rather"] = node._heard(lambda: absence.rather(node.driver, node.name, own))
     return result
@@ -214,10 +216,10 @@ def _expected(view: NodeView) -> str:
 
 def _taken(node: _Node, view: NodeView, known: Claim) -> list[Event]:
     """The ledger learns of a hold once, with who set it; a token that it knows already is no news, unless it stands in
-    another record of the node now."""
-    anew = bool(known.incarnation) and view.incarnation != known.incarnation
+    another record of the node, or another scheduler, now."""
+    anew = known.left or (bool(known.incarnation) and view.incarnation != known.incarnation)
     holds = [hold for hold in node.claim.holds_of(view, OURS) if run_of(hold.text)]
-    return [taken(hold, view) for hold in holds if anew or not known.has(hold)]
+    return [taken(hold, view, known) for hold in holds if anew or not known.has(hold)]
 
 
 # -- resume ----------------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ def _resumed(node: _Node) -> Result:
         after = _answering(node, before)
         if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason
             _of_the_same_boot(node, replace(before, booted=node.ctx.begun.removeprefix(_BEGUN)), after)
-        return node.result(before, after, _released(before, node.claim.token), wrote=False)
+        return node.result(before, after, _released(node, before, node.claim.token), wrote=False)
     _may_resume(node, before)
     _may_serve(node)
     if node.ctx.check_mode:
@@ -250,14 +252,14 @@ def _resumed(node: _Node) -> Result:
     ready = _registered(node, before)
     if not ready.held:
         # Somebody else lifted it while we waited for the agent.
-        return node.result(before, _answering(node, ready), _released(before, node.claim.token), wrote=False)
+        return node.result(before, _answering(node, ready), _released(node, before, node.claim.token), wrote=False)
     node.look.check(before, ready)
     if node.ctx.may_write(node.driver.resume_request(ready)):
         node.driver.resume(ready)
         node.ctx.begun = f"{_BEGUN}{ready.booted}"
     after = _answering(node, ready)
     _of_the_same_boot(node, ready, after)
-    return node.result(before, after, _released(after, node.claim.holds_of(before, OURS)[0].text), wrote=True)
+    return node.result(before, after, _released(node, after, node.claim.holds_of(before, OURS)[0].text), wrote=True)
 
 
 def _may_resume(node: _Node, view: NodeView) -> None:
@@ -376,9 +378,9 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
         raise exc
 
 
-def _released(view: NodeView, token: str) -> list[Event]:
+def _released(node: _Node, view: NodeView, token: str) -> list[Event]:
     """Also where we find it resumed already: a run that was killed right after the write told nobody."""
-    return [released(token, view)] if token else []
+    return [released(token, view, node.claim)] if token else []
 
 
 def _short(view: NodeView) -> dict[str, Any]:

@@ -46,6 +46,10 @@ class Place:
             return self.cluster.casefold() != known.cluster.casefold() or len(hosts) > 1
         return not (self.scheduler_at and self.scheduler_at == known.scheduler_at)
 
+    def filled(self, known: Place) -> Place:
+        """With what is known of the same one beside it: not every way to ask tells all of it."""
+        return Place(**{name: value or asdict(known)[name] for name, value in asdict(self).items()})
+
     def is_called(self, words: str) -> bool:
         """Does a person name this one?"""
         return words.strip().casefold() == str(self).casefold()

@@ -27,6 +27,7 @@ OWNERSHIP = {
     "known_cluster": {"type": "str"},
     "known_cluster_host": {"type": "str"},
     "known_scheduler_at": {"type": "str"},
+    "known_left": {"type": "bool"},
 }
 
 NODE = spec(

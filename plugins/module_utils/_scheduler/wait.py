@@ -256,7 +256,7 @@ class _Watch:
         host.judgement = Judgement(False, False, "its record was made anew without our hold, which is put on again")
         try:
             if put_on(cluster.driver, self.ctx, view, host.claim.token, hosts=(host.host,)):
-                host.held_again = taken(Hold(host.claim.token), view, host.host)
+                host.held_again = taken(Hold(host.claim.token), view, host.claim, host.host)
         except Unreachable as exc:
             cluster.trouble = exc
         except Refused as exc:

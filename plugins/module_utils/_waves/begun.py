@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event as Told
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, WITHDRAWN
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, KIND, RESET, WITHDRAWN
 
 _COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
 _RECENT = f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run) ORDER BY id"
@@ -35,6 +35,23 @@ def stand(events: Iterable[Event], *, before: int | None = None) -> list[Event]:
     """
     newest = {(one["node_id"], one["run_id"]): one for one in events if before is None or int(one["id"]) < before}
     return [one for one in newest.values() if one["name"] == BEGUN]
+
+
+def waited_for(ledger: Ledger, waves: Iterable[Event], known: Collection[str]) -> list[Event]:
+    """Without those after which a person said that what was found out of their image is mended: whoever had begun them,
+    and has taken nothing yet, is gone.
+
+    :param known: nodes of the inventory; of any other one, which nobody can name in a run, each such word counts.
+    """
+    resets = ledger.latest(list(known), KIND, (RESET,))
+    newest = max(resets.values(), key=lambda one: int(one["id"]), default=None)
+    return [one for one in waves if not _mended(one, resets.get(one["node_id"]) if one["node_id"] in known else newest)]
+
+
+def _mended(wave: Event, reset: Event | None) -> bool:
+    if reset is None or int(reset["id"]) < int(wave["id"]):
+        return False
+    return wave["data"].get("image") in (reset["data"].get("images") or ())
 
 
 def append(ledger: Ledger, run: str, events: Sequence[tuple[str, Told]], secrets: frozenset[str]) -> list[int]:

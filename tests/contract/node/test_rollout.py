@@ -182,6 +182,21 @@ def test_one_canary_is_tried_at_a_time_whoever_tries_it(tmp_path: Path, known: b
         assert not begun(nodes, "gpu001") and not begun(nodes, "gpu002") and taken(nodes) == []
 
 
+def test_who_died_before_he_took_his_canary_is_waited_for_until_a_person_says_otherwise(tmp_path: Path) -> None:
+    with in_service(tmp_path, 3) as nodes:
+        with Ledger(nodes.url) as ledger:
+            ledger.append("r9", [(nodes.node_id("gpu003"), Event("wave", "begun", elsewhere()))])
+        budgets = given(budgets={"fleet": 3})
+        rollout(nodes, *budgets, ok=True)
+        assert taken(nodes) == []
+        nodes.book("waves", *RESET, "--limit", "!gpu003", ok=True)
+        rollout(nodes, *budgets, ok=True)
+        assert taken(nodes) == [], "of that node nobody has said so"
+        nodes.book("waves", *RESET, ok=True)
+        rollout(nodes, *budgets, ok=True)
+        assert taken(nodes) == list(nodes.hosts)
+
+
 def test_of_two_runs_that_begin_their_canaries_at_once_the_later_one_gives_its_own_back(tmp_path: Path) -> None:
     with in_service(tmp_path, 3) as nodes:
         data = json.dumps(elsewhere()).replace("'", "''")

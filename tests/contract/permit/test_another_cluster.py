@@ -192,3 +192,74 @@ def test_j1_the_status_and_the_next_run_are_told(held: Controller) -> None:
     with held._node_of("gpu001") as (ledger, node):
         seen = look(ledger, {"gpu001": node}, lambda name, host: held.hosts[host].get(name))
     assert "not the one whose node the machine is" in seen["gpu001"].problem
+
+
+# -- what is left behind -----------------------------------------------------------------------------------------------
+
+
+def away_and_back(site: Controller, how: str) -> None:
+    """The machine leaves its scheduler by a person's word, as a refusal asks for it, and comes back to it."""
+    if how == "given up":
+        site.hosts["gpu001"]["gpufleet_scheduler"] = "none"
+        site.run("scheduler_node", state="present", force_reason="left it, ticket 9")
+        site.hosts["gpu001"]["gpufleet_scheduler"] = "slurm"
+    else:
+        for state in ("retired", "discovered", "enrolled", "imaging", "validating"):
+            site.tells("gpu001", "state", state)
+
+
+@pytest.mark.parametrize("how", ["given up", "retired"])
+def test_h1_a_persons_words_on_our_hold_are_theirs_whatever_was_said_of_the_machine_since(
+    held: Controller, how: str
+) -> None:
+    token = json.loads(held.data("hold")[0])["hold_token"]
+    held.node(reason=f"{token} hands inside, do not power", by="jane")
+    away_and_back(held, how)
+    held.later(100)
+    told = held.run("scheduler_node", state="held")
+    assert told.get("failed") and told["error"]["kind"] == "not_ours", told
+    assert held.power().get("failed") and not held.switched()
+    assert held.run("scheduler_node", state="resumed", force_reason="x").get("failed")
+
+
+def test_h2_a_keep_hold_that_slurm_wrote_over_is_the_persons_still(held: Controller) -> None:
+    held.node(state="IDLE", reason="", by="")
+    assert held.run("scheduler_node", state="held", why="a fan", kind="keep")["changed"]
+    held.node(state="DOWN+DRAIN", reason="Not responding", by="slurm")
+    away_and_back(held, "given up")
+    held.later(100)
+    assert held.run("scheduler_node", state="held").get("failed") and held.power().get("failed")
+
+
+@pytest.mark.parametrize("how", ["moved", "retired"])
+def test_h1_what_slurm_itself_set_elsewhere_is_not_ours_by_an_old_token(held: Controller, how: str) -> None:
+    """A job of somebody's runs there, on a node that Slurm drained for what its slurmd told."""
+    leads_to(held, "beta")
+    if how == "retired":
+        for state in ("retired", "discovered"):
+            held.tells("gpu001", "state", state)
+    held.node(state="MIXED+DRAIN", reason="Low RealMemory", by="slurm", booted=BOOTED)
+    held.jobs([{"id": "4711", "node": "gpu001"}])
+    if how == "moved":
+        moved = {"moved_to": "slurm beta of ctl1", "force_reason": "ticket 9"}
+        assert held.run("scheduler_node", state="present", **moved)["owner"] == "scheduler"
+        assert held.run("scheduler_node", state="present")["owner"] == "scheduler"
+        assert held.events("hold") == ["taken"], "ours stands in the old one still"
+    else:
+        told = held.run("scheduler_node", state="held")
+        assert told.get("failed") and told["error"]["kind"] == "not_adopted", told
+    held.jobs([])
+    held.node(state="IDLE+DRAIN", reason="Low RealMemory", by="slurm")
+    held.later(100)
+    assert held.run("scheduler_node", state="present")["owner"] == "scheduler"
+    assert held.power().get("failed") and not held.switched()
+
+
+def test_j1_what_slurmrestd_tells_less_takes_nothing_away(held: Controller) -> None:
+    """It names no controller: that of the commands counts on, and another one that is called alike is another one."""
+    there = {"scheduler_node": "gpu001", "cluster": "slurm alpha", "scheduler_at": "https://slurm.example.com"}
+    held.tells("gpu001", "hold", "released", {**there, "cluster_host": "ctl1", "hold_token": "x"})
+    assert held.run("scheduler_node", state="held", why="reimage")["changed"] is False
+    leads_to(held, "alpha", "ctl2")
+    held.node(state="IDLE", reason="", by="")
+    refused(held.run("scheduler_node", state="held"))

@@ -139,21 +139,29 @@ def test_a_webhook_that_forbids_a_hold_is_a_refusal(site: KubernetesSite) -> Non
 
 
 def test_r5_a_cluster_is_known_by_its_own_uid_else_by_its_authority_else_by_its_address(
-    site: KubernetesSite, tmp_path: Path
+    site: KubernetesSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a pod the address is the same in every cluster."""
     uid = site.server.cluster.of("namespaces")["", "kube-system"]["metadata"]["uid"]
     assert site.open().states([NAME])[NAME].place == Place(f"kubernetes {uid}", scheduler_at=known_as(site.proxy.url))
     site.server.rules["gpufleet"] = [one for one in rules() if one["resources"] != ["namespaces"]]
     assert site.open().states([NAME])[NAME].place == Place(scheduler_at=known_as(site.proxy.url))
-    places = []
-    for name in ("one", "other", "one"):
-        file = tmp_path / f"{name}.pem"
-        if not file.exists():
-            trustme.CA().cert_pem.write_to_path(str(file))
-        driver = site.driver({**site.connection, "scheduler_ca_path": str(file)})
-        places.append(driver.states([NAME])[NAME].place)
-    assert places[0] == places[2] and places[0].is_other(places[1]) and places[0].scheduler_at.startswith("sha256:")
+    for name in ("one", "other"):
+        trustme.CA().cert_pem.write_to_path(str(tmp_path / name))
+
+    def place(name: str) -> Place:
+        driver = site.driver({**site.connection, "scheduler_ca_path": str(tmp_path / name)})
+        found: Place = driver.states([NAME])[NAME].place
+        return found
+
+    assert place("one") == place("one") and place("one").is_other(place("other"))
+    digest, _blank, address = place("one").scheduler_at.partition(" ")
+    assert digest.startswith("sha256:") and address == known_as(site.proxy.url), "one CA may stand before several"
+    host, port = site.proxy.url.removeprefix("http://").split(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    monkeypatch.setattr(access, "_own_address", lambda: site.proxy.url)
+    assert place("one").scheduler_at == digest
 
 
 def test_r5_a_uid_that_could_not_be_asked_for_is_an_outage_and_no_address(site: KubernetesSite) -> None:

@@ -129,6 +129,23 @@ def test_what_is_no_pass_though_the_exit_status_is_0(text: str, verdict: str, re
     assert said(found)[:2] == (verdict, remedy) and word in said(found)[2], sentence(found, shown=20)
 
 
+@pytest.mark.parametrize("speed", ["-5000", "90000"])
+def test_a_clock_that_was_set_meanwhile_condemns_no_gpu(speed: str) -> None:
+    """gpu-burn reckons by the time of day, and ends by it."""
+    parts = [(part, dict.fromkeys(range(8), speed) if part == 60.0 else {}) for part in (20.0, 40.0, 60.0, 80.0, 100.0)]
+    text = burning.burn_of(*(burning.progress(part, 8, int(part), speed=set_by) for part, set_by in parts))
+    found = judged(text, seconds=1.0 if speed.startswith("-") else 0.5)
+    assert said(found)[:2] == ("inconclusive", "retest"), sentence(found, shown=20)
+    word = "the clock was set meanwhile" if speed.startswith("-") else "wanted 400000"
+    assert word in said(found)[2] and judged(text.replace("(-5000 ", "(450000 "))["verdict"] != "inconclusive"
+
+
+def test_reports_may_take_a_third_of_the_time_each() -> None:
+    text = burning.burn_of(*(burning.progress(part, 8, int(part)) for part in (37.4, 74.8, 100.0)))
+    late = text.replace("100 (500000", "74 (500000")
+    assert judged(late)["verdict"] == judged(text)["verdict"] == "pass"
+
+
 @pytest.mark.parametrize(
     ("text", "rc"), [(burning.output(), 0), (burning.output(errors=DIED).partition("\tSummary")[0], 123)]
 )

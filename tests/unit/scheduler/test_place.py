@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
@@ -51,6 +52,15 @@ ALPHA, BETA, HERE, THERE = "slurm alpha", "slurm beta", "https://here", "https:/
 )
 def test_r5_another_scheduler_is_told_by_its_name_else_by_its_address(asked: Place, known: Place, other: bool) -> None:
     assert asked.is_other(known) is other
+
+
+def test_r5_whoever_tells_less_takes_nothing_away() -> None:
+    """What slurmrestd notes of a hold has no controller, and what the commands note has no address."""
+    rest, commands = Place(ALPHA, scheduler_at=HERE), Place(ALPHA, "ctl1")
+    assert rest.filled(commands) == commands.filled(rest) == Place(ALPHA, "ctl1", HERE)
+    view = NodeView("n1", state="idle", place=rest)
+    assert Place.told(taken(Hold("gpufleet:r:w"), view, Claim(place=commands)).data) == Place(ALPHA, "ctl1", HERE)
+    assert Place.told(taken(Hold("gpufleet:r:w"), view, Claim(place=Place(BETA, "ctl9"))).data) == rest
 
 
 def test_what_is_told_is_read_back() -> None:

@@ -97,6 +97,9 @@ def _progress(seen: Seen, line: str) -> None:
 
 
 def _computed(seen: Seen, number: int, count: int, speed: float) -> None:
+    if speed < 0:  # it reckons by the time of day
+        seen.problems.append("a speed below nothing: the clock was set meanwhile")
+        return
     before, told = seen.done.get(number, 0), seen.speeds.setdefault(number, [])
     if count > before:
         seen.grown[number] = seen.progress

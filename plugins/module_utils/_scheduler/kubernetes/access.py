@@ -92,6 +92,17 @@ def of_options(options: Mapping[str, Any]) -> Access:
     )
 
 
+def in_pod(address: str) -> bool:
+    """Is it the one that each pod finds in its environment?"""
+    return bool(os.environ.get(_HOST)) and address == _own_address()
+
+
+def _own_address() -> str:
+    host = os.environ[_HOST]
+    place = f"[{host}]" if ":" in host else host
+    return f"https://{place}:{os.environ.get(_PORT) or '443'}"
+
+
 def _given_token(options: Mapping[str, Any]) -> Callable[[], str]:
     path, text = str(options[_TOKEN_PATH]), str(options[_TOKEN])
     if path:
@@ -101,12 +112,10 @@ def _given_token(options: Mapping[str, Any]) -> Callable[[], str]:
 
 
 def _of_pod(options: Mapping[str, Any]) -> Access:
-    host = os.environ[_HOST]
-    place = f"[{host}]" if ":" in host else host
     given = options[_TOKEN_PATH] or options[_TOKEN]
     token = _given_token(options) if given else lambda: _secret_of(f"{ACCOUNT}/token")
     ca_path = str(options[_CA]) or f"{ACCOUNT}/ca.crt"
-    return Access(f"https://{place}:{os.environ.get(_PORT) or '443'}", token, ca_path=ca_path)
+    return Access(_own_address(), token, ca_path=ca_path)
 
 
 # -- a kubeconfig ----------------------------------------------------------------------------------------------

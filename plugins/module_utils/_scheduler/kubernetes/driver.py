@@ -81,6 +81,7 @@ class Kubernetes(Scheduler):
     WORK_BY_NODE = True
     SETTLES = SETTLES
     REMEDIES = REMEDIES
+    NAMELESS = "grant get of the namespace kube-system (rbac.yaml), by whose uid a cluster is known for good"
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         super().__init__(params)
@@ -147,12 +148,16 @@ class Kubernetes(Scheduler):
 
     def _place(self) -> Place:
         """A cluster has no name; the uid of a namespace that each has is what others know it by as well. To whom that
-        is not shown, its authority tells it from others, or the address where it has none of its own: in a pod that is
-        the same everywhere."""
+        is not shown, its address and its authority tell it from others. In a pod the address is the same everywhere;
+        and what stands before several clusters has one authority for all."""
         uid = ""
         with suppress(AuthFailed):
             uid = str(mapping(self.api.get(_ITSELF) or {}, "metadata").get("uid") or "")
-        return Place(f"{self.NAME} {uid}" if uid else "", scheduler_at=self.api.authority or known_as(self.address))
+        return Place(f"{self.NAME} {uid}" if uid else "", scheduler_at=self._known_at())
+
+    def _known_at(self) -> str:
+        by = (self.api.authority, "" if access.in_pod(self.address) and self.api.authority else known_as(self.address))
+        return " ".join(filter(None, by))
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return dict(self.api.listed(_NODES, lambda raw: (self._record(raw).name, self._record(raw).also())))

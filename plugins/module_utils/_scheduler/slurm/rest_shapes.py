@@ -73,7 +73,7 @@ def text(raw: Mapping[str, Any], field: str) -> str:
 def cluster(content: Mapping[str, Any]) -> str:
     """Of an answer, which cluster gave it; empty where it does not tell."""
     meta = content.get("meta")
-    about = meta.get("slurm") if isinstance(meta, Mapping) else None
+    about = (meta.get("slurm") or meta.get("Slurm")) if isinstance(meta, Mapping) else None
     name = about.get("cluster") if isinstance(about, Mapping) else None
     return cluster_name(name) if isinstance(name, str) else ""
 
