@@ -123,14 +123,14 @@ class ActionModule(FleetStatus):
     def _is_at_work(self, host: str) -> bool:
         """Has another run the node, or is about to take it?"""
         one = self._nodes[host]
-        return bool(one["busy"] or one["node_id"] in self._taken)
+        return bool(one["busy"] or one["node_id"] in self._awaited)
 
     def _tried_away(self, away: rollout.Gone) -> list[str]:
         """Those of another inventory with which a run is under way, or about to begin."""
         busy = working(self.ledger(), list(away), self._run_as)
         out = [node for node, (_name, past) in away.items() if past.came_out() == rollout.UNFINISHED and busy.get(node)]
         begun_with = [node for node, (_name, past) in away.items() if past.came_out() == rollout.UNTOUCHED]
-        return [*out, *(node for node in begun_with if node in self._taken)]
+        return [*out, *(node for node in begun_with if node in self._awaited)]
 
     def _declared(self) -> frozenset[str]:
         """The images that these hosts are to run. :raises ConfigError: for one that could not be told from others."""
@@ -153,8 +153,9 @@ class ActionModule(FleetStatus):
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
         states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
-        standing = begun.waited_for(self.ledger(), waves, self._known)
-        self._taken = ended.promised(standing, states, self._run_as, self._since)
+        self._taken = ended.promised(waves, states, self._run_as, self._since)
+        tried = begun.waited_for(self.ledger(), waves, self._known) if self._params["rollout"] else ()
+        self._awaited = ended.promised(tried, states, self._run_as, self._since)
         self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self.host_var)
         self._rooms = budget.rooms(self._members, self._limits)
 

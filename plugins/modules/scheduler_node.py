@@ -209,6 +209,11 @@ options:
   known_scheduler_at:
     description: What tells a cluster from others that has no name. Filled by the action.
     type: str
+  known_standing:
+    description: Tokens of holds of ours that nobody has lifted in a scheduler that the machine has left. Filled by the
+      action.
+    type: list
+    elements: str
   known_left:
     description: Was the hold that the ledger knows taken in a scheduler that the machine has left since, or before it
       was retired? Its words are still held against those that stand, and nothing else. Filled by the action.

@@ -22,7 +22,8 @@ description:
     dead controller leaves behind there ends with the poll.
   - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), the options by which that is reached
     but C(scheduler_token), C(known_token), C(known_author), C(known_runs), C(known_uuids), C(known_incarnation),
-    C(known_cluster), C(known_cluster_host), C(known_scheduler_at) and C(known_left).
+    C(known_cluster), C(known_cluster_host), C(known_scheduler_at), C(known_left) and
+    C(known_standing).
   - Where work has to be made to leave, as in Kubernetes, each poll asks what has not been asked yet. What is refused is
     told with its reason under C(waits), and asked again at the next poll. At the deadline nothing is ended by force;
     the node stays held, and the next run goes on. A hold of ours that went with the node's record is put on again.

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import holders
@@ -15,11 +16,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strange
     ours,
     since_retired,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import GIVEN_UP
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import GIVEN_UP, WAS_OF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 
 #: What an event says of the scheduler's node that a machine is: its name, or that there is none any more.
 _TELLS = ("scheduler_node", GIVEN_UP)
+_HOLDS = "SELECT node_id, name, data FROM events WHERE node_id IN :nodes AND kind = 'hold' ORDER BY id"
 _Binding = Sequence[Mapping[str, Any]]
 _Events = Mapping[str, Mapping[str, Any]]
 #: A wait sends a node on, too, and may have to hold it for a moment.
@@ -44,13 +46,17 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     gone = ledger.latest(nodes, "state", ("retired",))
     bindings = _bindings(ledger, nodes, (newest, admitted, named, gone), known)
     uuids = ledger.values("system_uuid", nodes)
+    since = {node: (_left(named.get(node)), gone.get(node)) for node in nodes}
+    away = [node for node in newest if _is_away(newest[node], since.get(node, ()), _place(bindings.get(node)))]
+    standing = _standing(ledger, away)
     found = {}
     for host, node_id in ids.items():
         hold, binding = newest.get(node_id), bindings.get(node_id)
         taken = hold["data"] if hold is not None and hold["name"] == "taken" else {}
-        ended = any(_number(one) > _number(hold) for one in (_given_up(named.get(node_id)), gone.get(node_id)))
+        left = node_id in away
         found[host] = {
-            "known_left": bool(taken) and (ended or _place(binding).is_other(Place.told(taken))),
+            "known_left": bool(taken) and left,
+            "known_standing": standing.get(node_id, []),
             "known_token": str(taken.get("hold_token", "")),
             "known_author": str(taken.get("hold_author", "")),
             "known_runs": sorted(runs.get(node_id, ())),
@@ -64,9 +70,31 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _given_up(named: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """That a person said that the machine is no node there any more, where that was said last."""
-    return named if named is not None and named["data"].get(GIVEN_UP) else None
+def _left(named: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """That a person said that the machine is no node there any more, or is one of another cluster, where that was said
+    last."""
+    return named if named is not None and (named["data"].get(GIVEN_UP) or named["data"].get(WAS_OF)) else None
+
+
+def _is_away(hold: Mapping[str, Any], since: Iterable[Mapping[str, Any] | None], place: Place) -> bool:
+    """Was it taken, or lifted, where the machine is no node any more? One that is bound to nothing yet is where it was
+    held first."""
+    if any(_number(one) > _number(hold) for one in since):
+        return True
+    return place != Place() and place.is_other(Place.told(hold["data"]))
+
+
+def _standing(ledger: Ledger, nodes: Sequence[str]) -> dict[str, list[str]]:
+    """By node, the tokens of our holds that nobody has lifted yet in one of the schedulers that it has been a node of.
+    All holds of these nodes are read, of which there are few."""
+    found: dict[str, dict[str, str]] = {}
+    rows = ledger._many(_HOLDS, "nodes", list(nodes), {}) if nodes else ()
+    for row in rows:
+        data = json.loads(row["data"])
+        place = Place.told(data)
+        token = str(data.get("hold_token") or "") if row["name"] == "taken" else ""
+        found.setdefault(str(row["node_id"]), {})[place.cluster or place.scheduler_at] = token
+    return {node: [token for token in by_place.values() if token] for node, by_place in found.items()}
 
 
 def _bindings(
@@ -127,7 +155,7 @@ def _place(binding: _Binding | None) -> Place:
     """Which scheduler's node it is; what was noted before that was noted says nothing of it, and what was noted by
     whoever tells less takes nothing away."""
     found = Place()
-    for older in map(Place.told, binding or ()):
+    for older in filter(lambda one: one != Place(), map(Place.told, binding or ())):
         if found != Place() and older.is_other(found):
             break
         found = found.filled(older)

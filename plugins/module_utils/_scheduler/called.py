@@ -23,6 +23,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 NAMED = "scheduler_node"
 #: Key of its data: a person has said that the machine belongs to no scheduler any more.
 GIVEN_UP = "given_up"
+#: And that it has moved to the cluster that was asked then, from this one.
+WAS_OF = "was_of"
 #: The event of what a machine was heard to call itself, and the key of its data, also in that of a last look.
 LOOK, CALLED, OWN_NAME = "look", "called", "own_name"
 
@@ -77,5 +79,5 @@ def named(driver: Scheduler, view: NodeView, claim: Claim, params: Mapping[str, 
     if view.absent or not (claim.renamed or vouched or moved):
         return []
     told = {"scheduler_node": view.name, "was": claim.bound, "reason": claim.renamed or forced}
-    told.update(view.place.data(), **({"was_of": str(claim.place)} if moved else {}))
+    told.update(view.place.data(), **({WAS_OF: str(claim.place)} if moved else {}))
     return [Event("named", NAMED, {**told, OWN_NAME: vouched} if vouched else told)]

@@ -70,7 +70,8 @@ class Claim:
     bears the machine's own name as a whole. uuids: system UUIDs of the machine. incarnation: of the scheduler's record
     when the hold was taken. place: of which scheduler the machine is a node by the ledger. moved_to: which one a
     person says that it is a node of now; empty where nobody does. left: was the hold taken in a scheduler, or a time in
-    the fleet, that the machine has left since? Its words are compared still, but nothing stands for them.
+    the fleet, that the machine has left since? Its words are compared still, but nothing stands for them. standing: the
+    tokens of holds of ours that nobody has lifted in such others, by the ledger.
     """
 
     token: str = ""
@@ -90,6 +91,7 @@ class Claim:
     place: Place = Place()
     moved_to: str = ""
     left: bool = False
+    standing: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -105,8 +107,9 @@ class Claim:
         made = str(params.get("known_incarnation") or "")
         found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
         place, moved_to = Place.told(params, "known_"), str(params.get("moved_to") or "")
-        left = bool(params.get("known_left"))
-        return replace(found, uuids=uuids, incarnation=made, place=place, moved_to=moved_to, left=left)
+        left, standing = bool(params.get("known_left")), tuple(map(str, params.get("known_standing") or ()))
+        found = replace(found, uuids=uuids, incarnation=made, place=place, moved_to=moved_to)
+        return replace(found, left=left, standing=standing)
 
     def moves_to(self, view: NodeView) -> bool:
         """Does a person say that the machine is this node now? Of one that is not there nobody can."""
@@ -121,20 +124,21 @@ class Claim:
             return OURS if run in self.runs and self.untouched(hold) else FOREIGN
         if has_form(hold.text) or not hold.by_scheduler:
             return FOREIGN
-        return OURS if self.token and hold.overwrites and not self.left else SCHEDULER
+        # A quarantine is kept, whatever the machine has left since: it is given no work for that.
+        stands = not self.left or kind_of(self.token) == QUARANTINE
+        return OURS if self.token and hold.overwrites and stands else SCHEDULER
 
     def untouched(self, hold: Hold) -> bool:
         """Still as the ledger knows it: a person who adds words to our hold, or writes it anew, has made it theirs.
 
         Of a hold that the ledger does not know, because its run ended right after the write, nothing can be told.
         """
-        return not self.token or run_of(hold.text) != run_of(self.token) or self.has(hold)
+        known = [one for one in (self.token, *self.standing) if one and run_of(one) == run_of(hold.text)]
+        return not known or self.has(hold) or any(_is(one, hold) for one in self.standing)
 
     def has(self, hold: Hold) -> bool:
         """Is it the hold that the ledger knows: its token, behind which only the scheduler wrote, by its author?"""
-        rest = hold.text[len(self.token) :]
-        same = bool(self.token) and hold.text.startswith(self.token) and hold.appended.endswith(rest)
-        return same and (not self.author or not hold.author or hold.author == self.author)
+        return _is(self.token, hold) and (not self.author or not hold.author or hold.author == self.author)
 
     def with_token(self, token: str) -> Claim:
         """As it is once this hold was written; who the scheduler says wrote it is to be seen."""
@@ -171,7 +175,8 @@ class Claim:
 
     def _kinds(self, hold: Hold) -> set[str]:
         """By what the scheduler keeps of its kind, by its token, or by the one that it overwrote: any is enough."""
-        return {hold.kind, kind_of(hold.text), kind_of(self.token) if hold.overwrites else ""}
+        over = (self.token, *self.standing) if hold.overwrites else ()
+        return {hold.kind, kind_of(hold.text), *map(kind_of, over)}
 
     def keep(self, view: NodeView) -> Hold | None:
         """The keep hold of ours that stands, if one does, for whom a person asks."""
@@ -231,6 +236,12 @@ class Claim:
             return _A_PERSONS_KEEP
         others = [has_form(hold.text) and run_of(hold.text) not in self.runs for hold in foreign]
         return _OTHER_SITES if others and all(others) else _SOMEBODY_ELSES
+
+
+def _is(token: str, hold: Hold) -> bool:
+    """Is it the hold of this token, behind which only the scheduler wrote?"""
+    rest = hold.text[len(token) :]
+    return bool(token) and hold.text.startswith(token) and hold.appended.endswith(rest)
 
 
 def _of_this_run(params: Mapping[str, Any]) -> list[str]:

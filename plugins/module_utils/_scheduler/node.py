@@ -136,8 +136,8 @@ def _judged_anew(attempt: Callable[[_Node], Result]) -> Callable[[_Node], Result
 def _present(node: _Node) -> Result:
     view = node.read()
     # By whoever told nobody, such as a person in the scheduler itself; in another one our hold may stand still.
-    lifted = not (view.absent or view.held or node.claim.left or node.claim.lost(view))
-    result = node.result(view, view, _released(node, view, node.claim.token) if lifted else [], wrote=False)
+    lifted = not (view.absent or view.held or node.claim.lost(view))
+    result = node.result(view, view, _found_lifted(node, view) if lifted else [], wrote=False)
     own = str(node.params.get("called") or "").strip()
     result.data["rather"] = node._heard(lambda: absence.rather(node.driver, node.name, own))
     return result
@@ -243,7 +243,7 @@ def _resumed(node: _Node) -> Result:
         after = _answering(node, before)
         if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason
             _of_the_same_boot(node, replace(before, booted=node.ctx.begun.removeprefix(_BEGUN)), after)
-        return node.result(before, after, _released(node, before, node.claim.token), wrote=False)
+        return node.result(before, after, _found_lifted(node, before), wrote=False)
     _may_resume(node, before)
     _may_serve(node)
     if node.ctx.check_mode:
@@ -252,7 +252,7 @@ def _resumed(node: _Node) -> Result:
     ready = _registered(node, before)
     if not ready.held:
         # Somebody else lifted it while we waited for the agent.
-        return node.result(before, _answering(node, ready), _released(node, before, node.claim.token), wrote=False)
+        return node.result(before, _answering(node, ready), _found_lifted(node, before), wrote=False)
     node.look.check(before, ready)
     if node.ctx.may_write(node.driver.resume_request(ready)):
         node.driver.resume(ready)
@@ -376,6 +376,11 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
             exc.seen = f"{exc.seen}; it is IN SERVICE, and could not be held again: {failed}"
             exc.do = f"take it out of service (playbook drain); {exc.do}"
         raise exc
+
+
+def _found_lifted(node: _Node, view: NodeView) -> list[Event]:
+    """By somebody else; where the machine has left the scheduler of our hold, that may stand there still."""
+    return [] if node.claim.left else _released(node, view, node.claim.token)
 
 
 def _released(node: _Node, view: NodeView, token: str) -> list[Event]:

@@ -28,6 +28,7 @@ OWNERSHIP = {
     "known_cluster_host": {"type": "str"},
     "known_scheduler_at": {"type": "str"},
     "known_left": {"type": "bool"},
+    "known_standing": {"type": "list", "elements": "str", "no_log": False},
 }
 
 NODE = spec(

@@ -14,10 +14,11 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event as Told
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, KIND, RESET, WITHDRAWN
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, RESET, WITHDRAWN
 
 _COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
 _RECENT = f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run) ORDER BY id"
+_RESETS = f"{_COLUMNS} AND name = '{RESET}' ORDER BY id"
 _BEGUN = f"{_COLUMNS} AND name = '{BEGUN}' ORDER BY id"
 
 Event = Mapping[str, Any]
@@ -38,20 +39,19 @@ def stand(events: Iterable[Event], *, before: int | None = None) -> list[Event]:
 
 
 def waited_for(ledger: Ledger, waves: Iterable[Event], known: Collection[str]) -> list[Event]:
-    """Without those after which a person said that what was found out of their image is mended: whoever had begun them,
-    and has taken nothing yet, is gone.
+    """Without those after which a person said that what was found out of their image is mended: whoever had begun them
+    and has taken nothing yet may be gone, and no canary of his is waited for.
 
     :param known: nodes of the inventory; of any other one, which nobody can name in a run, each such word counts.
     """
-    resets = ledger.latest(list(known), KIND, (RESET,))
-    newest = max(resets.values(), key=lambda one: int(one["id"]), default=None)
-    return [one for one in waves if not _mended(one, resets.get(one["node_id"]) if one["node_id"] in known else newest)]
+    resets = _read(ledger, _RESETS, known, {})
+    return [one for one in waves if not any(_mends(reset, one, known) for reset in resets)]
 
 
-def _mended(wave: Event, reset: Event | None) -> bool:
-    if reset is None or int(reset["id"]) < int(wave["id"]):
-        return False
-    return wave["data"].get("image") in (reset["data"].get("images") or ())
+def _mends(reset: Event, wave: Event, known: Collection[str]) -> bool:
+    here = reset["node_id"] == wave["node_id"] or wave["node_id"] not in known
+    later = int(reset["id"]) > int(wave["id"])
+    return here and later and wave["data"].get("image") in (reset["data"].get("images") or ())
 
 
 def append(ledger: Ledger, run: str, events: Sequence[tuple[str, Told]], secrets: frozenset[str]) -> list[int]:

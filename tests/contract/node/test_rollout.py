@@ -193,8 +193,10 @@ def test_who_died_before_he_took_his_canary_is_waited_for_until_a_person_says_ot
         rollout(nodes, *budgets, ok=True)
         assert taken(nodes) == [], "of that node nobody has said so"
         nodes.book("waves", *RESET, ok=True)
+        told = rollout(nodes, *given(budgets={"fleet": 1}), ok=True)
+        assert taken(nodes) == [] and "no room in fleet: 1 of 3" in told, "he may be at work with it: that counts"
         rollout(nodes, *budgets, ok=True)
-        assert taken(nodes) == list(nodes.hosts)
+        assert taken(nodes) == ["gpu001", "gpu002"], told
 
 
 def test_of_two_runs_that_begin_their_canaries_at_once_the_later_one_gives_its_own_back(tmp_path: Path) -> None:

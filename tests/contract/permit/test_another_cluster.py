@@ -263,3 +263,66 @@ def test_j1_what_slurmrestd_tells_less_takes_nothing_away(held: Controller) -> N
     leads_to(held, "alpha", "ctl2")
     held.node(state="IDLE", reason="", by="")
     refused(held.run("scheduler_node", state="held"))
+
+
+def moves(site: Controller, cluster: str) -> None:
+    leads_to(site, cluster)
+    moved = {"moved_to": f"slurm {cluster} of ctl1", "force_reason": "ticket 9"}
+    assert not site.run("scheduler_node", state="present", **moved).get("failed")
+
+
+@pytest.mark.parametrize("there", ["held by another run", "resumed", "held and resumed"])
+def test_h1_what_happens_in_another_cluster_hides_no_words_of_a_person_in_the_first(
+    held: Controller, there: str
+) -> None:
+    token = json.loads(held.data("hold")[0])["hold_token"]
+    words = {"state": "IDLE+DRAIN", "reason": f"{token} hands inside, do not power", "by": "jane"}
+    free = {"state": "IDLE", "reason": "", "by": "", "booted": BOOTED}
+    leads_to(held, "beta")
+    held.node(**free)
+    moves(held, "beta")
+    if there != "resumed":
+        at = {"cluster": "slurm beta", "cluster_host": "ctl1", "scheduler_node": "gpu001"}
+        held.tells("gpu001", "hold", "taken", {**at, "hold_token": "gpufleet:theirs:reimage"})
+    if there != "held by another run":
+        assert not held.run("scheduler_node", state="resumed", force_reason="x").get("failed")
+    leads_to(held, "alpha")
+    held.node(**words)
+    moves(held, "alpha")
+    held.later(100)
+    told = held.run("scheduler_node", state="held")
+    assert told.get("failed") and told["error"]["kind"] == "not_ours", told
+    assert held.power().get("failed") and not held.switched()
+
+
+def test_h1_a_first_hold_is_ours_though_slurm_writes_over_it(controller: Callable[..., Controller]) -> None:
+    """The machine is bound to no cluster yet but by that hold."""
+    site = controller("gpu001", known=False)
+    site.tells("gpu001", "state", "enrolled")
+    assert site.run("scheduler_node", state="held", why="day0", force_reason="new")["changed"]
+    site.node(state="IDLE+DRAIN", reason="Low RealMemory", by="slurm")
+    assert site.run("scheduler_node", state="present")["owner"] == "ours"
+
+
+def test_h1_an_older_hold_that_noted_no_cluster_claims_nothing_where_the_machine_moved(held: Controller) -> None:
+    token = json.loads(held.data("hold")[0])["hold_token"]
+    held.tells("gpu001", "evidence", "in_service", {"scheduler_node": "gpu001", "cluster": "slurm alpha"})
+    held.tells("gpu001", "hold", "taken", {"hold_token": token, "scheduler_node": "gpu001"})
+    leads_to(held, "beta")
+    held.node(state="IDLE+DRAIN", reason="Low RealMemory", by="slurm")
+    moves(held, "beta")
+    held.later(100)
+    assert held.run("scheduler_node", state="present")["owner"] == "scheduler"
+    assert held.power().get("failed") and not held.switched()
+
+
+def test_h2_a_quarantine_that_slurm_wrote_over_is_one_still_under_a_new_head_node(held: Controller) -> None:
+    at = {"cluster": "slurm alpha", "cluster_host": "ctl1", "scheduler_node": "gpu001"}
+    held.tells("gpu001", "hold", "taken", {**at, "hold_token": "gpufleet:r1+quarantine:xid79"})
+    leads_to(held, "alpha", "ctl2")
+    held.node(state="DOWN+DRAIN", reason="Not responding", by="slurm")
+    moved = {"moved_to": "slurm alpha of ctl2", "force_reason": "a new head node"}
+    assert not held.run("scheduler_node", state="present", **moved).get("failed")
+    assert held.run("scheduler_node", state="held", why="reimage")["changed"] is False, "which stays what it is"
+    held.later(100)
+    assert held.power().get("failed") and not held.switched()

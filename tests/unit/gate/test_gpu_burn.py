@@ -140,6 +140,22 @@ def test_a_clock_that_was_set_meanwhile_condemns_no_gpu(speed: str) -> None:
     assert word in said(found)[2] and judged(text.replace("(-5000 ", "(450000 "))["verdict"] != "inconclusive"
 
 
+def test_a_gpu_that_hangs_at_two_thirds_of_a_burn_of_three_reports_is_no_pass() -> None:
+    lines = [burning.progress(part, 8, number) for number, part in enumerate((33.0, 66.0), 1)]
+    found = judged(burning.burn_of(*lines, burning.progress(99.0, 8, 3, did={5: 2})))
+    assert said(found)[0] == "inconclusive" and "GPU 5 computed nothing after 66 % of the time" in said(found)[2]
+
+
+def test_a_burn_that_its_clock_cut_short_condemns_nobody() -> None:
+    long = burns_of(wanted_of(burning.profile(burning.row(seconds=300))))[0]
+    text = burning.output(speed=dict.fromkeys(range(8), "390000"))
+    for seconds, verdict in ((286.0, "inconclusive"), (300.1, "fail")):
+        done = Run(("gpu_burn",), 0, text.encode(), b"", "exit", seconds)
+        sheet = begin(WANTED, [long], WANTED.gpu_count)
+        judge(sheet, read(text), done, WANTED, long)
+        assert sheet.verdict == verdict
+
+
 def test_reports_may_take_a_third_of_the_time_each() -> None:
     text = burning.burn_of(*(burning.progress(part, 8, int(part)) for part in (37.4, 74.8, 100.0)))
     late = text.replace("100 (500000", "74 (500000")

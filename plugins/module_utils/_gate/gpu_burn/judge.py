@@ -30,6 +30,8 @@ DEVICES, GPUS, RESULT, ERRORS, SPEED = "device_id", "gpus", "result", "errors", 
 OK, FAULTY = "OK", "FAULTY"
 #: So far its progress must have come, and for so much of the time it must have run.
 _FAR_ENOUGH, _LONG_ENOUGH = 95.0, 0.95
+#: It never ends early, but by so many seconds, unless its clock was set.
+_EARLY = 2.0
 #: A report is of so much work, and takes as long as that does: seconds, of double precision minutes. One that works has
 #: reported within so many of its reports before the end, but never so many per cent of the time. A GPU that hangs keeps
 #: its last speed, and is told to be OK; so it must also have computed so much of what its neighbours have.
@@ -94,7 +96,7 @@ def _doubts(seen: Seen, done: Run, burn: Burn) -> list[str]:
     doubts = list(dict.fromkeys(seen.problems[:4]))
     if seen.progress < _FAR_ENOUGH:
         doubts.append(f"it came to {seen.progress:g} % of its time")
-    if done.seconds < burn.seconds * _LONG_ENOUGH:
+    if done.seconds < max(burn.seconds * _LONG_ENOUGH, burn.seconds - _EARLY):
         doubts.append(f"it ended after {done.seconds:.1f} s, and was asked to run for {burn.seconds} s")
     return doubts
 
@@ -142,7 +144,9 @@ def _idle(seen: Seen, number: int) -> str:
     if not any(told):
         return "nothing"
     each = grown / len(told)
-    silent = max(_LATEST, _AND_MORE * each, min(_EARLIEST, _REPORTS * each))
+    # A long report may be under way still, but not where others have ended theirs.
+    longer = _AND_MORE * each if did == max(seen.done.values()) else 0.0
+    silent = max(_LATEST, longer, min(_EARLIEST, _REPORTS * each))
     if grown < seen.progress - silent:
         return f"nothing after {grown:g} % of the time"
     if len(told) < 2:
