@@ -116,6 +116,7 @@ class ActionModule(FleetStatus):
             self._before = rollout.with_own(self._before, pasts)
             earlier = {host: past for host, past in pasts.items() if host not in mine}
             away = rollout.gone(self.ledger(), known, image)
+            self._awaited = self._promises(begun.waited_for(self.ledger(), waves, known))
             self._before = rollout.with_earlier(self._before, earlier, self._nodes, away)
             self._tries = [host for host in earlier if host not in self._before.through and self._is_at_work(host)]
             self._tries += [away[node][0] for node in self._tried_away(away)]
@@ -152,12 +153,14 @@ class ActionModule(FleetStatus):
 
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
-        states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
-        self._taken = ended.promised(waves, states, self._run_as, self._since)
-        tried = begun.waited_for(self.ledger(), waves, self._known) if self._params["rollout"] else ()
-        self._awaited = ended.promised(tried, states, self._run_as, self._since)
+        self._taken = self._promises(waves)
         self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self.host_var)
         self._rooms = budget.rooms(self._members, self._limits)
+
+    def _promises(self, waves: Collection[begun.Event]) -> dict[str, str]:
+        """By id of a node, the run that is about to take it."""
+        states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
+        return ended.promised(waves, states, self._run_as, self._since)
 
     def _left(self) -> dict[str, str]:
         return wave_members.refused(self._nodes, self._hosts, self._paused, self._taken)

@@ -64,7 +64,7 @@ class Run:
             "ended": self.ended,
             "seconds": round(self.seconds, 3),
             "stdout": self.text,
-            "stderr": self.stderr.decode("utf-8", "replace"),
+            "stderr": self.cries,
         }
 
 

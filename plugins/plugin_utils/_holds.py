@@ -47,7 +47,7 @@ def holds(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     bindings = _bindings(ledger, nodes, (newest, admitted, named, gone), known)
     uuids = ledger.values("system_uuid", nodes)
     since = {node: (_left(named.get(node)), gone.get(node)) for node in nodes}
-    away = [node for node in newest if _is_away(newest[node], since.get(node, ()), _place(bindings.get(node)))]
+    away = [node for node in newest if _is_away(newest[node], since[node], _place(bindings.get(node)))]
     standing = _standing(ledger, away)
     found = {}
     for host, node_id in ids.items():

@@ -51,7 +51,7 @@ def take_in(conn: Any, ledger: Ledger, node_id: str, holder: Holder, *, node: st
     row = conn.execute(sa.text("SELECT * FROM leases WHERE node_id = :node"), {"node": node_id}).mappings().first()
     if row is None:
         return _grant(conn, node_id, holder, 1, now)
-    current = Holder(row["run_id"], row["host"], row["pid"], row["pid_start"], row["boot_id"])
+    current = _holder(row)
     if current == holder:
         _renew(conn, [node_id], holder, now)
         return Lease(node_id, holder.run_id, row["fencing"])
@@ -121,11 +121,15 @@ def holders(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, dict[str, Any]
     return {row["node_id"]: row for row in rows}
 
 
+def _holder(row: Mapping[str, Any]) -> Holder:
+    return Holder(*(row[key] for key in ("run_id", "host", "pid", "pid_start", "boot_id")))
+
+
 def live(lease: Mapping[str, Any] | None, now: float, asker: Holder | None) -> str:
     """The run that holds a lease now, by the ledger's clock, as far as nobody can see that it is dead."""
     if not lease or lease["expires"] <= now:
         return ""
-    holder = Holder(*(lease[key] for key in ("run_id", "host", "pid", "pid_start", "boot_id")))
+    holder = _holder(lease)
     return "" if asker is not None and holder.provably_dead_here(asker) else holder.run_id
 
 

@@ -108,8 +108,8 @@ class Claim:
         found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
         place, moved_to = Place.told(params, "known_"), str(params.get("moved_to") or "")
         left, standing = bool(params.get("known_left")), tuple(map(str, params.get("known_standing") or ()))
-        found = replace(found, uuids=uuids, incarnation=made, place=place, moved_to=moved_to)
-        return replace(found, left=left, standing=standing)
+        found = replace(found, uuids=uuids, incarnation=made, place=place)
+        return replace(found, moved_to=moved_to, left=left, standing=standing)
 
     def moves_to(self, view: NodeView) -> bool:
         """Does a person say that the machine is this node now? Of one that is not there nobody can."""

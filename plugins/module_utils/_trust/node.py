@@ -119,7 +119,7 @@ def run_tool(argv: Sequence[str], timeout: float) -> str:
         words = _NO_END.get(done.ended, f"ended as {done.ended}")
         raise BadAnswer(f"{argv[0]} {words.format(seconds=timeout, why=cut(done.stderr, 120))}")
     if done.rc != 0:
-        told = (done.text + done.stderr.decode("utf-8", "replace")).strip()
+        told = (done.text + done.cries).strip()
         raise BadAnswer(f"{argv[0]} ended with {done.rc}: {cut(told, 200)}")
     return done.text
 

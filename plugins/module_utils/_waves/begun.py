@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended im
 
 _COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
 _RECENT = f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run) ORDER BY id"
-_RESETS = f"{_COLUMNS} AND name = '{RESET}' ORDER BY id"
+RESETS = f"{_COLUMNS} AND name = '{RESET}' ORDER BY id"
 _BEGUN = f"{_COLUMNS} AND name = '{BEGUN}' ORDER BY id"
 
 Event = Mapping[str, Any]
@@ -26,7 +26,7 @@ Event = Mapping[str, Any]
 
 def recent(ledger: Ledger, node_ids: Collection[str], *, run: str, since: float) -> list[Event]:
     """What this run has begun and given back, whenever, and others since then; oldest first."""
-    return _read(ledger, _RECENT, node_ids, {"since": since, "run": run})
+    return read(ledger, _RECENT, node_ids, since=since, run=run)
 
 
 def stand(events: Iterable[Event], *, before: int | None = None) -> list[Event]:
@@ -44,14 +44,19 @@ def waited_for(ledger: Ledger, waves: Iterable[Event], known: Collection[str]) -
 
     :param known: nodes of the inventory; of any other one, which nobody can name in a run, each such word counts.
     """
-    resets = _read(ledger, _RESETS, known, {})
+    resets = read(ledger, RESETS, known)
     return [one for one in waves if not any(_mends(reset, one, known) for reset in resets)]
 
 
 def _mends(reset: Event, wave: Event, known: Collection[str]) -> bool:
     here = reset["node_id"] == wave["node_id"] or wave["node_id"] not in known
     later = int(reset["id"]) > int(wave["id"])
-    return here and later and wave["data"].get("image") in (reset["data"].get("images") or ())
+    return here and later and is_of(reset, wave["data"].get("image"))
+
+
+def is_of(reset: Event, image: Any) -> bool:
+    """Did a person say of this image that what was found out is mended?"""
+    return image in (reset["data"].get("images") or ())
 
 
 def append(ledger: Ledger, run: str, events: Sequence[tuple[str, Told]], secrets: frozenset[str]) -> list[int]:
@@ -64,9 +69,10 @@ def append(ledger: Ledger, run: str, events: Sequence[tuple[str, Told]], secrets
 
 def took(ledger: Ledger, node_ids: Collection[str], image: str) -> list[Event]:
     """The waves, of whichever run, that took one of these nodes for the image; oldest first."""
-    return [one for one in _read(ledger, _BEGUN, node_ids, {}) if one["data"].get("image") == image]
+    return [one for one in read(ledger, _BEGUN, node_ids) if one["data"].get("image") == image]
 
 
-def _read(ledger: Ledger, sql: str, node_ids: Collection[str], more: Mapping[str, Any]) -> list[Event]:
+def read(ledger: Ledger, sql: str, node_ids: Collection[str], **more: Any) -> list[Event]:
+    """The events of these nodes that a query asks for, each with its data."""
     rows = ledger._many(sql, "nodes", list(node_ids) or [""], more)
     return [{**row, "data": json.loads(row["data"])} for row in rows]

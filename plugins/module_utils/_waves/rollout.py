@@ -11,7 +11,6 @@ neither a later wave that was killed or given back, nor the image of before, tak
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +19,7 @@ from urllib.parse import quote
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import took
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import RESETS, is_of, read, took
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import (
     BEGUN,
     FAILED,
@@ -37,7 +36,6 @@ _PAST = (
     f" AND name IN ('{BEGUN}', '{WITHDRAWN}', '{RESET}') OR kind = 'state' OR kind = 'note' AND name = 'stopped')"
     " ORDER BY id"
 )
-_RESETS = f"SELECT id, data FROM events WHERE node_id IN :nodes AND kind = 'wave' AND name = '{RESET}'"
 _NAMES = "SELECT node_id, name FROM nodes WHERE node_id IN :nodes"
 #: In one of these the ledger has a node in service, as it was before its wave.
 _SERVES = ("admitted", "unserved")
@@ -109,7 +107,7 @@ class Past:
         elif event["name"] == WITHDRAWN:
             own = [wave for wave in self.waves if wave["run_id"] == event["run_id"]]
             self.waves = [wave for wave in self.waves if wave not in own[-1:]]
-        elif image in (event["data"].get("images") or ()):
+        elif is_of(event, image):
             # What is on its way still is no part of what was mended: nobody knows yet how it comes out.
             self.waves = self.waves if self._tried and not self.failed else []
             self.through, self.failed = False, False
@@ -134,12 +132,7 @@ class Past:
 
 def remembered(ledger: Ledger, node_ids: Collection[str], image: str) -> dict[str, Past]:
     """By id of a node that a wave took for the image, what became of it. All states of these nodes are read."""
-    return _pasts(_events(ledger, node_ids), image)
-
-
-def _events(ledger: Ledger, node_ids: Collection[str]) -> list[Event]:
-    rows = ledger._many(_PAST, "nodes", list(node_ids) or [""], {})
-    return [{**row, "data": json.loads(row["data"])} for row in rows]
+    return _pasts(read(ledger, _PAST, node_ids), image)
 
 
 def _pasts(events: Iterable[Event], image: str) -> dict[str, Past]:
@@ -159,16 +152,11 @@ def gone(ledger: Ledger, node_ids: Collection[str], image: str) -> Gone:
     tried = {str(event["node_id"]) for event in took(ledger, others, image)}
     if not tried:
         return {}
-    resets = [row for row in ledger._many(_RESETS, "nodes", list(node_ids) or [""], {}) if image in _images(row)]
-    last = max(map(_number, resets), default=0)
+    last = max((_number(one) for one in read(ledger, RESETS, node_ids) if is_of(one, image)), default=0)
     said = [{"id": last, "node_id": node, "kind": "wave", "name": RESET, "data": {"images": [image]}} for node in tried]
-    pasts = _pasts(sorted([*_events(ledger, tried), *(said if last else ())], key=_number), image)
+    pasts = _pasts(sorted([*read(ledger, _PAST, tried), *(said if last else ())], key=_number), image)
     names = {str(row["node_id"]): str(row["name"]) for row in ledger._many(_NAMES, "nodes", list(tried), {})}
     return {node: (f"{names[node]} (not in the inventory)", past) for node, past in pasts.items()}
-
-
-def _images(row: Mapping[str, Any]) -> Collection[str]:
-    return json.loads(row["data"]).get("images") or ()
 
 
 def with_own(own: Ended, pasts: Mapping[str, Past]) -> Ended:

@@ -57,7 +57,7 @@ def command(stress_ng: str, load: Load, instances: int, size: int) -> list[str]:
 def read(done: Run, load: Load, share: int = 0) -> Seen:
     """share: bytes that each instance was to fill."""
     seen = Seen()
-    printed, told = done.text.splitlines(), done.stderr.decode("utf-8", "replace").splitlines()
+    printed, told = done.text.splitlines(), done.cries.splitlines()
     for match in filter(None, map(_MESSAGE.match, printed + told)):
         _heard(seen, load, match.group(1), match.group(2))
     _document(seen, [line for line in printed if not _MESSAGE.match(line)], load, share)

@@ -50,7 +50,7 @@ def explain(sheet: Sheet, done: Run) -> None:
     if known:
         sheet.find(f"exit:{done.rc}", NODE, f"nvidia-smi ended with {done.rc}: {known.words}", known.remedy)
         sheet.record(Check("exit_status", NODE, known.verdict, done.rc, 0, "", SOURCE))
-    said = done.text + "\n" + done.stderr.decode("utf-8", "replace")
+    said = done.text + "\n" + done.cries
     for name, pattern, remedy in (("lost", _LOST, "power_cycle"), ("inforom", _INFOROM, "rma")):
         match = pattern.search(said)
         if match:
