@@ -87,14 +87,23 @@ def _is_away(hold: Mapping[str, Any], since: Iterable[Mapping[str, Any] | None],
 def _standing(ledger: Ledger, nodes: Sequence[str]) -> dict[str, list[str]]:
     """By node, the tokens of our holds that nobody has lifted yet in one of the schedulers that it has been a node of.
     All holds of these nodes are read, of which there are few."""
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[Place, str]] = {}
     rows = ledger._many(_HOLDS, "nodes", list(nodes), {}) if nodes else ()
     for row in rows:
         data = json.loads(row["data"])
-        place = Place.told(data)
         token = str(data.get("hold_token") or "") if row["name"] == "taken" else ""
-        found.setdefault(str(row["node_id"]), {})[place.cluster or place.scheduler_at] = token
+        by_place = found.setdefault(str(row["node_id"]), {})
+        place = Place.told(data)
+        same = _same(place, by_place)
+        by_place.pop(same, None)
+        by_place[place.filled(same)] = token
     return {node: [token for token in by_place.values() if token] for node, by_place in found.items()}
+
+
+def _same(place: Place, known: Iterable[Place]) -> Place:
+    """As which of those a scheduler is known, the newest last: one that tells less of itself is the one that the
+    machine was a node of before that. What was noted before that was noted may have been any, and is none of them."""
+    return next((one for one in reversed([*known]) if one != Place() and not place.is_other(one)), place)
 
 
 def _bindings(

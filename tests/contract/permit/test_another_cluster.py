@@ -265,24 +265,26 @@ def test_j1_what_slurmrestd_tells_less_takes_nothing_away(held: Controller) -> N
     refused(held.run("scheduler_node", state="held"))
 
 
-def moves(site: Controller, cluster: str) -> None:
-    leads_to(site, cluster)
-    moved = {"moved_to": f"slurm {cluster} of ctl1", "force_reason": "ticket 9"}
+def moves(site: Controller, cluster: str, host: str = "ctl1") -> None:
+    leads_to(site, cluster, host)
+    moved = {"moved_to": f"slurm {cluster} of {host}", "force_reason": "ticket 9"}
     assert not site.run("scheduler_node", state="present", **moved).get("failed")
 
 
+@pytest.mark.parametrize(("cluster", "host"), [("beta", "ctl1"), ("alpha", "ctl2")])
 @pytest.mark.parametrize("there", ["held by another run", "resumed", "held and resumed"])
 def test_h1_what_happens_in_another_cluster_hides_no_words_of_a_person_in_the_first(
-    held: Controller, there: str
+    held: Controller, there: str, cluster: str, host: str
 ) -> None:
+    """Nor in one that is called alike, whose controller is another."""
     token = json.loads(held.data("hold")[0])["hold_token"]
     words = {"state": "IDLE+DRAIN", "reason": f"{token} hands inside, do not power", "by": "jane"}
     free = {"state": "IDLE", "reason": "", "by": "", "booted": BOOTED}
-    leads_to(held, "beta")
+    leads_to(held, cluster, host)
     held.node(**free)
-    moves(held, "beta")
+    moves(held, cluster, host)
     if there != "resumed":
-        at = {"cluster": "slurm beta", "cluster_host": "ctl1", "scheduler_node": "gpu001"}
+        at = {"cluster": f"slurm {cluster}", "cluster_host": host, "scheduler_node": "gpu001"}
         held.tells("gpu001", "hold", "taken", {**at, "hold_token": "gpufleet:theirs:reimage"})
     if there != "held by another run":
         assert not held.run("scheduler_node", state="resumed", force_reason="x").get("failed")
@@ -293,6 +295,19 @@ def test_h1_what_happens_in_another_cluster_hides_no_words_of_a_person_in_the_fi
     told = held.run("scheduler_node", state="held")
     assert told.get("failed") and told["error"]["kind"] == "not_ours", told
     assert held.power().get("failed") and not held.switched()
+
+
+def test_h1_what_was_lifted_by_whoever_tells_less_of_the_cluster_stands_no_more(held: Controller) -> None:
+    """slurmrestd names no controller: a person's hold that ended by it keeps nothing back for ever."""
+    held.node(state="IDLE", reason="", by="")
+    assert held.run("scheduler_node", state="held", why="a fan", kind="keep")["changed"]
+    at = {"cluster": "slurm alpha", "scheduler_at": "https://slurm.example.com", "scheduler_node": "gpu001"}
+    held.tells("gpu001", "hold", "released", at)
+    held.node(state="IDLE", reason="", by="", booted=BOOTED)
+    moves(held, "beta")
+    moves(held, "alpha")
+    held.node(state="IDLE+DRAIN", reason="Not responding", by="slurm")
+    assert held.run("scheduler_node", state="present")["owner"] == "scheduler"
 
 
 def test_h1_a_first_hold_is_ours_though_slurm_writes_over_it(controller: Callable[..., Controller]) -> None:
