@@ -1,33 +1,151 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A body that came by requests, with an end in size and in time, whatever its sender does. PRIVATE to the collection.
+"""An answer has an end, in time and in size, whatever its sender does. PRIVATE to the collection.
 
-A timeout of requests counts between two bytes, and what is packed unpacks to a thousand times of what came: one byte
-now and then would hold a worker for hours, and a few kilobytes fill its memory.
+A socket's timeout counts between two bytes, and a body is read whole before anybody looks at it: one byte now and then
+would hold a worker for ever, and a flood fill its memory. So time and bytes are counted where they come from the
+socket, which holds for the head of an answer, for its chunks and for its body alike, and costs a request nothing: each
+piece is as large as the reader asked for. What is packed unpacks to a thousand times of what came, and is not read.
 """
 
 from __future__ import annotations
 
-import contextlib
+import io
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPResponse
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 
-with contextlib.suppress(ImportError):  # who has a session of requests has both
-    import requests
-    import urllib3
-
 #: Seconds until the last byte of an answer is there, and how many it may have: the machines of a large site, at once.
 SECONDS, MOST = 180.0, 512 * 1024 * 1024
 #: Sent with a request whose answer is read here.
 UNPACKED: Mapping[str, str] = {"Accept-Encoding": "identity"}
-_PIECE = 1024 * 1024
 _AS_IT_IS = frozenset({"", "identity"})
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of each answer of a connection.
+
+    until: asked when an answer begins, until when it may last, in the clock of ``time.monotonic``. most: how many bytes
+    it may have. endless: what is raised with what was seen of one that is more, or takes longer.
+    """
+
+    until: Callable[[], float]
+    most: Callable[[], int]
+    endless: Callable[[str], BadAnswer]
+
+
+class _Counted(io.RawIOBase):
+    """What comes from a socket, within its bounds."""
+
+    def __init__(self, raw: Any, sock: Any, bounds: Bounds) -> None:
+        super().__init__()
+        self._raw = raw
+        self._sock = sock
+        self._bounds = bounds
+        self._began = time.monotonic()
+        self._end = bounds.until()
+        self._seen = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise self._endless()
+        if left < (self._sock.gettimeout() or left + 1.0):
+            self._sock.settimeout(left)
+        try:
+            size: int | None = self._raw.readinto(buffer)
+        except OSError as exc:
+            # Without a byte it is silence, which the caller knows.
+            if self._seen and time.monotonic() >= self._end:
+                raise self._endless() from exc
+            raise
+        self._seen += size or 0
+        if self._seen > self._bounds.most():
+            raise self._endless()
+        return size
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+    def _endless(self) -> BadAnswer:
+        return self._bounds.endless(f"{self._seen} bytes in {time.monotonic() - self._began:.0f} s, and no end")
+
+
+class _Answering(HTTPResponse):
+    """http.client's answer, read through :class:`_Counted`."""
+
+    def __init__(self, sock: Any, *args: Any, bounds: Bounds, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        raw = self.fp.detach()  # type: ignore[attr-defined]
+        self.fp = io.BufferedReader(_Counted(raw, sock, bounds))
+
+
+def bounded(connection: Any, bounds: Bounds) -> Any:
+    """The class of urllib3's connections whose answers have these bounds."""
+
+    class Bounded(connection):  # type: ignore[misc]
+        response_class = staticmethod(partial(_Answering, bounds=bounds))
+
+    return Bounded
+
+
+def _endless(seen: str) -> BadAnswer:
+    wanted = f"at most {MOST // 1024 // 1024} MiB, whole within {SECONDS:.0f} s"
+    return BadAnswer("an answer without an end", wanted=wanted, seen=seen)
+
+
+_BOUNDS = Bounds(lambda: time.monotonic() + SECONDS, lambda: MOST, _endless)
+
+try:
+    import requests
+    import urllib3
+    from requests.adapters import HTTPAdapter
+except ImportError:  # whoever needs one says so in its own words
+    BoundedAdapter: Any = object
+else:
+
+    class BoundedAdapter(HTTPAdapter):  # type: ignore[no-redef]
+        """Connections of requests whose answers have an end, and are not packed."""
+
+        def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+            super().init_poolmanager(*args, **kwargs)
+            self.poolmanager.pool_classes_by_scheme = _pools()
+
+        def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+            found = super().proxy_manager_for(proxy, **kwargs)
+            found.pool_classes_by_scheme = _pools()
+            return found
+
+        def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            answer = super().send(request, *args, **kwargs)
+            packed = str(answer.headers.get("Content-Encoding") or "").strip().lower()
+            if packed not in _AS_IT_IS:
+                answer.close()
+                raise BadAnswer(
+                    "an answer that is packed, though none was asked for", wanted="identity", seen=cut(packed, 40)
+                )
+            return answer
+
+    def _pools() -> dict[str, Any]:
+        """By scheme, pools of bounded connections."""
+        plain: dict[str, Any] = {"http": urllib3.HTTPConnectionPool, "https": urllib3.HTTPSConnectionPool}
+        return {
+            scheme: type(pool.__name__, (pool,), {"ConnectionCls": bounded(pool.ConnectionCls, _BOUNDS)})
+            for scheme, pool in plain.items()
+        }
 
 
 class Whole:
@@ -45,47 +163,28 @@ class Whole:
         return json.loads(self.content)
 
 
+def bounded_session(session: Any) -> Any:
+    """This session of requests, whose answers have an end from now on, and which heeds nothing of the environment:
+    neither proxies, nor authorities (REQUESTS_CA_BUNDLE), nor another login (.netrc)."""
+    session.trust_env = False
+    session.headers.update(UNPACKED)
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, BoundedAdapter())
+    return session
+
+
 def asked(session: Any, method: str, url: str, *, address: str, headers: Mapping[str, str], **more: Any) -> Whole:
-    """Send a request over a session of requests, and read what comes back.
+    """Send a request over a session that is bound, and read what comes back.
 
     :param address: where it goes, for people.
-    :raises BadAnswer: as :func:`whole`; errors of requests, also where the connection ends within the answer.
+    :raises BadAnswer: where it has no end or is packed; errors of requests, also where the connection ends within it.
     """
-    answer = session.request(method, url, headers={**headers, **UNPACKED}, stream=True, **more)
     try:
-        return whole(answer, most=MOST, seconds=SECONDS)
+        answer = session.request(method, url, headers={**headers, **UNPACKED}, stream=True, **more)
+        return Whole(answer.status_code, answer.headers, answer.raw.read(decode_content=False))
     except BadAnswer as exc:
         raise exc.located(address=address) from exc
     except (urllib3.exceptions.HTTPError, OSError) as exc:
+        if isinstance(exc, requests.exceptions.RequestException):
+            raise
         raise requests.exceptions.ConnectionError(exc) from exc
-
-
-def whole(answer: Any, *, most: int, seconds: float) -> Whole:
-    """The rest of an answer that was asked for with ``stream=True`` and ``UNPACKED``.
-
-    :param most: bytes. :param seconds: until its last byte is here.
-    :raises BadAnswer: where it is more, takes longer or is packed all the same; errors of the connection as they come.
-    """
-    packed = str(answer.headers.get("Content-Encoding") or "").strip().lower()
-    if packed not in _AS_IT_IS:
-        raise BadAnswer("an answer that is packed, though none was asked for", wanted="identity", seen=cut(packed, 40))
-    begun, pieces, size = time.monotonic(), [], 0
-    while piece := _piece(answer.raw):
-        pieces.append(piece)
-        size += len(piece)
-        took = time.monotonic() - begun
-        if size > most or took > seconds:
-            answer.close()
-            raise BadAnswer(
-                "an answer without an end",
-                wanted=f"at most {most // 1024 // 1024} MiB, whole within {seconds:.0f} s",
-                seen=f"{size} bytes in {took:.0f} s, and no end",
-            )
-    return Whole(answer.status_code, answer.headers, b"".join(pieces))
-
-
-def _piece(raw: Any) -> bytes:
-    """What is there, and no more: to wait for a whole piece is to wait for who sends a byte now and then."""
-    read = getattr(raw, "read1", None) or raw._fp.read1  # urllib3 before 2.1 has none of its own
-    piece: bytes = read(_PIECE)
-    return piece

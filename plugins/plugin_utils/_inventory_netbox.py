@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked, bounded_session
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -165,8 +165,7 @@ class NetboxApi:
         token = str(options["token"])
         keep_secret(token)
         self.address = str(options["url"]).rstrip("/").removesuffix("/api")
-        self._session = requests.Session()
-        self._session.trust_env = False  # proxies, CA bundles and .netrc of the environment decide nothing here
+        self._session = bounded_session(requests.Session())
         kind = "Bearer" if token.startswith(_SECOND) else "Token"
         self._session.headers.update({"Authorization": f"{kind} {token}", "Accept": "application/json"})
         self._session.verify = _PEER.verified_by(self.address, options.get("ca_path"), "ca_path")

@@ -62,6 +62,7 @@ NOT_THE_NODE = {
         "Redfish connection failed for node 7: Unable to connect to https://b/redfish",
         "did not reach the BMC",
     ),
+    "switch": ("Failed to set node power state to power off.", "could not switch the power by the BMC"),
 }
 
 

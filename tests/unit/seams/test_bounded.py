@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bounded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import WarewulfApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.driver import Kubernetes
@@ -28,6 +29,7 @@ CLIENTS: dict[str, Callable[[str], Any]] = {
     "maas": lambda url: MaasApi({"provisioner_url": url, "provisioner_api_key": "a:b:c"}, Context()).get("machines/"),
     "warewulf": lambda url: WarewulfApi({"provisioner_url": url, **WRITES}, Context()).nodes(),
     "kubernetes": lambda url: Kubernetes({"scheduler_url": url, "scheduler_token": "x"}).api.get("/api/v1/nodes/n1"),
+    "ironic": lambda url: IronicApi({"provisioner_url": url}, Context()).listed("/nodes", "nodes"),
     "netbox": lambda url: NetboxApi({"url": url, "token": "x"}, "here").listed("dcim/devices", []),
 }
 
@@ -75,6 +77,36 @@ def drips(handler: Handler) -> None:
         time.sleep(0.05)
 
 
+def drips_in_its_head(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Pad: ")
+    for _ in range(60):
+        handler.wfile.write(b"x")
+        time.sleep(0.05)
+
+
+def asks_to_go_on(handler: Handler) -> None:
+    for _ in range(60):
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        time.sleep(0.05)
+
+
+def drips_in_its_trailer(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b"2\r\n{}\r\n0\r\n")
+    for _ in range(60):
+        handler.wfile.write(b"x: y\r\n")
+        time.sleep(0.05)
+
+
+def stalls(handler: Handler) -> None:
+    """For longer than an answer may take, and not as long as a client waits for a byte."""
+    handler.begins(1000)
+    handler.wfile.write(b" ")
+    time.sleep(2)
+
+
 def fills(handler: Handler) -> None:
     handler.begins(4 << 20)
     handler.wfile.write(b" " * (4 << 20))
@@ -105,7 +137,7 @@ def in_pieces(handler: Handler) -> None:
 def test_an_answer_without_an_end_ends(system: str, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_bounded, "SECONDS", 0.3)
     monkeypatch.setattr(_bounded, "MOST", 1 << 20)
-    for answer in (drips, fills):
+    for answer in (drips, drips_in_its_head, asks_to_go_on, drips_in_its_trailer, stalls, fills):
         with pytest.raises(BadAnswer, match="without an end") as caught:
             ask(system, server, answer)
         assert caught.value.address.startswith("http://127.0.0.1:")

@@ -32,9 +32,10 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.bounds import Endless, bounded, content
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.bounds import Endless, bounds, content
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin, checking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.session import login_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import bounded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -180,7 +181,7 @@ class Link:
                 self._pool.ConnectionCls = checking(self._pool.ConnectionCls, pin)
         else:
             self._pool = urllib3.HTTPConnectionPool(parts.hostname or "", parts.port, timeout=timeout, retries=False)
-        self._pool.ConnectionCls = bounded(self._pool.ConnectionCls, self._answer_ends)
+        self._pool.ConnectionCls = bounded(self._pool.ConnectionCls, bounds(self._answer_ends))
         self._login = login_of(auth, username, password, url)
         self._usual = {
             "Accept": "application/json",

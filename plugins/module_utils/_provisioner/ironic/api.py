@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import bounded_session
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -111,8 +112,7 @@ class IronicApi:
             )
         keep_secret(str(password or ""))
         auth = http_basic.HTTPBasicAuth(endpoint, user, password) if user else noauth.NoAuth(endpoint)
-        plain = requests.Session()
-        plain.trust_env = False  # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing here
+        plain = bounded_session(requests.Session())
         verify = _PEER.verified_by(url, params.get("provisioner_ca_path"), "gpufleet_provisioner_ca_path")
         http = session.Session(auth=auth, session=plain, verify=verify, timeout=TIMEOUT, redirect=False)
         return adapter.Adapter(http, service_type="baremetal", endpoint_override=endpoint)
@@ -135,7 +135,7 @@ class IronicApi:
             _KEYSTONE.verified_by(str(auth_url), verify if isinstance(verify, str) else "", "cacert in clouds.yaml")
         plain = getattr(cloud.session, "session", None)
         if isinstance(plain, requests.Session):
-            plain.trust_env = False  # clouds.yaml says whom to trust
+            bounded_session(plain)  # clouds.yaml says whom to trust
         return cloud
 
     def _found_there(self) -> Any:
@@ -156,6 +156,8 @@ class IronicApi:
         where = str(self._sdk.config.get_auth_args().get("auth_url") or self.address)
         try:
             return str(ask(self._sdk) or "")
+        except BadAnswer as exc:
+            raise exc.located(address=where) from exc
         except ksa.Unauthorized as exc:
             raise _KEYSTONE.login_refused(where) from exc
         except (ksa.NotFound, ksa.MethodNotAllowed, ksa.DiscoveryFailure, ksa.InvalidResponse) as exc:
@@ -246,6 +248,8 @@ class IronicApi:
                     **kwargs,
                 )
             )
+        except BadAnswer as exc:
+            raise exc.located(address=self.address) from exc
         except ksa.ClientException as exc:
             raise self._no_answer(exc) from exc
 

@@ -63,11 +63,13 @@ STATES: Mapping[str, str] = {
 }
 
 _RESTARTED, _NO_IMAGE, _NO_BMC = "was restarted amid it", "could not fetch an image", "did not reach the BMC"
+_NO_SWITCH = "could not switch the power by the BMC"
 #: What a conductor notes of a failure that says nothing of the node, each with what happened in our words: it ended, or
 #: another took its nodes over; it could not fetch an image, which it does itself before the node has any part in it; it
-#: lost the BMC, of which whoever asks it next tells more.
+#: lost the BMC, or was told by it of no other power state until its patience ended, as by one that is away as well; of
+#: both whoever asks that BMC next tells more.
 #: ironic/conductor/base_manager.py, _fail_transient_state; ironic/conductor/utils.py, abort_on_conductor_take_over;
-#: ironic/common/exception.py, ImageRefValidationFailed to RedfishConnectionError; sushy/exceptions.py, ConnectionError
+#: ironic/common/exception.py, ImageRefValidationFailed to RedfishConnectionError, and PowerStateFailure; sushy/exceptions.py, ConnectionError
 EXCUSES: Mapping[str, str] = {
     "state can't be resumed by conductor": _RESTARTED,
     "aborted due to conductor take over": _RESTARTED,
@@ -76,6 +78,7 @@ EXCUSES: Mapping[str, str] = {
     "IPMI call failed": _NO_BMC,
     "Redfish connection failed for node": _NO_BMC,
     "Unable to connect to http": _NO_BMC,
+    "Failed to set node power state": _NO_SWITCH,
 }
 
 INSPECT_FAILED = "inspect failed"

@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked, bounded_session
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -195,8 +195,7 @@ class MaasApi:
         """One a thread: a requests session is not made for two."""
         session = getattr(self._of_thread, "session", None)
         if session is None:
-            session = requests.Session()
-            session.trust_env = False  # REQUESTS_CA_BUNDLE, proxies and .netrc of the environment decide nothing here
+            session = bounded_session(requests.Session())
             self._of_thread.session = session
             self._sessions.append(session)
         return session

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked, bounded_session
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -88,8 +88,7 @@ class WarewulfApi:
         #: Seconds by which its clock was ahead of ours when it was last asked what nodes asked for.
         self.ahead = 0.0
         self._timeout = timeout
-        self._session = requests.Session()
-        self._session.trust_env = False  # proxies, CA bundles and .netrc of the environment decide nothing here
+        self._session = bounded_session(requests.Session())
         self._session.auth = requests.auth.HTTPBasicAuth(user.encode(), password.encode())
         ca_path = params.get("provisioner_ca_path")
         self._session.verify = _PEER.verified_by(self.address, ca_path, "gpufleet_provisioner_ca_path")

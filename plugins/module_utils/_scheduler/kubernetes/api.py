@@ -29,7 +29,7 @@ from contextlib import suppress
 from typing import Any, Optional, TypeVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import BoundedAdapter, asked, bounded_session
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -48,10 +48,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport impo
 _MISSING: str | None = None
 try:
     import requests
-    from requests.adapters import HTTPAdapter
 except ImportError:
     _MISSING = traceback.format_exc()
-    HTTPAdapter = object  # type: ignore[misc,assignment]
 
 #: Seconds for one answer: 5,000 nodes in pages of 500 take less than half a second each.
 TIMEOUT = 60.0
@@ -274,9 +272,7 @@ class Api:
         """One a thread: a requests session is not made for two."""
         session = getattr(self._of_thread, "session", None)
         if session is None:
-            session = requests.Session()
-            # A .netrc would put another login in the place of ours, and REQUESTS_CA_BUNDLE other authorities.
-            session.trust_env = False
+            session = bounded_session(requests.Session())
             session.proxies = _proxies(self.address, self._access.proxy)
             if self._context is not None:
                 session.mount("https://", _Adapter(self._context, self._access.name))
@@ -301,7 +297,7 @@ class _Expired(Exception):
     """The token of a page has ended."""
 
 
-class _Adapter(HTTPAdapter):
+class _Adapter(BoundedAdapter):  # type: ignore[misc]
     """TLS by one context, made once: with a certificate of ours, and with no authority but those that were named."""
 
     def __init__(self, context: ssl.SSLContext, name: str) -> None:

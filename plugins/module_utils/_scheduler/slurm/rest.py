@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked, bounded_session
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -80,9 +80,7 @@ class Rest(Link):
             )
         self._conf, self._user = str(options["scheduler_conf"]), str(options["scheduler_user"])
         self._login = Login(self.address, reader(options, self._minted), self._user)
-        self._session = requests.Session()
-        # A .netrc would put another login in the place of ours, and REQUESTS_CA_BUNDLE other authorities.
-        self._session.trust_env = False
+        self._session = bounded_session(requests.Session())
         self._session.verify = verify
         self._found: tuple[str, Mapping[str, Any]] | None = None
         self._level: bool | None = None
