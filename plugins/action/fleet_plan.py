@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs im
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_members as wave_members
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import display
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 
 _BESIDE = "its domains have no room beside the others of this wave: run it again for this one"
 #: What to do where waves were broken off.
@@ -56,7 +57,7 @@ class ActionModule(FleetStatus):
         return params
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
-        self._demand_heard()
+        heard(self)
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         self._hosts = known_hosts(params["hosts"], every)
         self._fleet = in_order([*known_hosts(params["fleet"], self._whole()), *self._hosts])

@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
@@ -36,12 +35,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import unproven
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import WRONG_ONE, of_this_run
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_heard, demand_sound
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_sound
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import stranger
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import owner, stranger
 
 #: The site's names of its job templates, by the playbook that each runs.
 TEMPLATES = "gpufleet_awx_templates"
@@ -57,7 +57,7 @@ class ActionModule(VerbAction):
         return False
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
-        self._demand_heard()
+        heard(self)
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]
@@ -93,10 +93,6 @@ class ActionModule(VerbAction):
     def unasked(self) -> dict[str, Any]:
         """What this verb reads, and the options of one of its kind do not have."""
         return {name: option.get("default") for name, option in SPEC.items() if name not in self.SPEC}
-
-    def _demand_heard(self) -> None:
-        """Each playbook begins with this verb, or with one of its kind."""
-        demand_heard(load_extra_vars(self._loader))
 
     def _foretold(self, host: str, one: Mapping[str, Any]) -> str:
         """Of a host that has come through all that a run in check mode can do with it."""
@@ -185,7 +181,7 @@ class ActionModule(VerbAction):
                       foreseen=self._foreseen(hosts))  # fmt: skip
         for host, one in told.items():
             try:
-                told[host] = of_tenant(one, stranger(self.host_var, host))
+                told[host] = of_tenant(one, owner(self.host_var, host), stranger(self.host_var, host))
             except ConfigError as exc:
                 problems[host] = exc
         self._moved_on(told, ids)

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_PROFILE, GATE_PROFILE_RULES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest, now_utc
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _profile_file as files
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import PROFILE_SCHEMA
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._right_machine import OnItsMachine
@@ -56,6 +57,7 @@ class ActionModule(OnItsMachine):
     # -- the profile ---------------------------------------------------------------------------------------------
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        heard(self)
         path = files.file_of(files.folder_of(params), profiles.named(params["sku"]))
         places = files.folders(params)
         kept = profiles.read(path, params["sku"], PROFILE_SCHEMA).data if path.is_file() else {}

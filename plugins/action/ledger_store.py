@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.copies 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import digest_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 
 
 class ActionModule(VerbAction):
@@ -31,6 +32,7 @@ class ActionModule(VerbAction):
         return False  # a ledger that is verified, or replaced, is not asked first how late it is
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        heard(self)
         url = str(params.get("ledger_url") or "")
         places.check(url)
         keys = dsse.public_keys(params.get("passport_public_keys") or [])

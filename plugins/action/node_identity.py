@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import Pair, compared, spelled
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._measured import where_measured
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import claims, what_says
 
@@ -26,6 +27,7 @@ class ActionModule(VerbAction):
         return False  # the ledger is here
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        heard(self)
         asked = Asked(self._host, spelled(claims(self.host_var)), params, str(params.get("node_id") or ""))
         if params["state"] != identity.PRESENT:
             self.refuse_tenants(self._host)

@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FIXED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, of_the_row
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 
@@ -111,7 +111,8 @@ class _Record:
         """A host of which the ledger knows nothing is none of ours to it; where it cannot be asked, nobody can say."""
         if self._there is None:
             return {}
-        return {**{host: {"known_here": False} for host in self._hosts}, **holds(self._there, self._ids)}
+        strangers = {host: {**of_the_row(self.host_var, host), "known_here": False} for host in self._hosts}
+        return {**strangers, **holds(self._there, self._ids, self.host_var)}
 
     def deployments(self) -> Mapping[str, Mapping[str, Any]]:
         """The same of what its provisioner is told of it."""

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.call
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import is_unnamed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import looked_again
@@ -31,8 +32,9 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission impo
     renewable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._beside import beside
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._bound import others
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as, known_uuids
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_identity import read_identity
 
@@ -61,16 +63,16 @@ class ActionModule(VerbAction):
             self._line.hold([self._host])
         if params.get("seen_event") is not None and params["state"] != "present":
             self._as_it_was_seen(int(params["seen_event"]))
-        known = holds(self.ledger(), {self._host: self.node_id()})[self._host]
+        known = holds(self.ledger(), {self._host: self.node_id()}, self.host_var)[self._host]
         known["known_runs"] = known["known_runs"] if self.node_id() else None
         if params["state"] == "resumed" and self.node_id():
             if not (self._task.check_mode or self._task.delegate_to or params.get("force_reason")):
                 self._look_again()
             known = self.known_now({**params, **known})
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))
-        known.update(known_as=known_as(self.host_var, self._host), known_heard=[], known_called="")
-        known["known_uuids"] = known_uuids(self.host_var, self._host, known)
+        known.update(known_heard=[], known_called="")
         known["known_renamed"] = self._renamed(params, known)
+        known["known_others"] = self._others(params, known)
         self._demand_a_move(params)
         known["known_own"] = self._heard(params)
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
@@ -104,11 +106,11 @@ class ActionModule(VerbAction):
         was = known["known_scheduler_node"]
         first = params["state"] != "present" and self._is_first(name, known)
         if params.get("scheduler") == names.NONE:  # that it is no node any more only a person can say
-            return str(params.get("force_reason") or "") if was else ""
+            return str(params.get("force_reason") or "") if was or Place.told(known, "known_") != Place() else ""
         if was == name or not (was or first):
             return ""
-        if params.get("force_reason"):
-            return str(params["force_reason"])
+        if params.get("force_reason") and (not was or params["state"] == "present"):
+            return str(params["force_reason"])  # one that was given for other things renames nothing
         own = self._own_name()
         if own_name.shows(own, name, was):
             known["known_called"] = "" if is_called([own], [name]) else own
@@ -116,6 +118,15 @@ class ActionModule(VerbAction):
         if own:  # its scheduler may have it under that; whoever answers unproven speaks against a node alone
             known["known_as" if self._is_it() else "known_heard"].append(own)
         return ""
+
+    def _others(self, params: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, str]]:
+        """Whose that node is already, where this machine is about to become it."""
+        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        if params.get("scheduler") == names.NONE or (
+            name == known["known_scheduler_node"] and not params.get("moved_to")
+        ):
+            return []
+        return others(self.ledger(), name, self.node_id())
 
     def _is_first(self, name: str, known: Mapping[str, Any]) -> bool:
         """Is this name no more than the inventory's word? One that is ours must have served, and be called so by its

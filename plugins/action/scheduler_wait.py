@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as, known_uuids
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks_there import Looks
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
 
@@ -54,9 +54,6 @@ class ActionModule(SlicedAction):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
-        known = holds(self.ledger(), self.ids)
-        for host, of_host in known.items():
-            of_host["known_as"] = known_as(self.host_var, host)
-            of_host["known_uuids"] = known_uuids(self.host_var, host, of_host)
+        known = holds(self.ledger(), self.ids, self.host_var)
         params["nodes"] = [{**known.get(node["host"], {}), **node} for node in params["nodes"]]
         return params

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._servers import LIST, RULES, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _servers as lists
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sources import SECRETS, check_source
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_trust import for_a_run
@@ -46,6 +47,7 @@ class ActionModule(VerbAction):
         servers = _read(params["path"], _stamp(params["path"]), json.dumps({name: params[name] for name in LIST}))
         if params["server"]:
             return self._taken(_named(servers, params["server"], params["path"]), params["group"])
+        heard(self)
         self._demand_no_strangers(servers, params["path"])
         told: dict[str, Any] = self._written(servers, params) if params["dest"] else {"changed": False}
         if params["sources"]:

@@ -227,6 +227,12 @@ nodes:
         - What M(gpufleet.baremetal.gate_outliers) has found of the node when it looked last, where it found it slower
           than its peers, or than it once was; empty elsewhere, and where the node was imaged since.
       type: str
+    unheard:
+      description:
+        - Why its scheduler tells nothing of a node that is not in service by the ledger, such as another cluster's
+          scheduler that was asked; empty where it told, or was not asked.
+      type: str
+      sample: ""
     kept:
       description:
         - Why a person keeps the node out of service, as they told the playbook C(maintenance); empty where none does.

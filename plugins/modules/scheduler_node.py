@@ -210,10 +210,15 @@ options:
     description: What tells a cluster from others that has no name. Filled by the action.
     type: str
   known_standing:
-    description: Tokens of holds of ours that nobody has lifted in a scheduler that the machine has left. Filled by the
-      action.
+    description: Holds of ours that nobody has lifted in a scheduler that the machine has left, each with C(token) and
+      C(author). Filled by the action.
     type: list
-    elements: str
+    elements: dict
+  known_others:
+    description: The other machines that are a node of this name by the ledger, each with C(host) and which scheduler's, where
+      this machine is about to become it. Filled by the action.
+    type: list
+    elements: dict
   known_left:
     description: Was the hold that the ledger knows taken in a scheduler that the machine has left since, or before it
       was retired? Its words are still held against those that stand, and nothing else. Filled by the action.

@@ -57,7 +57,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_end
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _tenant as tenant
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._core import LEAST as _LEAST  # noqa: F401
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._failures import events_of, notes_of, outcome
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import bound
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import belongs
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
@@ -309,7 +309,7 @@ class VerbAction(Shipping):
     def _names_scheduler(self, host: str) -> bool:
         """Also of one that the inventory takes out of its scheduler, until a person has told the ledger so."""
         named = self.host_var(f"gpufleet_{schedulers.OPTION}", host) not in (None, "", schedulers.NONE)
-        return named or bool(bound(self.ledger(), self.node_id(host, create=False)))
+        return named or belongs(self.ledger(), self.node_id(host, create=False))
 
     def refuse_tenants(self, host: str) -> None:
         """:raises NotOurs: where the node is a tenant's whom this run does not name. Of no host of the inventory nobody

@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_clock as clock
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _schedulers as schedulers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import ONE_NODE, SITE, THEIRS, Cause, cause_of
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import known_as, known_uuids
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import of_the_row
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 
 #: All that a scheduler has: by a node's name, whatever else it is called or reached by.
@@ -169,16 +169,7 @@ def scheduler(batch: Batch) -> None:
 def _one_scheduler(batch: Batch, driver: Scheduler, named: Mapping[str, str]) -> None:
     """:param named: by host, the name of its node there."""
     held = batch.holds()
-    claims = {
-        name: Claim.of(
-            {
-                **held.get(host, {}),
-                "known_as": known_as(batch.variable, host),
-                "known_uuids": known_uuids(batch.variable, host, held.get(host, {})),
-            }
-        )
-        for host, name in named.items()
-    }
+    claims = {name: Claim.of(held.get(host) or of_the_row(batch.variable, host)) for host, name in named.items()}
     batch.heard(f"{driver.NAME} {driver.address}", lambda: _looked(batch, driver, named, claims))
 
 

@@ -75,6 +75,8 @@ _CELLS = {COLUMNS[column][0]: column for column in ("boot_mac", "system_uuid", "
 #: How a template reads the environment: the name of the variable.
 _ENVIRONMENT = re.compile(r"(?:lookup|query|q)\(\s*['\"](?:ansible\.builtin\.)?env['\"]\s*,\s*['\"](\w+)['\"]")
 _NEAR, _NEAR_OF_OTHERS = 0.75, 0.9
+#: Where Ansible puts the words of -e that are no NAME=VALUE.
+_REST = "_raw_params"
 _NEAR_WITHOUT_PREFIX = 0.5
 _BUDGETS = "fleet_plan_budgets"
 
@@ -132,16 +134,23 @@ def _unheard(name: str, beside: Collection[str]) -> Cause | None:
     return Cause(CHECK, kind, f"nobody reads the variable {name}", do=f"did you mean {near}? Else leave it as it is")
 
 
-def demand_heard(given: Collection[str]) -> None:
+def demand_heard(given: Mapping[str, Any]) -> None:
     """What a person gives to one run, and nobody reads, was meant to change it.
 
-    :param given: the names of extra variables.
-    :raises ConfigError: naming the one that is like one of ours, and the one that was meant.
+    :param given: the extra variables.
+    :raises ConfigError: naming the one that is like one of ours, and the one that was meant; or what is of none.
     """
+    if _REST in given:
+        raise ConfigError(
+            "words of -e belong to no variable: a value ends at its first blank",
+            wanted='-e \'{"NAME": "a value with blanks"}\'',
+            seen=f"-e ... {short(given[_REST], 200)}",
+            do="write that value as JSON; nothing was changed",
+        )
     for name in sorted(set(given) - _HEARD):
         near = _slip(name, OWN, _NEAR if name.startswith(PREFIX) else _NEAR_OF_OTHERS)
         near = near or _slip(name, _OPTION_NAMES, _NEAR_OF_OTHERS)
-        if near and near not in given and not _is_another(name, near):
+        if near and near not in given:
             raise ConfigError(
                 f"nobody reads the extra variable {name}",
                 wanted="a variable that the playbook or one of its roles reads",

@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import PERMITS, Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _schedulers as schedulers
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as, known_uuids
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 
 #: The proof of a host whose turn comes next is renewed with the others from this age on: else its own turn would find
 #: it too old a moment later.
@@ -111,7 +111,7 @@ class Proofs:
 
     def _asked(self, due: Due, asking: Sequence[str], silence: _Silence) -> dict[str, FleetError]:
         ids = {host: event["node_id"] for host, event in due.items()}
-        known = holds(self._ledger(), ids)
+        known = holds(self._ledger(), ids, self._variable)
         failed: dict[str, FleetError] = {}
         for driver, hosts in schedulers.each(due, lambda host: self._settings(host, due[host]), failed):
             hear = [host for host in asking if host in hosts]
@@ -139,8 +139,7 @@ class Proofs:
         return failed
 
     def _claim(self, host: str, known: Mapping[str, Any]) -> Claim:
-        uuids = known_uuids(self._variable, host, known)
-        return Claim.of({**known, "known_as": known_as(self._variable, host), "known_uuids": uuids})
+        return Claim.of(known)
 
     def _settings(self, host: str, event: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         """A host that was said to belong to no scheduler needs no settings."""

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.abse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _schedulers as schedulers
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, known_as
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 
 
 def look(ledger: Ledger, ids: Mapping[str, str], variable: schedulers.Variable) -> dict[str, Seen]:
@@ -28,13 +28,13 @@ def look(ledger: Ledger, ids: Mapping[str, str], variable: schedulers.Variable) 
     """
     states = ledger.latest([node_id for node_id in ids.values() if node_id], "state")
     due = {host: node_id for host, node_id in ids.items() if _state(states.get(node_id)) != "retired"}
-    known = holds(ledger, due) if due else {}
+    known = holds(ledger, due, variable) if due else {}
     failed: dict[str, FleetError] = {}
     found: dict[str, Seen] = {}
     claims: dict[str, Claim] = {}
 
     def settings(host: str) -> tuple[dict[str, Any], str]:
-        claims[host] = Claim.of({**known[host], "known_as": known_as(variable, host)})
+        claims[host] = Claim.of(known[host])
         return schedulers.settings(variable, host)
 
     for driver, hosts in schedulers.each(due, settings, failed):

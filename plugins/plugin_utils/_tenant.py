@@ -16,6 +16,14 @@ TENANT = "gpufleet_tenant"
 Variable = Callable[[str, str], Any]
 
 
+def owner(variable: Variable, host: str) -> str:
+    """The tenant whose node this is; empty for nobody's.
+
+    :raises ConfigError: as :func:`stranger`.
+    """
+    return _named(variable, TENANT, host)
+
+
 def stranger(variable: Variable, host: str) -> str:
     """The tenant whose node this is and whom the run does not name; empty where nobody's leave is needed.
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD, STAMP
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import PLACE
 
 #: Of the scheduler's port: it gives the node work. Of the provisioner's: an order is being carried out.
 _SERVES = frozenset({"idle", "mixed", "allocated"})
 _UNDER_WAY = frozenset({"inspecting", "deploying", "releasing", "cleaning"})
-#: Which scheduler it is a node of.
-_PLACE = ("cluster", "cluster_host", "scheduler_at")
 #: As much of what was found as a state's reason holds.
 _REASON = 400
 
@@ -79,7 +79,7 @@ def _data(seen: Seen) -> dict[str, Any]:
     return {
         ADOPTED: True,
         "scheduler_node": str(seen.scheduler.get("scheduler_node") or "") if there else "",
-        **{key: str(seen.scheduler[key]) for key in _PLACE if there and seen.scheduler.get(key)},
+        **{key: str(seen.scheduler[key]) for key in PLACE if there and seen.scheduler.get(key)},
         "machine_name": seen.own_name,
         "provisioner_id": str(seen.provisioner.get("provisioner_id") or "") if known else "",
         "provision_state": str(seen.provisioner.get("provision_state") or "") if known else "",
@@ -116,7 +116,7 @@ def _not_in_service(seen: Seen) -> str:
     return (
         f"The scheduler has {told.get('scheduler_node') or 'the node'} as {state}: only a node in service is adopted."
         " Bring it into service and run again; or, if nobody needs what it has, release it at its provisioner and bring"
-        " it up with day0_bringup -e hold_force_reason=WHY"
+        ' it up with day0_bringup -e \'{"hold_force_reason": "WHY"}\''
     )
 
 
@@ -183,6 +183,15 @@ def _unconfirmed(seen: Seen) -> str:
     return f"The machine that answers was not proven by its BMC ({texts or seen.machine.get('msg') or ''})"
 
 
+def _misjudged(seen: Seen) -> str:
+    """A look that a setting of the site kept from looking says nothing of the node, and would be due for ever."""
+    told = [one for one in seen.looks if WHOSE.get(str(one.get("kind") or "")) == "site"]
+    why = [str(one.get("msg") or "; ".join(str(row.get("text")) for row in one.get("findings") or ())) for one in told]
+    return (
+        f"Its gates could not judge it, for a setting of the site: {why[0]}. Correct that, and run again" if why else ""
+    )
+
+
 def _named_otherwise(seen: Seen) -> str:
     theirs, rather = (str(seen.scheduler.get(key) or "") for key in ("scheduler_node", "rather"))
     if seen.other_name or not seen.name or (_is_one(seen.own_name.lower(), theirs.lower()) and not rather):
@@ -202,6 +211,7 @@ _OBJECTIONS: tuple[Callable[[Seen], str], ...] = (
     _under_way,
     _silent,
     _unconfirmed,
+    _misjudged,
     _named_otherwise,
 )
 

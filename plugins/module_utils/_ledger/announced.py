@@ -24,27 +24,37 @@ _VERB = "scheduler_node"
 _BEFORE_ITS_WRITE = frozenset(one.kind for one in (Changed, NotAdopted, NotOurs, WrongMachine))
 
 _OF_VERB = " FROM events WHERE node_id IN :nodes AND name = :verb AND kind = "
-_INTENTS = f"SELECT node_id, run_id, count(*) AS announced{_OF_VERB}'intent' GROUP BY node_id, run_id"
+_INTENTS = (
+    f"SELECT node_id, run_id, count(*) AS announced, max(id) AS newest{_OF_VERB}'intent' GROUP BY node_id, run_id"
+)
 _ENDED = f"SELECT node_id, run_id, data{_OF_VERB}'outcome' AND (data LIKE :failed OR data LIKE :idle)"
 
 
 def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
-    """By node, the runs whose hold there is ours. What is announced stands in the ledger before the write, and through
-    another machine before the node is looked at: of each call there is one intent, and one outcome unless it was
-    killed. A run whose calls were all refused, or found nothing to write, holds the node for another host, where it
-    does."""
+    """By node, the runs that may have held it since the newest event of a hold: theirs is ours, though nobody noted it.
+
+    What is announced stands in the ledger before the write, and through another machine before the node is looked at: of
+    each call there is one intent, and one outcome unless it was killed. A run whose calls were all refused, or found
+    nothing to write, holds the node for another host, where it does. Of what was held before that event the ledger has
+    the token: who writes another one's words there, such as a hold's that was lifted, has them from the scheduler.
+    """
     asked = [node_id for node_id in dict.fromkeys(node_ids) if node_id] or [""]
     ended = ledger._many(_ENDED, "nodes", asked, {"verb": _VERB, "failed": '%"error"%', "idle": '%"asked": []%'})
     idle = Counter(_of(row) for row in ended if _wrote_nothing(json.loads(row["data"])))
     found: dict[str, set[str]] = {}
+    holds = ledger.latest(asked, "hold")
     for row in ledger._many(_INTENTS, "nodes", asked, {"verb": _VERB}):
-        if row["announced"] > idle[_of(row)]:
+        since = int(holds[str(row["node_id"])]["id"]) if str(row["node_id"]) in holds else 0
+        if row["announced"] > idle[_of(row)] and row["newest"] > since:
             found.setdefault(str(row["node_id"]), set()).add(str(row["run_id"]))
     return found
 
 
 def _wrote_nothing(outcome: Mapping[str, Any]) -> bool:
-    """begun: what an earlier part of the call has written."""
+    """begun: what an earlier part of the call has written. One that asked for a write, and came upon another machine
+    then, may have written to the first: its scheduler was turned to another cluster meanwhile."""
+    if outcome.get("kind") == WrongMachine.kind and outcome.get("asked"):
+        return False
     if "error" in outcome:
         return outcome.get("kind") in _BEFORE_ITS_WRITE and not outcome.get("begun")
     return outcome.get("asked") == []

@@ -67,7 +67,9 @@ def node_identity(params: Mapping[str, Any], ctx: Context) -> Result:
 def plan(ledger: Ledger, asked: Asked) -> Plan:
     """:raises FleetError: where the swap cannot be what happened."""
     if asked.params["state"] != PRESENT and not asked.text("reason"):
-        raise ConfigError("what was swapped is said for a reason", node=asked.host, do="give reason (-e identity_why=)")
+        raise ConfigError(
+            "what was swapped is said for a reason", node=asked.host, do='give reason (-e \'{"identity_why": "WHY"}\')'
+        )
     if asked.params["state"] != PRESENT and asked.machine.get("contradicts"):
         raise WrongMachine(
             "the BMC tells another machine than the inventory; nothing was written",
@@ -96,8 +98,9 @@ def _out_of_service(ledger: Ledger, asked: Asked, made: Plan) -> None:
         wanted="a person's hold, which no run lifts, until the swap is told",
         seen="admitted",
         do=f"keep it first: ansible-playbook gpufleet.baremetal.maintenance -i INVENTORY --limit {host} -e"
-        " maintenance=on -e maintenance_why=WHY, with its row as it was and also where the machine is gone; then run"
-        " again, and end the maintenance. Or give force_reason (-e identity_force_reason=), which is recorded",
+        ' maintenance=on -e \'{"maintenance_why": "WHY"}\', with its row as it was and also where the machine is gone;'
+        ' then run again, and end the maintenance. Or give force_reason (-e \'{"identity_force_reason": "WHY"}\'),'
+        " which is recorded",
     )
 
 
@@ -208,6 +211,15 @@ def _moved(ledger: Ledger, asked: Asked) -> Plan:
     owner = donor(ledger, asked, node)
     if owner == node:
         return Plan(node)
+    if not owner and not asked.text("force_reason"):
+        raise ConfigError(
+            "the ledger has this part in no machine, so none can have given it",
+            node=asked.host,
+            seen=f"{pair[0]} {pair[1]}",
+            do="correct identity_value, or the machine that gave it goes on serving; of a part from the shelf nothing need be"
+            " said. Where it came out of a machine that the ledger has without it, give force_reason"
+            ' (-e \'{"identity_force_reason": "WHY"}\'), which is recorded, and take that one out of service',
+        )
     reason = asked.text("reason")
     told = {"kind": pair[0], "value": pair[1], "from": owner, "to": node, "reason": reason}
     touched = [one for one in (owner, node) if one]
@@ -242,7 +254,8 @@ def _retired(ledger: Ledger, asked: Asked) -> Plan:
             f" stands by it ({state})",
             node=asked.host,
             seen=f"node {row['node_id']} ({ledger.name(row['node_id'])})",
-            do="say what was swapped (state replaced or moved), or give force_reason, which is recorded",
+            do="say what was swapped (state replaced or moved), or give force_reason"
+            ' (-e \'{"identity_force_reason": "WHY"}\'), which is recorded',
         )
     told = {"reason": asked.text("reason"), "forced": asked.text("force_reason")}
     return Plan(node, [row], {}, [], [row["node_id"]], {"from_node": row["node_id"], "told": told})
@@ -294,8 +307,12 @@ def _back_in_the_fleet(ledger: Ledger, node: str) -> list[Event]:
 
 
 def _held_on(ledger: Ledger, old: str) -> list[Event]:
-    hold = ledger.latest([old], "hold").get(old)
-    return [Event("hold", "taken", dict(hold["data"]))] if hold and hold["name"] == "taken" else []
+    """Where a person has said since that the position is of another scheduler, or of none, that is true of the new
+    machine as well."""
+    hold, named = (ledger.latest([old], kind).get(old) for kind in ("hold", "named"))
+    held = [Event("hold", "taken", dict(hold["data"]))] if hold and hold["name"] == "taken" else []
+    moved = [named] if held and hold and named and named["id"] > hold["id"] else []
+    return [*held, *(Event("named", str(one["name"]), dict(one["data"])) for one in moved)]
 
 
 def _said_already(ledger: Ledger, node: str, told: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import slower
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders, live
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
@@ -124,6 +125,7 @@ def status(
     """
     ids = list(filter(None, nodes.values()))
     states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
+    turns = (holds, ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
@@ -141,7 +143,8 @@ def status(
         one.update(left(one, tried.get(node_id, 0)))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
         if not one["stopped"]:
-            one.update(_noted(host, one["next"], newest["state"], newest["stopped"], run_id))
+            later = max((told[node_id]["id"] for told in turns if node_id in told), default=0)
+            one.update(_noted(host, one["next"], newest["state"], newest["stopped"], run_id, later))
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found
@@ -214,10 +217,18 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
 
 
 def _noted(
-    host: str, otherwise: str, state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str
+    host: str,
+    otherwise: str,
+    state: Mapping[str, Any] | None,
+    note: Mapping[str, Any] | None,
+    run_id: str,
+    later: int,
 ) -> dict[str, Any]:
-    """Why the newest run went no further, and the next command then."""
-    why = _stopped(state, note, run_id)
+    """Why the newest run went no further, and the next command then.
+
+    :param later: the newest of what has become of the node beside its state: it was held, or said to be another one.
+    """
+    why = "" if note is not None and later > note["id"] else _stopped(state, note, run_id)
     if not why or note is None:
         return {"stopped": why}
     stranger = note["data"].get("playbook") == ADOPT
@@ -317,6 +328,7 @@ def _one(
         **_passport("", None, 0.0, 0.0),
         "hardware": "",
         "outlier": "",
+        "unheard": "",
         "unproven": "",
         "tenant": "",
         "lease": "",
@@ -345,10 +357,11 @@ def for_tenant(tenant: str) -> str:
     return f"-e {FOR_TENANT}={tenant}" if plain else "-e " + shlex.quote(json.dumps({FOR_TENANT: tenant}))
 
 
-def of_tenant(one: Mapping[str, Any], tenant: str) -> dict[str, Any]:
-    """:param tenant: whose node it is, where the run does not work for them; the next one has to say that it does."""
-    named = f"{one['next']} {for_tenant(tenant)}" if one["next"] else ""
-    return {**one, "tenant": tenant, "next": named if tenant else one["next"]}
+def of_tenant(one: Mapping[str, Any], tenant: str, stranger: str) -> dict[str, Any]:
+    """:param tenant: whose node it is: each run that touches it has to say that it works for them. :param stranger: the
+    same where this run does not."""
+    named = f"{one['next']} {for_tenant(tenant)}" if tenant and one["next"] else one["next"]
+    return {**one, "tenant": stranger, "next": named}
 
 
 def on_its_way(host: str) -> str:

@@ -58,7 +58,9 @@ def together(one: Mapping[str, Any], seen: Seen | None, run_id: str = "") -> dic
         if run_id and one["run"] == run_id:
             why = f"this run has admitted it, and it is unknown to the scheduler now: {seen.problem}"
             lost = {**lost, "stopped": why, "next": _LOOK}
-        return {"served": UNKNOWN, **(lost if admitted else {})}
+        # Of one that never was to serve its scheduler need not tell anything.
+        unheard = {} if one["state"] in NEVER_SERVED else {"unheard": told}
+        return {"served": UNKNOWN, **(lost if admitted else unheard)}
     found = {"served": "yes" if seen.serves else "no", "held_by": seen.owner, "kept": _kept(one, seen)}
     return {**found, **(_unserved(one, seen) if admitted and not seen.serves else {})}
 

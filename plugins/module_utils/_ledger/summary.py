@@ -74,10 +74,14 @@ def standing(node: Mapping[str, Any]) -> str:
         shown = f"kept by a person: {node['kept']}"
     if node["busy"] and not admitted:
         shown = f"the run {node['lease']} works on it ({shown})"
-    if node["stopped"]:
+    if node["stopped"] and (node["kept"] or node["tenant"]):  # whose it is goes first, whatever met a run there
+        shown = f"{shown}; stopped: {node['stopped']}"
+    elif node["stopped"]:
         shown = f"{node['stopped']} ({shown})" if admitted else node["stopped"]
     if node["served"] == "yes" and not admitted:  # whatever else is to be said of it
         shown += "; its scheduler has it in service all the same"
+    if node["unheard"]:
+        shown += f"; unknown to the scheduler: {node['unheard']}"
     if admitted and node["outlier"]:
         shown += f"; slower than its peers: {node['outlier']}"
     return str(shown)

@@ -34,7 +34,7 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     absent node is none of the scheduler's, or that one is this machine. All that it has is asked for once, and only
     where one is absent."""
     if not driver.KEEPS_NODES:
-        unsaid = {name: claim for name, claim in claims.items() if claim.bound and not claim.renamed}
+        unsaid = {name: claim for name, claim in claims.items() if claim.belongs and not claim.renamed}
         return {name: _not_given_up(name, claim) for name, claim in unsaid.items()}
     absent = [name for name in claims if views[name].absent]
     known = driver.known() if absent else {}
@@ -44,6 +44,8 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
     away = [name for name, claim in claims.items() if _is_elsewhere(views[name], claim)]
     found.update({name: _elsewhere(driver, views[name], claims[name]) for name in away})
+    taken = {name: whose for name, claim in claims.items() if (whose := _anothers(views[name], claim))}
+    found.update({name: _is_anothers(driver, views[name], whose) for name, whose in taken.items() if name not in away})
     for name in [one for one in absent if one not in away]:
         near = _near(known, [name, *claims[name].names, *claims[name].heard])
         if near or claims[name].admitted:
@@ -58,6 +60,12 @@ def _strange(name: str, view: NodeView, claim: Claim) -> bool:
 def _is_elsewhere(view: NodeView, claim: Claim) -> bool:
     """By its name alone it may be the node of a machine of another cluster."""
     return view.place.is_other(claim.place) and not claim.moves_to(view)
+
+
+def _anothers(view: NodeView, claim: Claim) -> str:
+    """Which other machine is this very node by our ledger, where this one is about to become it. What was noted before
+    clusters were noted may be of any."""
+    return next((host for host, place in claim.rivals if not (view.absent or view.place.is_other(place))), "")
 
 
 def _another_machine(view: NodeView, claim: Claim) -> bool:
@@ -77,6 +85,19 @@ def _not_it(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
         seen=f"{view.machine}, as its agent tells the scheduler",
         do="correct gpufleet_scheduler_node or gpufleet_system_uuid; where the node's board was swapped, tell the"
         " ledger: node_identity with state=replaced",
+    )
+
+
+def _is_anothers(driver: Scheduler, view: NodeView, whose: str) -> WrongMachine:
+    return WrongMachine(
+        "by our ledger this node of the scheduler is another machine, whose drain would permit what is done to this one",
+        node=view.name,
+        address=driver.address,
+        wanted=f"a node that no other machine is; {whose} is {view.name} of {view.place}",
+        seen=f"gpufleet_{names.OPTION}_node {view.name} in the row of this one",
+        do=f"correct gpufleet_{names.OPTION}_node; where {whose} is it no more, say that first: -m"
+        " gpufleet.baremetal.scheduler_node with state=present and a reason once its own row is right, or"
+        " ledger_event with state=retired once it has left the fleet",
     )
 
 
@@ -106,7 +127,7 @@ def _not_given_up(name: str, claim: Claim) -> WrongMachine:
     return WrongMachine(
         "our ledger has this machine as a node of a scheduler, and the inventory names none",
         node=name,
-        wanted=f"gpufleet_{names.OPTION} as it was when this machine was {claim.bound} there",
+        wanted=f"gpufleet_{names.OPTION} as it was when this machine was {claim.bound or name} there",
         seen=f"gpufleet_{names.OPTION} {names.NONE}",
         do=f"correct gpufleet_{names.OPTION}; where the node was taken out of its scheduler for good, say so:"
         f" {_asks(claim)} \"state=present force_reason='WHY'\"",

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import Known, another, is_called
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 
 #: The name of the event that binds a machine to another node of its scheduler.
@@ -68,16 +70,43 @@ def _refused(driver: Scheduler, view: NodeView, own: str, other: str) -> WrongMa
     )
 
 
-def named(driver: Scheduler, view: NodeView, claim: Claim, params: Mapping[str, Any]) -> list[Event]:
+def named(node: _Asks, view: NodeView) -> list[Event]:
     """Which node of the scheduler the machine is now, if any, by whose word, and what it is called beside that;
-    remembered until it is said anew."""
-    if not driver.KEEPS_NODES and claim.bound and claim.renamed:
+    remembered until it is said anew.
+
+    :raises NotOurs: where a person keeps the machine, and it would leave their hold behind.
+    """
+    claim, params = node.claim, node.params
+    gives_up = not node.driver.KEEPS_NODES and claim.belongs and bool(claim.renamed)
+    moved = claim.moves_to(view) and view.place.is_other(claim.place)
+    if gives_up or moved:
+        _leaves(node, view)
+    if gives_up:
         return [Event("named", NAMED, {"was": claim.bound, "reason": claim.renamed, GIVEN_UP: True})]
     own, forced = str(params.get("known_own") or ""), str(params.get("force_reason") or "")
     vouched = own if forced and params["state"] == "held" and not is_called([own], [view.name]) else ""
-    moved = claim.moves_to(view) and view.place.is_other(claim.place)
     if view.absent or not (claim.renamed or vouched or moved):
         return []
     told = {"scheduler_node": view.name, "was": claim.bound, "reason": claim.renamed or forced}
     told.update(view.place.data(), **({WAS_OF: str(claim.place)} if moved else {}))
     return [Event("named", NAMED, {**told, OWN_NAME: vouched} if vouched else told)]
+
+
+def _leaves(node: _Asks, view: NodeView) -> None:
+    """Our hold stays where it was taken, and nobody asks that scheduler about this machine any more."""
+    claim = node.claim
+    left = [token for token in dict.fromkeys((claim.token, *(token for token, _author in claim.standing))) if token]
+    kept = [token for token in left if kind_of(token) == KEEP]
+    if kept and not node.params.get("over_keep"):
+        raise NotOurs(
+            "a person keeps this machine, and whoever takes it elsewhere would do so under their hands",
+            node=view.name,
+            address=node.driver.address,
+            wanted="no keep hold where the machine leaves its scheduler",
+            seen=f"{kept[0]}, at {claim.bound or view.name} of {claim.place}",
+            do="ask them, and end it with the row as it was: playbook maintenance with -e maintenance=off; where that"
+            " scheduler is gone, over_keep says that you have asked",
+        )
+    for token in left if claim.place != Place() else ():
+        line = f"{claim.bound or view.name} of {claim.place} stays held there ({token}): lift that by hand in it"
+        node.ctx.warnings.append(line)

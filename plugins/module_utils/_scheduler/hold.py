@@ -71,7 +71,8 @@ class Claim:
     when the hold was taken. place: of which scheduler the machine is a node by the ledger. moved_to: which one a
     person says that it is a node of now; empty where nobody does. left: was the hold taken in a scheduler, or a time in
     the fleet, that the machine has left since? Its words are compared still, but nothing stands for them. standing: the
-    tokens of holds of ours that nobody has lifted in such others, by the ledger.
+    tokens, each with its author, of holds of ours that nobody has lifted in such others, by the ledger. rivals: where this machine
+    is about to become the node, the other machines that are one of that name by the ledger, each with where.
     """
 
     token: str = ""
@@ -91,13 +92,17 @@ class Claim:
     place: Place = Place()
     moved_to: str = ""
     left: bool = False
-    standing: tuple[str, ...] = ()
+    standing: tuple[tuple[str, str], ...] = ()
+    rivals: tuple[tuple[str, Place], ...] = ()
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
         token = str(params.get("known_token") or "")
         bound, renamed = (str(params.get(key) or "") for key in ("known_scheduler_node", "known_renamed"))
-        runs = runs_of(params.get("known_runs"), [run_of(token), *_of_this_run(params)])
+        left, others = bool(params.get("known_left")), params.get("known_standing") or ()
+        standing = tuple((str(one.get("token") or ""), str(one.get("author") or "")) for one in others)
+        noted = [run_of(one) for one in (token, *(one for one, _author in standing))]
+        runs = runs_of(params.get("known_runs"), [*noted, *_of_this_run(params)])
         asked = bool(params.get("over_keep")) or params.get("kind") == KEEP
         names, heard = (tuple(map(str, params.get(key) or ())) for key in ("known_as", "known_heard"))
         author, admitted = str(params.get("known_author") or ""), bool(params.get("known_admitted"))
@@ -107,9 +112,14 @@ class Claim:
         made = str(params.get("known_incarnation") or "")
         found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
         place, moved_to = Place.told(params, "known_"), str(params.get("moved_to") or "")
-        left, standing = bool(params.get("known_left")), tuple(map(str, params.get("known_standing") or ()))
-        found = replace(found, uuids=uuids, incarnation=made, place=place)
+        rivals = tuple((str(one.get("host") or ""), Place.told(one)) for one in params.get("known_others") or ())
+        found = replace(found, uuids=uuids, incarnation=made, place=place, rivals=rivals)
         return replace(found, moved_to=moved_to, left=left, standing=standing)
+
+    @property
+    def belongs(self) -> bool:
+        """Is it a node of some scheduler by our ledger?"""
+        return bool(self.bound) or self.place != Place()
 
     def moves_to(self, view: NodeView) -> bool:
         """Does a person say that the machine is this node now? Of one that is not there nobody can."""
@@ -125,20 +135,21 @@ class Claim:
         if has_form(hold.text) or not hold.by_scheduler:
             return FOREIGN
         # A quarantine is kept, whatever the machine has left since: it is given no work for that.
-        stands = not self.left or kind_of(self.token) == QUARANTINE
-        return OURS if self.token and hold.overwrites and stands else SCHEDULER
+        stands = (self.token and not self.left) or QUARANTINE in self._kinds(hold)
+        return OURS if hold.overwrites and stands else SCHEDULER
 
     def untouched(self, hold: Hold) -> bool:
         """Still as the ledger knows it: a person who adds words to our hold, or writes it anew, has made it theirs.
 
         Of a hold that the ledger does not know, because its run ended right after the write, nothing can be told.
         """
-        known = [one for one in (self.token, *self.standing) if one and run_of(one) == run_of(hold.text)]
-        return not known or self.has(hold) or any(_is(one, hold) for one in self.standing)
+        ours = [(self.token, self.author), *self.standing]
+        known = [one for one in ours if one[0] and run_of(one[0]) == run_of(hold.text)]
+        return not known or any(_is_of(*one, hold) for one in known)
 
     def has(self, hold: Hold) -> bool:
         """Is it the hold that the ledger knows: its token, behind which only the scheduler wrote, by its author?"""
-        return _is(self.token, hold) and (not self.author or not hold.author or hold.author == self.author)
+        return _is_of(self.token, self.author, hold)
 
     def with_token(self, token: str) -> Claim:
         """As it is once this hold was written; who the scheduler says wrote it is to be seen."""
@@ -175,7 +186,7 @@ class Claim:
 
     def _kinds(self, hold: Hold) -> set[str]:
         """By what the scheduler keeps of its kind, by its token, or by the one that it overwrote: any is enough."""
-        over = (self.token, *self.standing) if hold.overwrites else ()
+        over = (self.token, *(token for token, _author in self.standing)) if hold.overwrites else ()
         return {hold.kind, kind_of(hold.text), *map(kind_of, over)}
 
     def keep(self, view: NodeView) -> Hold | None:
@@ -242,6 +253,11 @@ def _is(token: str, hold: Hold) -> bool:
     """Is it the hold of this token, behind which only the scheduler wrote?"""
     rest = hold.text[len(token) :]
     return bool(token) and hold.text.startswith(token) and hold.appended.endswith(rest)
+
+
+def _is_of(token: str, author: str, hold: Hold) -> bool:
+    """The same, and by who set it, where both the ledger and the scheduler tell that."""
+    return _is(token, hold) and (not author or not hold.author or hold.author == author)
 
 
 def _of_this_run(params: Mapping[str, Any]) -> list[str]:

@@ -54,6 +54,8 @@ DRIVERS: dict[str, tuple[str, ...]] = {
     "none": (),
 }
 
+#: By what a scheduler is told from others: in results, in the data of events, and as options ``known_<key>``.
+PLACE = ("cluster", "cluster_host", "scheduler_at")
 #: Driver: of those, the ones that lead to one of several schedulers.
 LEADS: dict[str, tuple[str, ...]] = {
     "slurm": ("scheduler_conf", "scheduler_url"),

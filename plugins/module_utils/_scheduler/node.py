@@ -84,7 +84,7 @@ class _Node:
         return view
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
-        owner, events = self.claim.owner(after), [*events, *called.named(self.driver, after, self.claim, self.params)]
+        owner, events = self.claim.owner(after), [*events, *called.named(self, after)]
         return Result(
             before=_short(before),
             after=_short(after),
@@ -380,7 +380,8 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
 
 def _found_lifted(node: _Node, view: NodeView) -> list[Event]:
     """By somebody else; where the machine has left the scheduler of our hold, that may stand there still."""
-    return [] if node.claim.left else _released(node, view, node.claim.token)
+    found = [] if node.claim.left else _released(node, view, node.claim.token)
+    return [replace(event, data={**event.data, **node._moment}) for event in found]
 
 
 def _released(node: _Node, view: NodeView, token: str) -> list[Event]:

@@ -24,11 +24,10 @@ OWNERSHIP = {
     "known_renamed": {"type": "str"},
     "known_uuids": {"type": "list", "elements": "str"},
     "known_incarnation": {"type": "str"},
-    "known_cluster": {"type": "str"},
-    "known_cluster_host": {"type": "str"},
-    "known_scheduler_at": {"type": "str"},
+    **{f"known_{key}": {"type": "str"} for key in names.PLACE},
     "known_left": {"type": "bool"},
-    "known_standing": {"type": "list", "elements": "str", "no_log": False},
+    "known_others": {"type": "list", "elements": "dict"},
+    "known_standing": {"type": "list", "elements": "dict", "no_log": False},
 }
 
 NODE = spec(

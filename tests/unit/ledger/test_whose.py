@@ -19,6 +19,10 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import h
 BEGUN, SERVES = Event("state", "imaging", {"deploy_id": "d1"}), Event("state", "admitted", {})
 
 
+def unset(_name: str, _host: str) -> None:
+    """Of a host whose row says nothing."""
+
+
 def step(state: str, write: str = "PUT x", **more: Any) -> Event:
     """On the way to a state."""
     return Event("intent", "provisioner_node", {"options": {"state": state}, "write": write, **more})
@@ -124,7 +128,7 @@ def test_j7_a_machine_that_was_retired_and_comes_back_is_a_new_one(ledger: Ledge
     def told(*states: str) -> tuple[bool, bool, dict[str, Any]]:
         for state in states:
             ledger.append("r1", [(node, Event("state", state, {"deploy_id": state}))])
-        known = holds(ledger, {"gpu1": node})["gpu1"]
+        known = holds(ledger, {"gpu1": node}, unset)["gpu1"]
         return known["known_admitted"], node in ours(ledger, [node]), status(ledger, {"gpu1": node})["gpu1"]
 
     node = ledger.identify("gpu1", aliases=[("serial", "S9")])

@@ -16,6 +16,10 @@ from sqlalchemy import event as hooks
 TOKEN = {"hold_token": "gpufleet:r1:work"}
 
 
+def unset(_name: str, _host: str) -> None:
+    """Of a host whose row says nothing."""
+
+
 @pytest.fixture
 def ids(ledger: Ledger) -> dict[str, str]:
     return {name: ledger.identify(name, aliases=[("serial", name)]) for name in ("n1", "n2")}
@@ -23,10 +27,10 @@ def ids(ledger: Ledger) -> dict[str, str]:
 
 def test_t1_a_hold_is_known_until_it_is_released(ledger: Ledger, ids: dict[str, str]) -> None:
     ledger.append("r1", [(ids["n1"], Event("hold", "taken", TOKEN))])
-    assert holds(ledger, ids)["n1"]["known_token"] == "gpufleet:r1:work"
-    assert holds(ledger, ids)["n2"]["known_token"] == ""
+    assert holds(ledger, ids, unset)["n1"]["known_token"] == "gpufleet:r1:work"
+    assert holds(ledger, ids, unset)["n2"]["known_token"] == ""
     ledger.append("r1", [(ids["n1"], Event("hold", "released", TOKEN))])
-    assert holds(ledger, ids)["n1"]["known_token"] == ""
+    assert holds(ledger, ids, unset)["n1"]["known_token"] == ""
 
 
 def test_t1_a_run_is_ours_on_the_node_for_which_it_announced_a_hold(ledger: Ledger, ids: dict[str, str]) -> None:
@@ -34,7 +38,7 @@ def test_t1_a_run_is_ours_on_the_node_for_which_it_announced_a_hold(ledger: Ledg
     ledger.append(
         "r2", [(ids["n1"], Event("intent", "redfish_power")), (ids["n2"], Event("outcome", "scheduler_node"))]
     )
-    assert {host: found["known_runs"] for host, found in holds(ledger, ids).items()} == {"n1": ["r1"], "n2": []}
+    assert {host: found["known_runs"] for host, found in holds(ledger, ids, unset).items()} == {"n1": ["r1"], "n2": []}
 
 
 def test_t1_writers_are_those_who_announced_a_write_to_the_provisioner(ledger: Ledger, ids: dict[str, str]) -> None:
@@ -56,7 +60,7 @@ def test_r5_the_looks_of_those_alone_are_read_that_were_never_held(ledger: Ledge
             asked.append(str(args[3]))
 
     hooks.listen(ledger._conn, "before_cursor_execute", listen)
-    found = holds(ledger, ids)
+    found = holds(ledger, ids, unset)
     hooks.remove(ledger._conn, "before_cursor_execute", listen)
     assert {host: one["known_scheduler_node"] for host, one in found.items()} == {"n1": "n1", "n2": "n2.x"}
     assert len(asked) == 1 and ids["n2"] in asked[0] and ids["n1"] not in asked[0], asked
@@ -67,7 +71,7 @@ def test_r5_what_was_adopted_without_a_scheduler_is_the_node_that_it_was(ledger:
     node = ids["n1"]
 
     def bound() -> str:
-        return str(holds(ledger, ids)["n1"]["known_scheduler_node"])
+        return str(holds(ledger, ids, unset)["n1"]["known_scheduler_node"])
 
     ledger.append("r1", [(node, Event("hold", "taken", {**TOKEN, "scheduler_node": "n1"}))])
     ledger.append("r1", [(node, Event("state", "admitted", {"adopted": True, "scheduler_node": ""}))])
@@ -83,7 +87,7 @@ def test_r5_of_which_cluster_a_machine_is_the_newest_word_says(ledger: Ledger, i
     node = ids["n1"]
 
     def place() -> tuple[str, str]:
-        found = holds(ledger, ids)["n1"]
+        found = holds(ledger, ids, unset)["n1"]
         return found["known_cluster"], found["known_scheduler_at"]
 
     ledger.append("r1", [(node, Event("state", "admitted", {"scheduler_node": "n1", "cluster": "slurm alpha"}))])
@@ -111,9 +115,9 @@ def test_r5_what_was_never_held_and_was_taken_out_is_not_what_it_was_seen_as(
 ) -> None:
     for event in (Event("evidence", "in_service", {"scheduler_node": "n1"}), Event("state", "admitted")):
         ledger.append("r1", [(ids["n1"], event)])
-    assert holds(ledger, ids)["n1"]["known_scheduler_node"] == "n1"
+    assert holds(ledger, ids, unset)["n1"]["known_scheduler_node"] == "n1"
     ledger.append("r2", [(ids["n1"], Event("named", "scheduler_node", {"was": "n1", "given_up": True}))])
-    assert holds(ledger, ids)["n1"]["known_scheduler_node"] == ""
+    assert holds(ledger, ids, unset)["n1"]["known_scheduler_node"] == ""
 
 
 def test_j1_the_status_tells_that_a_node_was_taken_out_of_its_scheduler_by_its_row_alone(

@@ -15,13 +15,17 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import h
 OURS, OTHER = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
 
 
+def unset(_name: str, _host: str) -> None:
+    """Of a host whose row says nothing."""
+
+
 def test_the_ledgers_count_and_else_the_rows(tmp_path: Path) -> None:
     with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
         first = ledger.identify("gpu001", aliases=[("serial", "S1"), ("system_uuid", OURS)])
         second = ledger.identify("gpu002", aliases=[("serial", "S2")])
         taken = {"hold_token": "gpufleet:run1:x", "scheduler_node": "gpu001", "incarnation": "uid-1"}
         ledger.append("run1", [(first, Event("hold", "taken", taken))])
-        known = holds(ledger, {"gpu001": first, "gpu002": second})
+        known = holds(ledger, {"gpu001": first, "gpu002": second}, unset)
     assert known["gpu001"]["known_incarnation"] == "uid-1" and known["gpu002"]["known_incarnation"] == ""
 
     def row(name: str, host: str) -> Any:
