@@ -122,9 +122,8 @@ class ActionModule(VerbAction):
     def _others(self, params: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, str]]:
         """Whose that node is already, where this machine is about to become it."""
         name = str(params.get("scheduler_node") or params.get("name") or self._host)
-        if params.get("scheduler") == names.NONE or (
-            name == known["known_scheduler_node"] and not params.get("moved_to")
-        ):
+        becomes = name != known["known_scheduler_node"] and (params["state"] == "held" or known["known_renamed"])
+        if params.get("scheduler") == names.NONE or not (becomes or params.get("moved_to")):
             return []
         return others(self.ledger(), name, self.node_id())
 

@@ -215,8 +215,8 @@ options:
     type: list
     elements: dict
   known_others:
-    description: The other machines that are a node of this name by the ledger, each with C(host) and which scheduler's, where
-      this machine is about to become it. Filled by the action.
+    description: The other machines that are a node of this name by the ledger, each with C(host) and which scheduler's,
+      where this machine is about to become it. Filled by the action.
     type: list
     elements: dict
   known_left:

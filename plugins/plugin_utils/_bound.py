@@ -43,9 +43,9 @@ class Bound:
     """What the ledger has of one machine and its schedulers.
 
     name, place: the scheduler's node that it is, and of which scheduler; each empty where that is not known. hold: the
-    newest event of a hold of ours. left: was that taken, or lifted, where the machine is no node any more? standing: the
-    tokens, each with its author, of holds of ours that nobody has lifted in one of the schedulers that it was a node
-    of. admitted: was it ever, and not retired since? here: is it ours?
+    newest event of a hold of ours. left: was that taken, or lifted, where the machine is no node any more? standing:
+    the tokens, each with its author, of holds of ours that nobody has lifted in one of the schedulers that it was a
+    node of. admitted: was it ever, and neither retired nor taken out of its scheduler since? here: is it ours?
     """
 
     name: str = ""

@@ -33,8 +33,8 @@ _ENDED = f"SELECT node_id, run_id, data{_OF_VERB}'outcome' AND (data LIKE :faile
 def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
     """By node, the runs that may have held it since the newest event of a hold: theirs is ours, though nobody noted it.
 
-    What is announced stands in the ledger before the write, and through another machine before the node is looked at: of
-    each call there is one intent, and one outcome unless it was killed. A run whose calls were all refused, or found
+    What is announced stands in the ledger before the write, and through another machine before the node is looked at:
+    of each call there is one intent, and one outcome unless it was killed. A run whose calls were all refused, or found
     nothing to write, holds the node for another host, where it does. Of what was held before that event the ledger has
     the token: who writes another one's words there, such as a hold's that was lifted, has them from the scheduler.
     """
@@ -51,10 +51,7 @@ def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
 
 
 def _wrote_nothing(outcome: Mapping[str, Any]) -> bool:
-    """begun: what an earlier part of the call has written. One that asked for a write, and came upon another machine
-    then, may have written to the first: its scheduler was turned to another cluster meanwhile."""
-    if outcome.get("kind") == WrongMachine.kind and outcome.get("asked"):
-        return False
+    """begun: what the call, or an earlier part of it, has written; another scheduler may answer its next look."""
     if "error" in outcome:
         return outcome.get("kind") in _BEFORE_ITS_WRITE and not outcome.get("begun")
     return outcome.get("asked") == []

@@ -216,8 +216,8 @@ def _moved(ledger: Ledger, asked: Asked) -> Plan:
             "the ledger has this part in no machine, so none can have given it",
             node=asked.host,
             seen=f"{pair[0]} {pair[1]}",
-            do="correct identity_value, or the machine that gave it goes on serving; of a part from the shelf nothing need be"
-            " said. Where it came out of a machine that the ledger has without it, give force_reason"
+            do="correct identity_value, or the machine that gave it goes on serving; of a part from the shelf nothing"
+            " need be said. Where it came out of a machine that the ledger has without it, give force_reason"
             ' (-e \'{"identity_force_reason": "WHY"}\'), which is recorded, and take that one out of service',
         )
     reason = asked.text("reason")

@@ -44,8 +44,6 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
     away = [name for name, claim in claims.items() if _is_elsewhere(views[name], claim)]
     found.update({name: _elsewhere(driver, views[name], claims[name]) for name in away})
-    taken = {name: whose for name, claim in claims.items() if (whose := _anothers(views[name], claim))}
-    found.update({name: _is_anothers(driver, views[name], whose) for name, whose in taken.items() if name not in away})
     for name in [one for one in absent if one not in away]:
         near = _near(known, [name, *claims[name].names, *claims[name].heard])
         if near or claims[name].admitted:
@@ -60,12 +58,6 @@ def _strange(name: str, view: NodeView, claim: Claim) -> bool:
 def _is_elsewhere(view: NodeView, claim: Claim) -> bool:
     """By its name alone it may be the node of a machine of another cluster."""
     return view.place.is_other(claim.place) and not claim.moves_to(view)
-
-
-def _anothers(view: NodeView, claim: Claim) -> str:
-    """Which other machine is this very node by our ledger, where this one is about to become it. What was noted before
-    clusters were noted may be of any."""
-    return next((host for host, place in claim.rivals if not (view.absent or view.place.is_other(place))), "")
 
 
 def _another_machine(view: NodeView, claim: Claim) -> bool:
@@ -85,19 +77,6 @@ def _not_it(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
         seen=f"{view.machine}, as its agent tells the scheduler",
         do="correct gpufleet_scheduler_node or gpufleet_system_uuid; where the node's board was swapped, tell the"
         " ledger: node_identity with state=replaced",
-    )
-
-
-def _is_anothers(driver: Scheduler, view: NodeView, whose: str) -> WrongMachine:
-    return WrongMachine(
-        "by our ledger this node of the scheduler is another machine, whose drain would permit what is done to this one",
-        node=view.name,
-        address=driver.address,
-        wanted=f"a node that no other machine is; {whose} is {view.name} of {view.place}",
-        seen=f"gpufleet_{names.OPTION}_node {view.name} in the row of this one",
-        do=f"correct gpufleet_{names.OPTION}_node; where {whose} is it no more, say that first: -m"
-        " gpufleet.baremetal.scheduler_node with state=present and a reason once its own row is right, or"
-        " ledger_event with state=retired once it has left the fleet",
     )
 
 
@@ -172,8 +151,9 @@ def demand_named(driver: Scheduler, view: NodeView, claim: Claim, known: Known |
     run for that one.
 
     :param known: of a caller that asks for many, all that the scheduler has.
-    :raises WrongMachine: where nothing but the inventory says that it is this machine.
+    :raises WrongMachine: where nothing but the inventory says that it is this machine, or it is another one.
     """
+    demand_nobodys(driver, view, claim)
     if _is_nameless(driver, claim) and claim.unnamed and not claim.admitted and claim.serves(view):
         raise _unproven(driver, view, claim, "it is at work for its scheduler")
     demand_called(driver, view, claim, known)
@@ -266,9 +246,30 @@ def _is_nameless(driver: Scheduler, claim: Claim) -> bool:
     return driver.KEEPS_NODES and not (claim.renamed or claim.bound) and (claim.unnamed or claim.stranger)
 
 
+def demand_nobodys(driver: Scheduler, view: NodeView, claim: Claim) -> None:
+    """Where a machine is about to become a node by a word of ours, no other one may be it: its drain would permit what
+    is done to this one. What was noted before clusters were noted may be of any.
+
+    :raises WrongMachine: naming the other machine.
+    """
+    whose = next((host for host, place in claim.rivals if not (view.absent or view.place.is_other(place))), "")
+    if not whose:
+        return
+    raise WrongMachine(
+        "by our ledger this node of the scheduler is another machine",
+        node=view.name,
+        address=driver.address,
+        wanted=f"a node that no other machine is; {whose} is {view.name} of {view.place}",
+        seen=f"gpufleet_{names.OPTION}_node {view.name} for this one as well",
+        do=f"correct gpufleet_{names.OPTION}_node; where {whose} is it no more, say that first: a look with its own row"
+        " put right (scheduler_node with state=present and force_reason), or ledger_event with state=retired where it"
+        " has left the fleet",
+    )
+
+
 def its_own(driver: Scheduler, view: NodeView, claim: Claim, run: str) -> None:
     """:raises WrongMachine: where the run that asks holds this node, and not for this machine."""
-    if run not in claim.runs and any(run_of(hold.text) == run for hold in view.holds):
+    if claim.bound != view.name and run not in claim.runs and any(run_of(hold.text) == run for hold in view.holds):
         raise _unproven(driver, view, claim, "this run holds that node for another host")
 
 

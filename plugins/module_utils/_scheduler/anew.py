@@ -9,8 +9,10 @@ lifted anything. A person who gives a node back leaves its record.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import kind_of
@@ -47,12 +49,23 @@ def with_its_hold(node: _Asks, view: NodeView) -> NodeView:
         return view
     if put_on(node.driver, node.ctx, view, token):
         node.ctx.say("its record in the scheduler was made anew, without our hold: held again")
-    return node.ctx.wait(  # type: ignore[no-any-return]
-        node.read,
-        lambda now: now.held,
-        timeout=READ_BACK_SECONDS,
-        interval=1.0,
-        wanted=f"the node held with the reason {token}",
-        seen=lambda now: f"{now.native} {now.reason}",
-        do="look at the node in the scheduler: did somebody else change it at the same moment?",
-    )
+    return read_back(node, token, lambda now: now.held)
+
+
+def read_back(node: _Asks, token: str, shows: Callable[[NodeView], bool]) -> NodeView:
+    """The node once its scheduler shows the hold. What was written stays so, whatever the next look meets, such as a
+    slurm.conf that was changed in between: the error says that it is begun."""
+    try:
+        found: NodeView = node.ctx.wait(
+            node.read,
+            lambda view: shows(view) and any(hold.text.startswith(token) for hold in view.holds),
+            timeout=READ_BACK_SECONDS,
+            interval=1.0,
+            wanted=f"the node held with the reason {token}",
+            seen=lambda now: f"{now.native} {now.reason}",
+            do="look at the node in the scheduler: did somebody else change it at the same moment?",
+        )
+    except FleetError as exc:
+        exc.details.setdefault("begun", "held")
+        raise
+    return found

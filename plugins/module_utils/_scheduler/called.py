@@ -14,7 +14,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, WrongMachine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import Known, another, is_called
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import (
+    Known,
+    another,
+    demand_nobodys,
+    is_called,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
@@ -87,6 +92,7 @@ def named(node: _Asks, view: NodeView) -> list[Event]:
     vouched = own if forced and params["state"] == "held" and not is_called([own], [view.name]) else ""
     if view.absent or not (claim.renamed or vouched or moved):
         return []
+    demand_nobodys(node.driver, view, claim)
     told = {"scheduler_node": view.name, "was": claim.bound, "reason": claim.renamed or forced}
     told.update(view.place.data(), **({WAS_OF: str(claim.place)} if moved else {}))
     return [Event("named", NAMED, {**told, OWN_NAME: vouched} if vouched else told)]

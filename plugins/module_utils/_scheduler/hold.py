@@ -71,8 +71,8 @@ class Claim:
     when the hold was taken. place: of which scheduler the machine is a node by the ledger. moved_to: which one a
     person says that it is a node of now; empty where nobody does. left: was the hold taken in a scheduler, or a time in
     the fleet, that the machine has left since? Its words are compared still, but nothing stands for them. standing: the
-    tokens, each with its author, of holds of ours that nobody has lifted in such others, by the ledger. rivals: where this machine
-    is about to become the node, the other machines that are one of that name by the ledger, each with where.
+    tokens, each with its author, of holds of ours that nobody has lifted in such others, by the ledger. rivals: where
+    this machine is about to become the node, the other machines that are one of that name by the ledger, with where.
     """
 
     token: str = ""

@@ -21,7 +21,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, called
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import READ_BACK_SECONDS, with_its_hold
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import (
+    read_back,
+    with_its_hold,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.boots import LastLook
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     KEEP,
@@ -173,14 +176,8 @@ def _held(node: _Node) -> Result:
         return node.result(before, after, [], wrote=True)
     node.driver.hold(before, token, kind)
     node.claim = known.with_token(token)
-    after = node.ctx.wait(
-        node.read,
-        lambda view: _is_drain(view) and any(hold.text.startswith(token) for hold in view.holds),
-        timeout=READ_BACK_SECONDS,
-        interval=1.0,
-        wanted=f"the node held with the reason {token}",
-        seen=lambda view: f"{view.native} {view.reason}",
-        do="look at the node in the scheduler: did somebody else change it at the same moment?",
+    after = read_back(
+        node, token, lambda view: _is_drain(view) and any(one.text.startswith(token) for one in view.holds)
     )
     # A hold of somebody else that came meanwhile is in the result, and no evidence that the node may be touched.
     return node.result(before, after, _taken(node, after, known), wrote=True)

@@ -181,7 +181,7 @@ def test_r5_the_strangers_of_a_batch_are_asked_together(controller: Make) -> Non
     site = controller(*hosts, known=False, nodes=dict.fromkeys(hosts, UNUSED))
     named = 'for one; do [ "$one" = gpu004 ] && echo =gpufleet-name= && echo gpu002 && exit; done; exit 255'
     told = over_ssh(site, named)
-    site.tells("gpu005", "state", "admitted", ADOPTED)
+    site.tells("gpu005", "state", "admitted", {**ADOPTED, "scheduler_node": "gpu005", "machine_name": "gpu005"})
     assert site.run("scheduler_node", action=Hold, state="held")["changed"]
     asked = sorted(line.split()[1] for line in told.read_text().splitlines())
     assert asked == hosts[:4], "and not the one that is ours"

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotProven,
     Refused,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import anew
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import node as verb
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
@@ -69,7 +70,7 @@ class Liar(Scheduler):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DRIVERS, Liar.NAME, Liar)
-    monkeypatch.setattr(verb, "READ_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(anew, "READ_BACK_SECONDS", 0.0)
 
 
 def call(state: str, *seen: NodeView, after: NodeView = IDLE, known: str = "") -> Result:

@@ -69,7 +69,8 @@ _NO_SWITCH = "could not switch the power by the BMC"
 #: lost the BMC, or was told by it of no other power state until its patience ended, as by one that is away as well; of
 #: both whoever asks that BMC next tells more.
 #: ironic/conductor/base_manager.py, _fail_transient_state; ironic/conductor/utils.py, abort_on_conductor_take_over;
-#: ironic/common/exception.py, ImageRefValidationFailed to RedfishConnectionError, and PowerStateFailure; sushy/exceptions.py, ConnectionError
+#: ironic/common/exception.py, ImageRefValidationFailed to RedfishConnectionError, and
+#: PowerStateFailure; sushy/exceptions.py, ConnectionError
 EXCUSES: Mapping[str, str] = {
     "state can't be resumed by conductor": _RESTARTED,
     "aborted due to conductor take over": _RESTARTED,
