@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FIXED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds, of_the_row
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import Variable, holds
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 
@@ -59,8 +59,10 @@ _LEDGER = "gpufleet_ledger_url"
 class _Record:
     """What the ledger of the host that runs the task has of all of them."""
 
-    def __init__(self, ledger: Callable[[], Ledger], node_id: Callable[[str], str], hosts: Sequence[str]) -> None:
-        self._ledger, self._node_id, self._hosts = ledger, node_id, hosts
+    def __init__(
+        self, ledger: Callable[[], Ledger], node_id: Callable[[str], str], hosts: Sequence[str], variable: Variable
+    ) -> None:
+        self._ledger, self._node_id, self._hosts, self._variable = ledger, node_id, hosts, variable
 
     @functools.cached_property
     def _tried(self) -> Ledger | FleetError:
@@ -111,8 +113,8 @@ class _Record:
         """A host of which the ledger knows nothing is none of ours to it; where it cannot be asked, nobody can say."""
         if self._there is None:
             return {}
-        strangers = {host: {**of_the_row(self.host_var, host), "known_here": False} for host in self._hosts}
-        return {**strangers, **holds(self._there, self._ids, self.host_var)}
+        ids = {**dict.fromkeys(self._hosts, ""), **self._ids}
+        return holds(self._there, ids, self._variable, {})
 
     def deployments(self) -> Mapping[str, Mapping[str, Any]]:
         """The same of what its provisioner is told of it."""
@@ -151,7 +153,7 @@ class ActionModule(VerbAction):
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]
         if unknown:
             raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct the option hosts")
-        record = _Record(self.ledger, lambda host: self.node_id(host, create=False), hosts)
+        record = _Record(self.ledger, lambda host: self.node_id(host, create=False), hosts, self.host_var)
         batch = Batch(hosts, self.host_var, self._variables.names, params["threads"], record, self._variables.raw,
                       self._run_as.process)  # fmt: skip
         self._hide(batch)

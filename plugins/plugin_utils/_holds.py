@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
@@ -19,21 +20,29 @@ Variable = Callable[[str, str], Any]
 _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
-def holds(ledger: Ledger, ids: Mapping[str, str], variable: Variable) -> dict[str, dict[str, Any]]:
+def holds(
+    ledger: Ledger, ids: Mapping[str, str], variable: Variable, failed: dict[str, FleetError] | None = None
+) -> dict[str, dict[str, Any]]:
     """The options of a scheduler's verbs that the ledger and the row fill in, ``known_token`` and so on, by host, in a
     few queries for all. Whoever asks a scheduler asks with all of them, so that no two of us see another machine.
 
-    :param ids: node id by host.
+    :param ids: node id by host; empty for one that the ledger does not know.
+    :param failed: gets what is wrong with the row of a host, which is left out then; without it that is raised.
 
     A run is ours when it announced a write on this very node, and was not refused: the intent stands in the ledger
     before the write, so a run that was killed right after it is known as well.
     """
-    nodes = list(ids.values())
+    nodes = [node_id for node_id in ids.values() if node_id]
     found, runs, uuids = bindings(ledger, nodes), holders(ledger, nodes), ledger.values("system_uuid", nodes)
     told = {}
     for host, node_id in ids.items():
         of_ledger = _known(found.get(node_id) or Bound(), runs.get(node_id, ()), uuids.get(node_id, []))
-        told[host] = {**of_ledger, **of_the_row(variable, host, of_ledger)}
+        try:
+            told[host] = {**of_ledger, **of_the_row(variable, host, of_ledger)}
+        except FleetError as exc:
+            if failed is None:
+                raise
+            failed[host] = exc
     return told
 
 

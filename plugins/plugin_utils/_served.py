@@ -28,8 +28,8 @@ def look(ledger: Ledger, ids: Mapping[str, str], variable: schedulers.Variable) 
     """
     states = ledger.latest([node_id for node_id in ids.values() if node_id], "state")
     due = {host: node_id for host, node_id in ids.items() if _state(states.get(node_id)) != "retired"}
-    known = holds(ledger, due, variable) if due else {}
     failed: dict[str, FleetError] = {}
+    known = holds(ledger, due, variable, failed) if due else {}
     found: dict[str, Seen] = {}
     claims: dict[str, Claim] = {}
 
@@ -37,7 +37,7 @@ def look(ledger: Ledger, ids: Mapping[str, str], variable: schedulers.Variable) 
         claims[host] = Claim.of(known[host])
         return schedulers.settings(variable, host)
 
-    for driver, hosts in schedulers.each(due, settings, failed):
+    for driver, hosts in schedulers.each(known, settings, failed):
         try:
             seen = _asked(driver, {name: claims[host] for host, name in hosts.items()})
         except FleetError as exc:
