@@ -20,6 +20,7 @@ DRIVERS: dict[str, str] = {
     "kernel_log": "kernel_log_gate",
     "network": "network_gate",
     "storage": "storage_gate",
+    "training": "training_gate",
 }
 
 #: Gates that a passport asks for where its policy names none; a new one is asked for when a site says so.

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import NAME as NETWORK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import Looks, Measures
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import NAME as STORAGE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import NAME as TRAINING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Knows, Lacking
 
@@ -48,4 +49,4 @@ MEASURES: Mapping[str, Measures] = {
     "collective_gate": of_collective.MEASURES,
 }
 #: Sections that neither a look nor a verdict tells: whoever wrote one into a profile keeps it.
-KEPT = (CPU_MEMORY, GPU_BURN, NETWORK, STORAGE)
+KEPT = (CPU_MEMORY, GPU_BURN, NETWORK, STORAGE, TRAINING)

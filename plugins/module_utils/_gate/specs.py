@@ -155,3 +155,18 @@ STORAGE_GATE = spec(
     timeout={"type": "int", "default": 1800},
     sysfs_path={"type": "path", "default": "/sys"},
 )
+
+TRAINING_GATE = spec(
+    FLEET,
+    GATE,
+    command={"type": "list", "elements": "str"},
+    log={"type": "path"},
+    test={"type": "str"},
+    run_id={"type": "str"},
+    node_names={"type": "list", "elements": "str"},
+    max_age={"type": "int", "default": 86400},
+    timeout={"type": "int", "default": 3600},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
+)
+#: What there is to judge: just one of the two.
+TRAINING_GATE_RULES = {"mutually_exclusive": [("command", "log")], "required_one_of": [("command", "log")]}

@@ -30,6 +30,7 @@ _PARTS: Mapping[str, str] = {
     "gpu_bandwidth_gate": _UUID,
     "gpu_burn_gate": _UUID,
     "collective_gate": _UUID,
+    "training_gate": _UUID,
     "storage_gate": _DRIVE,
 }
 

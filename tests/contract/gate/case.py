@@ -29,7 +29,7 @@ class Case:
     healthy: Callable[[Path], Params]
     #: name of a break: what it makes of the healthy node, the verdict that must come, a word of the message
     broken: dict[str, tuple[Callable[[Path], Params], str, str]]
-    #: the option that names the tool, and the option that limits its time
+    #: the option that names the tool, alone or with its arguments, and the option that limits its time
     program: str
     #: the healthy node, whose tool shows so many GPUs; None for a tool that shows none
     counted: Optional[Callable[[Path, int], Params]]
@@ -40,7 +40,8 @@ class Case:
     def ending(self, folder: Path, end: str) -> Params:
         """The tool of a healthy node does all that it does, and then this."""
         params = (self.asked or self.healthy)(folder)
-        named, program = folder / "ending", Path(params[self.program])
+        command = params[self.program] if isinstance(params[self.program], list) else [params[self.program]]
+        named, program = folder / "ending", Path(command[0])
         path = named
         if program.is_dir():  # the option names the folder of a program
             [program] = program.glob("*_perf")
@@ -48,4 +49,5 @@ class Case:
             path = named / program.name
         path.write_text(f'#!/bin/sh\n{program} "$@"\n{end}\n', encoding="utf-8")
         path.chmod(0o755)
-        return {**params, self.program: str(named), self.limit: 2}
+        tool = [str(named), *command[1:]] if isinstance(params[self.program], list) else str(named)
+        return {**params, self.program: tool, self.limit: 2}

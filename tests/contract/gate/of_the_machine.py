@@ -12,7 +12,8 @@ from typing import Any, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, cables, stress
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.gate import training_gate
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, cables, stress, trained
 from contract.gate.case import Case, Params
 
 
@@ -141,4 +142,40 @@ GPU_BURN = Case(
     counted=lambda folder, gpus: burning.params(folder, burning.output(gpus=gpus)),
 )
 
-OF_THE_MACHINE = [CPU_MEMORY, GPU_BURN, NETWORK]
+# -- a reference training ----------------------------------------------------------------------------------------------
+
+
+def training(text: Optional[str] = None, **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: trained.params(folder, text, **how)
+
+
+def left(text: Optional[str] = None, **how: Any) -> Callable[[Path], Params]:
+    return lambda folder: trained.left(folder, text, **how)
+
+
+TRAINING = Case(
+    "training_gate",
+    training_gate,
+    training(),
+    {
+        "tool missing": (changed(training(), command=["/nonexistent/train"]), "inconclusive", "not installed"),
+        "tool hangs": (changed(training(body="sleep 60"), timeout=1), "inconclusive", "still running after"),
+        "tool killed": (training(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (training("lorem ipsum\n"), "inconclusive", "no step was seen"),
+        "nothing": (training(" "), "inconclusive", "no step was seen"),
+        "another run's old log": (training(trained.log(ms=7000)), "inconclusive", "its steps took 84.0 s"),
+        "stops early": (training(trained.log(without=[12])), "inconclusive", "step 12 is missing"),
+        "a step twice": (training(trained.log({7: trained.line(6)})), "inconclusive", "step 6 is told twice"),
+        "no number": (training(trained.log({7: trained.line(7, "nan")})), "fail", "step 7 are no number"),
+        "slow": (training(trained.log(ms=9.0)), "fail", "9 ms a step, wanted 8"),
+        "a log of another node": (left(node="gpu0012"), "inconclusive", "does not name this node"),
+        "a log without its end": (left(trained.log(last=())), "inconclusive", "does not tell its end"),
+        "slow, as its log says": (left(trained.log(ms=9.0)), "fail", "9 ms a step, wanted 8"),
+        "unknown SKU": (changed(training(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(training(), profile={"schema": 1}), "inconclusive", "profile"),
+    },
+    program="command",
+    counted=None,
+)
+
+OF_THE_MACHINE = [CPU_MEMORY, GPU_BURN, NETWORK, TRAINING]

@@ -20,8 +20,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.gate import gpu_bandwidth_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.gate import storage_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.gate import training_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, nccl, nvbw, nvme, stress
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, nccl, nvbw, nvme, stress, trained
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 TRY = """import fcntl, os, sys
@@ -53,6 +54,7 @@ GATES = {
     "gpu_bandwidth_gate": (gpu_bandwidth_gate, nvbw.params, nvbw.text()),
     "gpu_burn_gate": (gpu_burn_gate, burning.params, burning.output()),
     "storage_gate": (storage_gate, storage, json.dumps(nvme.document())),
+    "training_gate": (training_gate, trained.params, trained.log()),
 }
 
 

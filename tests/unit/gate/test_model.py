@@ -16,7 +16,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.fields import FIELDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.known_good import TELL
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.model import Question, make
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, cables, nodes, nvbw, nvme, smi, stress
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import (
+    burning,
+    cables,
+    nodes,
+    nvbw,
+    nvme,
+    smi,
+    stress,
+    trained,
+)
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 DAY = "2026-11-26"
@@ -308,7 +317,8 @@ def test_a_profile_that_would_not_pass_its_own_node_is_not_told(monkeypatch: pyt
 
 def test_the_drives_that_a_person_wrote_down_stay() -> None:
     sections = {**nvme.profile(nvme.speed()), **stress.profile(stress.load()), **cables.profile(), **burning.profile()}
-    for name in ("storage", "cpu_memory", "network", "gpu_burn"):
+    sections["training"] = trained.profile()["training"]
+    for name in ("storage", "cpu_memory", "network", "gpu_burn", "training"):
         kept = {**profile_of(nodes.look()), name: sections[name]}
         assert profile_of(nodes.look(), kept=kept)[name] == kept[name]
         assert name not in profile_of(nodes.look(), like=kept), "another model has other parts"

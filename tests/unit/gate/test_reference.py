@@ -11,13 +11,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles, xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import exits as smi_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import RULES
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import errors as storage_errors
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.cries import (
+    CRIES,
+    IN_DOUBT,
+    OF_NODE,
+    OF_SITE,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ATTEMPTS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import BUDGETS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
@@ -75,6 +81,14 @@ def test_drives() -> None:
         ("Errors of a drive under load", storage_errors.OF_THE_DRIVE),
     ):
         assert rows(title) == {str(number): [row.text, row.remedy, row.source] for number, row in table.items()}
+
+
+def test_what_trainings_cry() -> None:
+    text = (DOCS / "remedies.md").read_text(encoding="utf-8")
+    section = text.split("\n## What the log of a training cries\n", 1)[1].split("\n## ", 1)[0]
+    told = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| `(\w+)` \| (.+) \|$", section, re.M)
+    whose = {OF_NODE: "the node", IN_DOUBT: "in doubt", OF_SITE: "the site"}
+    assert told == [(cry.id, cry.words, whose[cry.whose], cry.remedy, cry.source) for cry in CRIES]
 
 
 def test_the_ladder() -> None:

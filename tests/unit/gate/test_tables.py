@@ -9,12 +9,14 @@ import csv
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import options as dcgm_options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import lines as klog_lines
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import errors as storage_errors
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.cries import CRIES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
 from recorded import demanded
 
@@ -30,6 +32,7 @@ def test_every_remedy_is_of_the_vocabulary_and_every_row_has_a_source() -> None:
     assert {row.remedy for row in dcgm_exits.EXITS.values()} <= set(REMEDIES)
     drives = [*storage_errors.OF_THE_DRIVE.values(), *storage_errors.WARNINGS.values(), storage_errors.UNKNOWN_WARNING]
     assert {row.remedy for row in drives} <= set(REMEDIES) - {"none"} and all(row.source for row in drives)
+    assert {row.remedy for row in CRIES} <= set(REMEDIES) - {"none"} and all(row.source for row in CRIES)
     assert {row[3] for row in klog_lines.MESSAGES} <= set(REMEDIES)
     assert set(xids.RECOVERY.values()) <= set(REMEDIES)
     assert all(row.source and row.words for row in rows)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import MESSAGES, Incident, Names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What helps against each Xid: the remedy table of the kernel log gate. PRIVATE to the collection.
+"""What helps against each Xid, wherever a gate reads of one. PRIVATE to the collection.
 
 The catalogue's immediate actions are the start. Where a row departs from them, its source says why. ``none`` is for
 what an application did to itself, or for what only tells about another Xid: it is reported, and does not fail a node.
