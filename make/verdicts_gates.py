@@ -33,6 +33,7 @@ from verdicts_machine import burnt, ports, stressed
 from verdicts_recorded import Recorded, counted
 from verdicts_smi import gpu_state
 from verdicts_storage import health, measured
+from verdicts_training import trained
 
 _LEVEL = re.compile(r"_r([1-4])_")
 _BOOT_ID = "00000000-0000-0000-0000-000000000000"
@@ -111,4 +112,6 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "storage_gate": health,
     "nvme": health,
     "fio": measured,
+    "training_gate": trained,
+    "training": trained,
 }

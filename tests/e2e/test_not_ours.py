@@ -63,7 +63,8 @@ FLEET_VERBS: list[tuple[str, dict[str, Any]]] = [
 ]
 #: Gates whose sections sites write: the rack's profiles know no floors of theirs.
 BY_THE_SITE: list[tuple[str, dict[str, Any]]] = [
-    (f"{gate}_gate", {"fail_on": "never"}) for gate in ("cpu_memory", "gpu_burn", "network", "storage")
+    *((f"{gate}_gate", {"fail_on": "never"}) for gate in ("cpu_memory", "gpu_burn", "network", "storage")),
+    ("training_gate", {"fail_on": "never", "command": ["/bin/false"]}),
 ]
 POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
     *(("redfish_power", {"state": state}) for state in ("off", "force_off", "graceful", "cycle", "reset")),

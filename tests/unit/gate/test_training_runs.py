@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.gate import training_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import children, uptime
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import trained
+from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_cpu_memory import Refusing
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_process import eventually_gone
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.trained import line, log, row
 
@@ -143,10 +145,10 @@ def test_check_mode_trains_nothing_and_reads_a_log(tmp_path: Path) -> None:
 
 
 def test_a_run_is_asked_for_as_what_may_hit_running_work_and_a_look_at_a_log_is_not(tmp_path: Path) -> None:
-    for params, count in ((trained.params(tmp_path), 1), (trained.left(tmp_path), 0)):
-        ctx = Context()
-        training_gate(params, ctx)
-        assert len(ctx.asked) == count
+    with pytest.raises(NotOurs, match="run .*/train"):
+        training_gate(trained.params(tmp_path), Context(lifeline=Refusing()))
+    assert not (tmp_path / "calls").exists()
+    assert training_gate(trained.left(tmp_path), Context(lifeline=Refusing())).data["verdict"] == "pass"
 
 
 def test_secrets_of_a_command_are_in_no_verdict(tmp_path: Path) -> None:
