@@ -116,7 +116,7 @@ checks:
       entity: node
       measured: 580
       wanted: 512
-      unit: ms a step, megatron, 1 nodes
+      unit: ms a step, megatron, 1 node
       source: measured on eight good nodes
       verdict: fail
 findings:

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as 
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import trained
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_cpu_memory import Refusing
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_process import eventually_gone
-from ansible_collections.gpufleet.baremetal.tests.unit.gate.trained import line, log, row
+from ansible_collections.gpufleet.baremetal.tests.unit.gate.trained import ECC, line, log, row
 
 
 def asked(params: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_a_good_node_passes(tmp_path: Path) -> None:
     assert found["verdict"] == "pass", found["msg"]
     assert (tmp_path / "calls").read_text(encoding="utf-8") == "--steps 12 of them\n", "no shell has parted its words"
     measured = {one["id"]: (one["measured"], one["wanted"], one["unit"], one["source"]) for one in found["checks"]}
-    assert measured["gpt.step_time"] == (5.0, 8.0, "ms a step, megatron, 1 nodes", "written for tests")
+    assert measured["gpt.step_time"] == (5.0, 8.0, "ms a step, megatron, 1 node", "written for tests")
     assert measured["gpt.steps"][:2] == (12, 12) and found["tool"]["name"] == "reference training"
 
 
@@ -224,6 +224,9 @@ def test_which_job_a_log_is_of_is_said_by_its_mark(tmp_path: Path) -> None:
     text = f"job 4710 begins\n{log({5: line(5, 'nan')})}job 4711 begins\n{log()}"
     params = {**trained.left(tmp_path, text), "profile": profile}
     assert asked(params, run_id="4711")["verdict"] == "pass"
+    earlier = {**params, "log": trained.left(tmp_path, log(last=[ECC]) + f"job 4711 begins\n{log()}")["log"]}
+    assert asked(earlier, run_id="4711")["verdict"] == "pass", "what an earlier job met is told by the kernel's log"
+    params = {**trained.left(tmp_path, text), "profile": profile}
     for run_id, word in (("4710", "told twice"), ("4712", "does not stand in it"), ("", "the option run_id is empty")):
         found = asked(params, run_id=run_id)
         assert found["verdict"] == "inconclusive" and word in said(found)[2], found["msg"]

@@ -243,9 +243,10 @@ def _misplaced(numbers: Sequence[int], wanted: range) -> Iterator[str]:
 
 
 def _cries(judged: Judged, taken: Taken) -> None:
-    """What is in its log beside its steps."""
+    """What is in its log beside its steps; before its mark stands what an earlier job has written to the file."""
+    own = taken.text if taken.run is not None or not taken.mark else taken.text.rpartition(taken.mark)[2]
     against = []
-    for cry in heard(taken.text, whole=judged.whole):
+    for cry in heard(own, whole=judged.whole):
         fails = cry.whose == OF_NODE and judged.worst == FAIL
         remedy = "retest" if cry.whose == OF_NODE and not fails else cry.remedy
         judged.sheet.find(cry.id, cry.entity, f"{judged.training.name}: {cry.text}", remedy)

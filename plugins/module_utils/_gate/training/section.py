@@ -65,7 +65,7 @@ class Training:
     @property
     def unit(self) -> str:
         """What the figure is, so that nobody compares it with another one."""
-        return f"ms a step, {self.format.name}, {self.nodes} nodes"
+        return f"ms a step, {self.format.name}, {self.nodes} node{'s' if self.nodes > 1 else ''}"
 
     def cell(self, what: str) -> str:
         return f"{self.name}.{what}"
