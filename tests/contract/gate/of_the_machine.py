@@ -163,6 +163,7 @@ TRAINING = Case(
         "tool killed": (training(body="kill -9 $$"), "inconclusive", "signal 9"),
         "noise": (training("lorem ipsum\n"), "inconclusive", "no step was seen"),
         "nothing": (training(" "), "inconclusive", "no step was seen"),
+        "a flood": (training(body="exec yes iteration"), "inconclusive", "printed without an end"),
         "another run's old log": (training(trained.log(ms=7000)), "inconclusive", "its steps took 84.0 s"),
         "stops early": (training(trained.log(without=[12])), "inconclusive", "step 12 is missing"),
         "a step twice": (training(trained.log({7: trained.line(6)})), "inconclusive", "step 6 is told twice"),
