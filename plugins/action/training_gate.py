@@ -10,7 +10,12 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import TRAINING_GATE, TRAINING_GATE_RULES
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.claimed import asked, lacking, own
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.claimed import (
+    asked,
+    lacking,
+    of_the_site,
+    own,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.gate import training_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import training_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
@@ -44,6 +49,11 @@ class ActionModule(GateAction):
             return asked(params["profile"], _chosen(params), ran=_runs(params))
         except (ConfigError, KeyError, TypeError, AttributeError):  # a profile that says nothing of this training
             return {"tests": [name for name in (_chosen(params),) if name]}
+
+    def _concluded(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """What nothing but a setting was in the way of is the site's failure: see _quarantine.py."""
+        sites = {} if "kind" in result or not of_the_site(result) else {"kind": ConfigError.kind}
+        return super()._concluded(params, {**result, **sites})
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return lacking(params["profile"], _chosen(params), verdict, ran=_runs(params))

@@ -179,11 +179,12 @@ gate:
   sample: training_gate
 kind:
   description:
-    - V(profile_missing) or V(config) where nothing was measured, since the SKU has no profile, or one by which the gate
-      cannot judge. That is the site's failure, for which no node is quarantined.
-  returned: where the profile was in the way
+    - V(profile_missing) or V(config) where nothing was judged, since the SKU has no profile, one by which the gate
+      cannot judge, or since something of the site's was in the way, such as a module that is missing. That is the
+      site's failure, for which no node is quarantined.
+  returned: where a setting was in the way
   type: str
-  sample: profile_missing
+  sample: config
 evidence_path:
   description: Where the raw outputs lie; empty without O(evidence_path).
   returned: when a log was judged

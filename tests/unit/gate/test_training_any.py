@@ -79,6 +79,23 @@ def test_a_run_of_ones_own_asks_more_than_a_log() -> None:
     assert claimed.asked(PROFILE, "gpt", ran=False) == {"tests": ["gpt"]}
 
 
+@pytest.mark.parametrize(
+    ("findings", "site"),
+    [
+        ([("training:missing", "remediate_config"), ("ended", "retest")], True),
+        ([("gpt.step_time", "remediate_config")], True),
+        ([("ended", "retest")], False),
+        ([("training:missing", "remediate_config"), ("training:ib", "fabric")], False),
+        ([("training:missing", "remediate_config"), ("device_id", "remediate_config")], False),
+        ([], False),
+    ],
+)
+def test_whose_failure_it_is(findings: list[tuple[str, str]], site: bool) -> None:
+    rows = [{"id": id, "remedy": remedy} for id, remedy in findings]
+    assert claimed.of_the_site({"verdict": "inconclusive", "findings": rows}) is site
+    assert not claimed.of_the_site({"verdict": "fail", "findings": rows})
+
+
 def test_what_looks_like_a_secret_in_a_command_is_not_told() -> None:
     command = [
         "train",

@@ -11,12 +11,14 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Line, Own
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.judge import required
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.judge import DEVICES, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import RUN, training_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE, PASS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, NODE, PASS
 
 TOOLS = ("reference training",)
+_SETTING = "remediate_config"
+_NO_MORE = frozenset({"none", "retest", _SETTING})
 
 
 def asked(profile: Mapping[str, Any], name: str, *, ran: bool) -> dict[str, Any]:
@@ -43,6 +45,16 @@ def lacking(profile: Mapping[str, Any], name: str, verdict: Mapping[str, Any], *
         return f"the profile has no step_ms of {one.name}, without which none passes"
     bad = [row for row in rows if not row.fits(passed[row.id])]
     return f"it passes {bad[0].id} with {short(passed[bad[0].id], 100)}, wanted {bad[0].wanted}" if bad else ""
+
+
+def of_the_site(verdict: Mapping[str, Any]) -> bool:
+    """Is it a setting alone that kept a training from being judged: the program, its options, the profile, a log?
+
+    That fewer GPUs are there than the profile counts is the node's, as is whatever asks for more than another try.
+    """
+    remedies = {str(row["remedy"]) for row in verdict["findings"]}
+    whole = all(row["id"] != DEVICES for row in verdict["findings"])
+    return verdict["verdict"] == INCONCLUSIVE and whole and _SETTING in remedies and remedies <= _NO_MORE
 
 
 def own(profile: Mapping[str, Any], name: str, *, ran: bool) -> Own:
