@@ -44,6 +44,8 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate.trained import (
         (log(SLOW_AT_LAST), {}, "pass", "none", ""),
         (log(SLOW_AT_LAST), {"drift_percent": 10}, "fail", "field_diag", "last third is 50 % slower than its first"),
         (log({5: line(5, "nan")}), {}, "fail", "field_diag", "loss or gradients of step 5 are no number, as of 1"),
+        (log({at: line(at, "1e308") for at in range(1, 13)}), {}, "fail", "field_diag", "as of 12 steps"),
+        (log({at: line(at, ms="1e306") for at in range(1, 13)}), {}, "inconclusive", "retest", "cannot be read"),
         (log({5: line(5, "-inf")}), {}, "fail", "field_diag", "step 5"),
         (log({5: line(5).replace("grad norm: 1.500", "grad norm: nan")}), {}, "fail", "field_diag", "step 5"),
         (log({5: line(5, None, nan=1)}), {}, "fail", "field_diag", "step 5 are no number"),

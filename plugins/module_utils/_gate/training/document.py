@@ -11,7 +11,6 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import math
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +38,10 @@ _LINE = 4096
 _LINES = 400_000
 #: An expression of a site may take so many seconds for the whole log, since some take for ever over one line.
 _SECONDS = 20.0
+#: No loss, norm, time or speed is as much: what is, was computed wrong, and what is reckoned from it would be.
+_MOST = 1e12
+#: Nor is any time or speed as little.
+_LEAST = 1e-9
 #: So many lines that cannot be read are told.
 _TOLD = 4
 
@@ -59,7 +62,7 @@ class Step:
     @property
     def finite(self) -> bool:
         told = [value for value in (self.loss, self.grad_norm) if value is not None]
-        return all(map(math.isfinite, told)) and not (self.loss is None and not self.skipped)
+        return all(abs(value) < _MOST for value in told) and not (self.loss is None and not self.skipped)
 
 
 @dataclass
@@ -158,7 +161,7 @@ def _whole(word: str) -> int:
 
 def _positive(word: str) -> float:
     value = float(word)
-    if not 0 < value < math.inf:
+    if not _LEAST < value < _MOST:
         raise ValueError("no figure")
     return value
 

@@ -41,6 +41,8 @@ THIS_RUN = "this run"
 _ROUNDED, _AND_MORE = 1.02, 1.0
 #: So many places of a figure are kept, and by so much a loss comes down at least, as it is told.
 _PLACES, _LEAST = 4, 1e-6
+#: Per cent off a reference, so that what is told of a loss is a number in any case.
+_FARTHEST = 1e9
 _OWN = "own rule: a number of a training that is none was computed wrong"
 _LOG = "own rule: an unknown end is none"
 _WHOLE = "own rule: a step that is not told was not seen"
@@ -307,7 +309,7 @@ def _speed(judged: Judged, key: str, told: Sequence[Optional[float]]) -> None:
 def _loss(judged: Judged, steps: Sequence[Step]) -> None:
     one = judged.training
     told = {step.number: step.loss for step in steps if step.loss is not None}
-    if not all(map(math.isfinite, told.values())):
+    if not all(step.finite for step in steps):
         return  # told already, as what it is
     if one.reference:
         _against_reference(judged, told)
@@ -322,7 +324,8 @@ def _loss(judged: Judged, steps: Sequence[Step]) -> None:
 
 def _against_reference(judged: Judged, told: dict[int, float]) -> None:
     one = judged.training
-    off = {number: 100 * abs(told[number] / loss - 1) for number, loss in one.reference.items() if number in told}
+    known = {number: loss for number, loss in one.reference.items() if number in told}
+    off = {number: min(100 * abs(told[number] / loss - 1), _FARTHEST) for number, loss in known.items()}
     if len(off) < len(one.reference):
         judged.doubt(LOSS, "it tells no loss of a step of its reference")
         return

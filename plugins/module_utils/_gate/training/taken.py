@@ -111,11 +111,14 @@ def _secret(name: str) -> bool:
 
 
 def by_run(command: Sequence[str], training: Training, ctx: Context, *, timeout: float) -> Taken:
-    """Run it to its end or to the deadline. What it leaves behind is ended, in whatever session it is."""
+    """Run it to its end or to the deadline. What it leaves behind is ended, in whatever session it is.
+
+    Of a flood nothing is read: that would take long, and its end is not there.
+    """
     own = uuid.uuid4().hex
     with nothing_left(ctx) as left:
         done = run(command, timeout=timeout, env={VARIABLE: own})
-    raw = done.stdout + b"\n" + done.stderr if done.stderr else done.stdout
+    raw = b"" if done.ended == "flood" else b"\n".join(filter(None, (done.stdout, done.stderr)))
     shown = Run(tuple(told(command)), done.rc, done.stdout, done.stderr, done.ended, done.seconds)
     return Taken(shown.argv, raw, training.start_mark.replace(RUN_ID, own), shown, (), tuple(left))
 
@@ -151,7 +154,7 @@ def _read(path: str, max_age: float) -> tuple[bytes, list[Doubt]]:
         after = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return raw[:OUTPUT_LIMIT], list(_doubts(about, after, len(raw), max_age))
+    return raw if len(raw) <= OUTPUT_LIMIT else b"", list(_doubts(about, after, len(raw), max_age))
 
 
 def _doubts(about: os.stat_result, after: os.stat_result, size: int, max_age: float) -> Iterable[Doubt]:
