@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import trained
 from recorded import ABSENT, recorded_dir
 
 FOLDER = recorded_dir("gates", "SOURCES.csv")
@@ -84,6 +85,25 @@ def test_the_five_messages_of_one_gsp_timeout_are_one_fault(tmp_path: Path) -> N
     result = kernel_log_gate({**made.machine(tmp_path, log), "source": "file"}, Context()).data
     blamed = [finding for finding in result["findings"] if finding["id"].startswith("xid:")]
     assert [(one["id"], one["entity"], one["remedy"]) for one in blamed] == [("xid:119", "GPU 0000:9b:00", "reset_gpu")]
+
+
+@pytest.mark.skipif(FOLDER is None, reason=ABSENT)
+def test_a_training_of_two_nodes() -> None:
+    """Five steps of a minute each, behind the names of their nodes; none of them is missed unseen."""
+    assert FOLDER is not None
+    text = (FOLDER / "training" / "megatron_deepspeed_2node.log").read_text(encoding="utf-8")
+    asked = {"steps": 5, "warm_up": 1, "nodes": 2, "step_ms": 76000}
+    whole = trained.judged(text, trained.row(**asked), seconds=400.0)
+    assert whole["verdict"] == "pass", whole["findings"]
+    assert trained.cell(whole, "step_time")["measured"] == 75218.2
+    assert trained.judged(text, trained.row(**asked), ran=False)["verdict"] == "pass", "it tells its end"
+    lines = text.splitlines(keepends=True)
+    steps = [at for at, line in enumerate(lines) if "elapsed time per iteration" in line]
+    for at in steps:
+        less = "".join([*lines[:at], *lines[at + 1 :]])
+        assert trained.judged(less, trained.row(**asked), seconds=400.0)["verdict"] == "inconclusive"
+    slow = trained.judged(text, trained.row(**{**asked, "step_ms": 70000}), seconds=400.0)
+    assert (slow["verdict"], slow["remedy"]) == ("inconclusive", "retest"), "which of the two it was nobody knows"
 
 
 # -- documents of our own in which published gates have passed a broken node ------------------------------------------
