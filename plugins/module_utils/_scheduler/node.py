@@ -176,9 +176,7 @@ def _held(node: _Node) -> Result:
         return node.result(before, after, [], wrote=True)
     node.driver.hold(before, token, kind)
     node.claim = known.with_token(token)
-    after = read_back(
-        node, token, lambda view: _is_drain(view) and any(one.text.startswith(token) for one in view.holds)
-    )
+    after = read_back(node, token, _is_drain)
     # A hold of somebody else that came meanwhile is in the result, and no evidence that the node may be touched.
     return node.result(before, after, _taken(node, after, known), wrote=True)
 

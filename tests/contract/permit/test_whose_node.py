@@ -215,18 +215,24 @@ def test_h2_a_quarantine_that_slurm_wrote_over_stays_one_whatever_was_held_elsew
     assert ours.power().get("failed") and not ours.switched()
 
 
-def test_h1_a_look_that_began_before_a_hold_has_not_seen_it_lifted(ours: Controller) -> None:
-    """A person gave the node back; while one run looks at that, another one holds it, and a person writes behind it."""
+@pytest.mark.parametrize("then", ["a person writes behind it", "Slurm writes over it"])
+def test_h1_a_look_that_began_before_a_hold_has_not_seen_it_lifted(ours: Controller, then: str) -> None:
+    """A person gave the node back; while one run looks at that, a person has us keep it."""
     ours.node(**FREE)
-    looks = ours.run("scheduler_node", state="present")
-    assert looks["owner"] == "free" and ours.events("hold")[-1] == "released"
+    assert ours.run("scheduler_node", state="present")["owner"] == "free" and ours.events("hold")[-1] == "released"
     seen = json.loads(ours.data("hold")[-1])
     assert "after_event" in seen
-    ours.hold()
+    kept(ours)
     taken = json.loads(ours.data("hold")[-1])
     ours.tells("gpu001", "hold", "released", {**seen, "hold_token": "gpufleet:r0:x"})
-    ours.node(state="IDLE+DRAIN", reason=f"{taken['hold_token']} hands inside", by="jane")
-    is_theirs(ours)
+    if then == "a person writes behind it":
+        ours.node(state="IDLE+DRAIN", reason=f"{taken['hold_token']} hands inside", by="jane")
+        is_theirs(ours)
+    else:
+        ours.node(state="DOWN+DRAIN", reason="Not responding", by="slurm")
+        ours.later(100)
+        assert ours.run("scheduler_node", state="held").get("failed")
+        assert ours.power().get("failed") and not ours.switched()
 
 
 def test_law4_a_hold_after_which_another_cluster_answers_is_ours_where_it_was_taken(ours: Controller) -> None:
