@@ -26,8 +26,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, cast
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.told import Log, Macs, Parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable, Unsupported
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 
 # Power states. Anything else that a BMC may say is one of the last two.
 ON = "on"
@@ -161,35 +161,6 @@ class BootOffer:
     shows: bool = True
 
 
-@dataclass(frozen=True)
-class Mac:
-    """A MAC address of the machine, and each place where its BMC tells it."""
-
-    mac: str
-    sources: tuple[str, ...]
-    #: Whoever administers it gave it out, and it may stand in several machines: often that of the BMC's own USB NIC.
-    locally_administered: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "sources": list(self.sources)}
-
-
-@dataclass(frozen=True)
-class Macs:
-    """The union of what the BMC tells, and what of it could not be read: a hole is no proof that there is no more."""
-
-    found: tuple[Mac, ...] = ()
-    unread: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What the BMC tells of the machine's parts, and what of it could not be read."""
-
-    hardware: Hardware
-    unread: tuple[str, ...] = ()
-
-
 class Capability(ABC):
     """One kind of thing that a BMC can be asked for. A driver has those that its protocol knows, and no others."""
 
@@ -310,6 +281,21 @@ class Inventory(Capability):
         """
 
 
+class Events(Capability):
+    """What has happened to the machine: its system event log, which is read and never cleared."""
+
+    title = "system event log"
+
+    @abstractmethod
+    def newest(self, most: int, since: float | None = None) -> Log:
+        """Its newest entries. What could not be read of a log that was found is told in it.
+
+        :param most: how many there may be.
+        :param since: seconds since the epoch. What is known to be older is left out; an entry without a time is not.
+        :raises Unsupported: where the BMC shows no such log.
+        """
+
+
 class Bmc(ABC):
     """One machine behind one BMC, connected at the first call. Use it as a context manager: it must be closed."""
 
@@ -341,6 +327,10 @@ class Bmc(ABC):
     @property
     def inventory(self) -> Inventory:
         return cast(Inventory, self.part(Inventory))
+
+    @property
+    def events(self) -> Events:
+        return cast(Events, self.part(Events))
 
     def part(self, wanted: type[Capability]) -> Capability:
         """The part of this driver that can do it.

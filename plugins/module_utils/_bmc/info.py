@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import compare
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
@@ -23,7 +23,7 @@ def info(params: Mapping[str, Any], ctx: Context) -> Result:
             "power": bmc.power.state(),
             "boot": _override(bmc),
             "identity": bmc.identify.identity().as_dict(),
-            "machine": _compared(bmc, params),
+            "machine": shown(bmc, params),
             "capabilities": _capabilities(bmc),
             "tls_fingerprint": bmc.certificate(),
             **(_macs(bmc) if params.get("macs", True) else {}),
@@ -40,13 +40,6 @@ def _told_elsewhere(found: Mapping[str, Any]) -> dict[str, Any]:
     bmc = found["identity"]["bmc_firmware"]
     firmware = {**found["hardware"]["firmware"], **({"bmc": bmc} if bmc else {})}
     return {"nic_count": len(own) if own and not found["macs_unread"] else None, "firmware": firmware}
-
-
-def _compared(bmc: c.Bmc, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Is it the machine that is meant? Shown, and judged by whoever asks."""
-    found = compare(bmc, params)
-    told = {name: list(getattr(found, name)) for name in ("agrees", "contradicts", "lacks", "unproven")}
-    return {"serial": found.serial, **told}
 
 
 def _override(bmc: c.Bmc) -> dict[str, str] | None:

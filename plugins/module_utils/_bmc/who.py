@@ -70,6 +70,13 @@ def compare(bmc: c.Bmc, params: Mapping[str, Any]) -> Compared:
     return replace(found, unproven=("boot_mac",) if alone else ())
 
 
+def shown(bmc: c.Bmc, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Is it the machine that is meant? Shown, and judged by whoever asks."""
+    found = compare(bmc, params)
+    told = {name: list(getattr(found, name)) for name in ("agrees", "contradicts", "lacks", "unproven")}
+    return {"serial": found.serial, **told}
+
+
 def _may_be_a_neighbour(found: Compared, params: Mapping[str, Any]) -> bool:
     """The systems behind one BMC may share a serial, and which of them is meant stands in the same row as the port."""
     return found.agrees == ("serial",) and bool(params.get("bmc_system_id"))

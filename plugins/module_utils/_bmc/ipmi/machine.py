@@ -118,5 +118,10 @@ class Machine:
             raise last["problem"] from exc
         return str(done)
 
+    @property
+    def late(self) -> bool:
+        """Is the time of this task over?"""
+        return time.monotonic() > self._deadline
+
     def close(self) -> None:
         self.link.close()

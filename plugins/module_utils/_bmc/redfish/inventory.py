@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import con
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import Machine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.reading import Reading
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.told import Parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 
 #: The state of a place in which there is nothing; DMTF Resource, State.
@@ -31,7 +32,7 @@ class RedfishInventory(c.Inventory):
         self._machine = machine
         self.address = machine.address
 
-    def hardware(self, firmware: Sequence[str] = ()) -> c.Parts:
+    def hardware(self, firmware: Sequence[str] = ()) -> Parts:
         return _Look(self._machine).all(firmware)
 
 
@@ -41,7 +42,7 @@ class _Look(Reading):
         self._machine = machine
         self._system = machine.system()
 
-    def all(self, firmware: Sequence[str]) -> c.Parts:
+    def all(self, firmware: Sequence[str]) -> Parts:
         processors = self._whole(lambda: self._docs(select.link(self._system, "Processors")))
         gpus = self._whole(lambda: self._gpus(processors or []))
         drives = self._whole(self._drives)
@@ -53,7 +54,7 @@ class _Look(Reading):
             drive_count=None if drives is None else parts.several(drives),
             firmware=self._firmware(firmware),
         )
-        return c.Parts(found, tuple(self.unread))
+        return Parts(found, tuple(self.unread))
 
     # -- parts -----------------------------------------------------------------------------------------------------
 

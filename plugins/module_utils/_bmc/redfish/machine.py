@@ -248,6 +248,11 @@ class Machine:
         except DeadlineExceeded as exc:
             raise problems[-1] from exc
 
+    @property
+    def late(self) -> bool:
+        """Is the time of this task over?"""
+        return time.monotonic() > self._deadline
+
     def close(self) -> None:
         left = self.link.close()
         if left:

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import con
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import Machine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.reading import Reading
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.told import Mac, Macs
 
 #: Property of a resource, as a path: a word, or a list of them.
 _Path = tuple[str, ...]
@@ -46,7 +47,7 @@ class RedfishCards(c.Cards):
         self._machine = machine
         self.address = machine.address
 
-    def macs(self) -> c.Macs:
+    def macs(self) -> Macs:
         return _Union(self._machine).all()
 
 
@@ -56,7 +57,7 @@ class _Union(Reading):
         self._system = machine.system()
         self._found: dict[str, list[str]] = {}
 
-    def all(self) -> c.Macs:
+    def all(self) -> Macs:
         system = self._system
         self._members(select.link(system, "EthernetInterfaces"), _INTERFACE)
         self._members(select.link(system, "Boot", "BootOptions"), _OPTION)
@@ -64,8 +65,8 @@ class _Union(Reading):
             adapter = self._doc(uri)
             for name, paths in _BELOW:
                 self._members(select.link(adapter, name), paths)
-        found = (c.Mac(mac, tuple(places), bool(int(mac[:2], 16) & _LOCAL)) for mac, places in self._found.items())
-        return c.Macs(tuple(sorted(found, key=lambda one: one.mac)), tuple(self.unread))
+        found = (Mac(mac, tuple(places), bool(int(mac[:2], 16) & _LOCAL)) for mac, places in self._found.items())
+        return Macs(tuple(sorted(found, key=lambda one: one.mac)), tuple(self.unread))
 
     def _adapters(self) -> Iterator[str]:
         for uri in self._uris(select.link(self._system, "NetworkInterfaces")):
