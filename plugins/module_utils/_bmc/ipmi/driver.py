@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The IPMI driver: what it can do, over one machine. PRIVATE to the collection.
 
-Arrows point down: driver -> power, boot, identity -> machine -> link.
+Arrows point down: driver -> power, boot, identity, sel -> machine -> link.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.boot 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.identity import IpmiIdentity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.machine import Machine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.power import IpmiPower
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.sel import IpmiEvents
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 
@@ -29,7 +30,8 @@ class IpmiBmc(c.Bmc):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self.machine = Machine(params, ctx)
         self.address = self.machine.address
-        self.has = (IpmiPower(self.machine), IpmiBoot(self.machine), IpmiIdentity(self.machine))
+        made = (IpmiPower, IpmiBoot, IpmiIdentity, IpmiEvents)
+        self.has = tuple(capability(self.machine) for capability in made)
 
     def quirks(self) -> tuple[str, ...]:
         return tuple(sorted(row.name for row in self.machine.rows().values()))
