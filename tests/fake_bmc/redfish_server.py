@@ -15,6 +15,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
 
+from .logs import Logs
 from .machine import Machine
 from .sessions import PASSWORD, USER, UUID, Answer, begin_session, error, in_session
 from .vendors import vendor
@@ -60,6 +61,8 @@ class FakeBmc:
         #: What becomes of each answer, by its status, headers and body, before it leaves.
         self.mangle: Optional[Callable[[int, dict[str, str], bytes], tuple[int, dict[str, str], bytes]]] = None
         self.tag = 0
+        #: The logs of its machine, where it has any.
+        self.logs: Optional[Logs] = None
         handler = type("Handler", (_Handler,), {"bmc": self})
         self._server = ThreadingHTTPServer((address, 0), handler)
         self._server.daemon_threads = True
@@ -86,6 +89,8 @@ class FakeBmc:
 
     def get(self, path: str) -> tuple[dict[str, Any], str]:
         v, parts = self.vendor, path.strip("/").split("/")[2:]
+        if self.logs and (parts[:1] == ["Managers"] or "LogServices" in parts):
+            return self.logs.get(path), ""
         if not parts:
             links = {"Systems": {"@odata.id": "/redfish/v1/Systems"}} if v["systems"] or v["others"] else {}
             if v["registries"]:
@@ -96,6 +101,7 @@ class FakeBmc:
                 "Id": "RootService",
                 **v["root"],
                 **links,
+                **(self.logs.in_root() if self.logs else {}),
             }, ""
         if parts == ["Systems"]:
             ids = [*v["others"], *v["systems"]]
@@ -175,6 +181,8 @@ class FakeBmc:
             "@odata.id": base, "Id": name, "SerialNumber": "SN0001", "UUID": UUID,
             "PowerState": self._shown_power(), **v["system"], "Actions": {"#ComputerSystem.Reset": action},
         }  # fmt: skip
+        if self.logs:
+            doc.update(self.logs.in_system())
         if v["last_reset_time"]:
             doc["LastResetTime"] = m.reset_time
         if v["oem"]:

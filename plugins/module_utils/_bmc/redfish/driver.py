@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The Redfish driver: what it can do, over one machine. PRIVATE to the collection.
 
-Arrows point down: driver -> power, boot, identity, macs, inventory -> machine -> link, select, task -> answers. Beside
-the machine stands words: it says what a failure means once the verb has failed.
+Arrows point down: driver -> power, boot, identity, macs, inventory, log -> machine -> link, select, task -> answers.
+Beside the machine stands words: it says what a failure means once the verb has failed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import con
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.boot import RedfishBoot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.identity import RedfishIdentity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.inventory import RedfishInventory
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.log import RedfishEvents
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.machine import Machine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.macs import RedfishCards
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.power import RedfishPower
@@ -32,7 +33,7 @@ class RedfishBmc(c.Bmc):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self.machine = Machine(params, ctx)
         self.address = self.machine.address
-        made = (RedfishPower, RedfishBoot, RedfishIdentity, RedfishCards, RedfishInventory)
+        made = (RedfishPower, RedfishBoot, RedfishIdentity, RedfishCards, RedfishInventory, RedfishEvents)
         self.has = tuple(capability(self.machine) for capability in made)
 
     def certificate(self) -> str:
