@@ -47,3 +47,11 @@ INFO_SPEC = spec(
     firmware={"type": "list", "elements": "str", "default": []},
     timeout={"type": "float", "default": 60.0},
 )
+
+LOG_SPEC = spec(
+    BMC,
+    _WHO,
+    most={"type": "int", "default": 200},
+    since={"type": "str"},
+    timeout={"type": "float", "default": 120.0},
+)
