@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import con
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info import info
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.log import log
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import connect
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -307,6 +308,17 @@ def test_power_on_leaves_a_running_machine_alone(rig: Rig) -> None:
     ctx = Ctx(boot_probe=rig.probe)
     boot(rig, ctx, power="on", accept_inconclusive=True)
     assert not any("Reset" in what or "Control" in what for what, _destructive in ctx.watch.asked)
+
+
+def test_its_event_log_is_read_or_there_is_none(rig: Rig) -> None:
+    before = rig.writes()
+    try:
+        found = log({**rig.params, "timeout": 30.0, "most": 5}, Ctx()).data
+    except Unsupported as exc:
+        assert "event log" in exc.what and exc.address and exc.do
+    else:
+        assert found["log"]["id"] and found["unread"] == [] and len(found["entries"]) <= 5
+    assert rig.writes() == before
 
 
 def test_what_a_bmc_says_of_itself(rig: Rig) -> None:

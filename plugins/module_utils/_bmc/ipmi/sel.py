@@ -120,29 +120,28 @@ class _Chain:
         found: deque[bytes] = deque(maxlen=self._most)
         seen: set[int] = set()
         following = start
-        while following != _LAST and self._may_go_on(following, seen):
-            seen.add(following)
-            got = self._next(following, bool(seen - {following}))
+        walked = 0
+        while following != _LAST and self._may_go_on(following, seen, walked):
+            got = self._next(following, begun=walked > 0)
             if got is None:
                 break
-            if following == _FIRST:
-                seen.add(record.record_id(got[1]))
-            following = got[0]
+            seen |= {following, record.record_id(got[1])} if following == _FIRST else {following}
+            following, walked = got[0], walked + 1
             found.append(got[1])
         return list(found)
 
-    def _may_go_on(self, following: int, seen: set[int]) -> bool:
+    def _may_go_on(self, following: int, seen: set[int], walked: int) -> bool:
         problem = ""
         if following in seen or (following == _FIRST and seen):
             problem = f"the chain of records leads back to {following}"
-        elif len(seen) >= _MOST_RECORDS:
-            problem = f"after {len(seen)} records, the most that are asked for, the newest are not reached"
+        elif walked >= _MOST_RECORDS:
+            problem = f"after {walked} records, the most that are asked for, the newest are not reached"
         elif self._machine.late:
-            problem = f"after {len(seen)} of {self._info.total} records the time of this task was over"
+            problem = f"after {walked} of {self._info.total} records the time of this task was over"
         self.unread += [problem] if problem else []
         return not problem
 
-    def _next(self, which: int, begun: bool) -> Optional[tuple[int, bytes]]:
+    def _next(self, which: int, *, begun: bool) -> Optional[tuple[int, bytes]]:
         """:raises FleetError: where nothing was read so far."""
         try:
             return self._get(which)
