@@ -159,7 +159,8 @@ def test_a_wrong_bmc_password_is_tried_once(wrong: Any, words: dict[bytes, str])
 def test_each_verb_tries_a_wrong_bmc_password_once(wrong: Any, words: dict[bytes, str]) -> None:
     """Each was refused, so as many refusals as verbs are one for each."""
     before = refused("gpu001")
-    calls: list[tuple[str, dict[str, Any]]] = [("redfish_power", {"state": "on"}), ("pxe_boot", {}), ("bmc_info", {})]
+    calls: list[tuple[str, dict[str, Any]]] = [("redfish_power", {"state": "on"}), ("pxe_boot", {})]
+    calls += [("bmc_info", {}), ("bmc_log", {})]
     with CommandLines(words) as seen:
         results = lab.verbs("gpu001", calls, *LOUD, *wrong(gpufleet_bmc_password=WRONG))
     for result in results:

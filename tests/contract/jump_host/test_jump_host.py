@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_bmc.logs import MANAGER, Logs, OneLog, events
 from fake_bmc.redfish_server import PASSWORD, FakeBmc
 from jump import Site
 from suite.events import known
@@ -69,17 +70,20 @@ def test_the_interpreter_has_the_declared_library_alone(python: Python) -> None:
 def test_bmc_verbs_give_the_same_as_in_the_worker(bmc_site: Site, bmc: Bmc) -> None:
     tasks = [
         task("bmc_info"),
+        task("bmc_log", most=2),
         task("pxe_boot", power="on", force_reason=WHY),
         task("redfish_power", state="on"),
         task("redfish_power", state="force_off", force_reason=WHY),
     ]
+    bmc[0].logs = Logs(OneLog(f"{MANAGER}/LogServices/SEL", events(3)))
     there = bmc_site.run(*tasks)
     told = bmc_site.events()
     assert_kept_at_home(bmc_site, PASSWORD)
     here = bmc_site.run(*tasks, here=True)
     assert [keys(one) for one in there] == [keys(one) for one in here]
-    assert [one["changed"] for one in there] == [one["changed"] for one in here] == [False, True, False, True]
-    info, boot, on, off = there
+    assert [one["changed"] for one in there] == [one["changed"] for one in here] == [False, False, True, False, True]
+    info, log, boot, on, off = there
+    assert log["entries"] == here[1]["entries"] and [one["id"] for one in log["entries"]] == ["3", "2"]
     assert info["identity"]["serial"] == "SN0001" and (boot["proof"], boot["verdict"]) == ("readback", "pass")
     assert on["asked"] == [] and off["after"] == {"power": "off"} and off["evidence"] == f"forced:{WHY}"
     assert bmc[0].machine.power == "Off" and bmc[0].failed_logins == 0

@@ -28,6 +28,7 @@ MOST_ENTRIES = 20000
 PAGE = 200
 #: Intel's and DMTF's mockups tell the second.
 _NEXT = ("Members@odata.nextLink", "@odata.nextLink")
+_DO = "read it over IPMI (gpufleet_bmc_protocol: ipmi), where the BMC speaks that"
 
 
 class Pages:
@@ -85,7 +86,7 @@ class Pages:
             doc = self.document(page)
             if not isinstance(doc.get("Members"), list):
                 where = f"{self._machine.address}{page}"
-                raise BadAnswer("the BMC tells a log without entries", address=where, wanted="Members")
+                raise BadAnswer("the BMC tells a log without entries", address=where, wanted="Members", do=_DO)
             return doc
         except (AuthFailed, MissingLibrary):
             raise
