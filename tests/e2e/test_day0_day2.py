@@ -122,6 +122,14 @@ def test_a_certificate_bundle_in_the_environment_changes_nothing(first_run: lab.
     assert found[0]["identity"]["serial"] == "GFRACK0001"
 
 
+def test_an_event_log_is_read_where_a_bmc_has_one(first_run: lab.Run) -> None:
+    """sushy-tools has none, which is an error and no empty log; ipmi_sim has one."""
+    assert first_run.rc == 0, first_run.tail()
+    [without], [found] = (lab.verbs(node, [("bmc_log", {})]) for node in ("gpu001", "gpu004"))
+    assert without["failed"] and "no system event log" in without["msg"], without
+    assert found["log"]["kind"] == "sel" and found["unread"] == [], found
+
+
 def test_day0_again_changes_nothing_and_takes_a_quarter_of_the_time(first_run: lab.Run) -> None:
     before = counters()
     second = lab.play("day0_bringup")
