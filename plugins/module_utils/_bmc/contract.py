@@ -4,7 +4,7 @@
 """The port ``bmc``: what every driver can do, in words of no protocol. PRIVATE to the collection.
 
 A driver reads and writes one machine through its BMC. It proves nothing: it says what the BMC said. The verbs
-(power.py, boot.py, info.py) read before and after, wait, and judge.
+(power.py, boot.py, info.py, log.py) read before and after, wait, and judge.
 
 What a driver owes:
 

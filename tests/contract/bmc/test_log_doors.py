@@ -59,6 +59,14 @@ def test_a_secret_in_an_event_is_masked_and_what_a_terminal_acts_on_is_spelled_o
     assert rig.writes() == 0
 
 
+def test_a_secret_in_a_page_that_is_none_is_not_in_its_error(tmp_path: Path, rig: Any) -> None:
+    page = f"{MANAGER}/LogServices/SEL/Entries"
+    rig.bmc.faults["raw"] = {page: f"<html>{'_' * 180}{PASSWORD}</html>".encode()}
+    found = door(tmp_path, rig).run()
+    assert found["failed"] and found["error"]["kind"] == "bad_answer" and page in found["msg"]
+    assert PASSWORD[:4] not in json.dumps(found)
+
+
 @pytest.mark.parametrize("ledger", ["", "sqlite:////nonexistent/folder/ledger.sqlite"], ids=["none", "away"])
 @pytest.mark.parametrize("serial", ["SN0001", ""])
 def test_a_look_is_a_look_without_a_ledger(

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import sel
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import link, log_links, log_pages
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, BadAnswer, FleetError
 from fake_bmc.logs import MANAGER, events
 
 from .test_log import SEL, asked, ids, log_of, pages, with_log
 from .test_redfish import Make
+
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def test_the_first_page_that_does_not_come_is_an_error_and_no_empty_log(fake: Make) -> None:
@@ -134,6 +138,18 @@ def test_links_are_read_to_a_bound(fake: Make, monkeypatch: pytest.MonkeyPatch) 
     found = asked(with_log(fake, events(50), linked=True))
     assert len(found["entries"]) == 9, "and the oldest, which told the order"
     assert "after 10 requests" in found["unread"][0]
+
+
+def test_the_page_tells_these_bounds() -> None:
+    page = " ".join((CHECKOUT / "docs" / "how-to" / "read-the-event-log.md").read_text(encoding="utf-8").split())
+    for bound in (
+        f"{log_pages.MOST_PAGES} pages",
+        f"{log_pages.MOST_ENTRIES:,} entries",
+        f"{log_pages.MOST_BYTES >> 20} MiB",
+        f"{log_links.MOST_LINKED:,} entries that are links",
+        f"{sel._MOST_RECORDS:,} records over IPMI",
+    ):
+        assert bound in page, bound
 
 
 def test_a_slow_log_holds_a_task_no_longer_than_its_time(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
