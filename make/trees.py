@@ -7,9 +7,9 @@
     trees.py FOLDER [--format text|json] [--system ID]
 
 For each tree: the chosen system, its identity, the resets, where the boot override would be written and how, the MAC
-addresses; or the error that a run would end with. The drivers themselves are asked, over HTTP, by a BMC that serves the
-recording. What they claim is then held against the recording itself. The exit status is 1 where a claim is wrong, a
-recording cannot be read or Python gave up, and 2 where there is no tree.
+addresses, the event log; or the error that a run would end with. The drivers themselves are asked, over HTTP, by a BMC
+that serves the recording. What they claim is then held against the recording itself. The exit status is 1 where a claim
+is wrong, a recording cannot be read or Python gave up, and 2 where there is no tree.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _TIMEOUT = 20.0
 _KINDS = (c.POWER_ON, c.FORCE_OFF, c.GRACEFUL_OFF, c.RESTART)
 _TARGETS = (c.PXE, c.UEFI_HTTP)
 _ROOT = "/redfish/v1"
+#: So many of the newest events are shown in JSON; of the first of them a line is for people.
+_EVENTS = 5
 
 
 class Look:
@@ -70,6 +72,7 @@ class Look:
             "boot": {target: self._or_error(partial(self._boot, target)) for target in _TARGETS},
             "override": self._or_error(lambda: self._asked(lambda bmc: bmc.boot.override().as_dict())),
             **self._asked(_macs),
+            "log": self._or_error(lambda: self._asked(_log)),
             "quirks": quirks,
             "unlisted": self._asked(lambda bmc: list(bmc.machine.quirk("boot_target_unlisted") or ())),
         }
@@ -104,6 +107,13 @@ def _restart_shows_by(bmc: RedfishBmc) -> str:
 def _macs(bmc: RedfishBmc) -> dict[str, Any]:
     told = bmc.cards.macs()
     return {"macs": [mac.as_dict() for mac in told.found], "macs_unread": list(told.unread)}
+
+
+def _log(bmc: RedfishBmc) -> dict[str, Any]:
+    found = bmc.events.newest(_EVENTS)
+    newest = [one.as_dict() for one in found.entries]
+    told = {"uri": found.name.uri, "kind": found.name.kind, "total": found.total, "unread": list(found.unread)}
+    return {**told, "newest": [{name: one[name] for name in ("id", "at", "severity", "message")} for one in newest]}
 
 
 def _told(exc: FleetError) -> dict[str, Any]:
@@ -165,6 +175,7 @@ def _lines(report: Mapping[str, Any]) -> list[str]:
         local = ", locally administered" if one["locally_administered"] else ""
         found.append(("mac", f"{one['mac']}{local}  ({', '.join(one['sources'])})"))
     found += [("not read", line) for line in report["macs_unread"]]
+    found += [("log", _log_as(report["log"]))]
     found += [("quirks", ", ".join(report["quirks"]) or "none")]
     return [f"{name:<14}{said}" for name, said in found]
 
@@ -173,6 +184,14 @@ def _written_as(one: Mapping[str, Any]) -> str:
     if "error" in one:
         return _error(one["error"])
     return f"{one['method']} {one['uri']} {json.dumps(one['body'])}"
+
+
+def _log_as(one: Mapping[str, Any]) -> str:
+    if "error" in one:
+        return _error(one["error"])
+    newest = next((f", the newest {row['at']} {row['severity']}: {row['message']}" for row in one["newest"]), "")
+    unread = "".join(f"; not read: {line}" for line in one["unread"])
+    return f"{one['uri']} ({one['kind']}), {one['total']} entries{newest}{unread}"
 
 
 def _error(one: Mapping[str, str]) -> str:

@@ -44,7 +44,7 @@ def wrong(report: Mapping[str, Any], bmc: RecordedBmc) -> list[str]:
     """Each claim that the recording does not bear out, in words."""
     if "system" not in report:
         return []
-    return [line for check in (_system, _identity, _resets, _boot, _macs) for line in check(report, bmc)]
+    return [line for check in (_system, _identity, _resets, _boot, _macs, _log) for line in check(report, bmc)]
 
 
 def _at(doc: Any, *path: str) -> Any:
@@ -139,6 +139,20 @@ def _macs(report: Mapping[str, Any], bmc: RecordedBmc) -> Iterator[str]:
         for source in one["sources"]:
             if digits not in re.sub("[:.-]", "", _text(_pointed(bmc, source))).lower():
                 yield f"the MAC {one['mac']} is claimed, and does not stand in {source}"
+
+
+def _log(report: Mapping[str, Any], bmc: RecordedBmc) -> Iterator[str]:
+    """What is shown of the log stands in it."""
+    log = report["log"]
+    if "error" in log:
+        return
+    entries = bmc.document(str(_at(bmc.document(log["uri"]), "Entries", "@odata.id") or "")).get("Members") or []
+    ids = {str(_at(one, "Id") or str(_at(one, "@odata.id")).rpartition("/")[2]) for one in entries}
+    for one in log["newest"]:
+        if one["id"] not in ids and not log["unread"]:
+            yield f"the event {one['id']} is claimed, and does not stand in {log['uri']}"
+    if entries and not log["newest"]:
+        yield f"{log['uri']} has {len(entries)} entries, and none is claimed"
 
 
 def _text(value: Any) -> str:

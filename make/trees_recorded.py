@@ -24,7 +24,9 @@ _MARK = "redfish/v1"
 _FILE = "index.json"
 _ARCHIVES = (".tar.xz", ".tar.gz", ".tgz")
 #: What no verb reads, and most of what a recording is.
-_LEFT_OUT = frozenset({"LogServices", "JsonSchemas", "Registries", "TelemetryService", "Sensors", "Jobs"})
+_LEFT_OUT = frozenset(
+    {"Journal", "Dump", "PostCodes", "JsonSchemas", "Registries", "TelemetryService", "Sensors", "Jobs"}
+)
 #: A resource is a few kB; more than this is none.
 _MOST_BYTES = 4_000_000
 

@@ -37,6 +37,7 @@ def test_a_later_page_that_does_not_come_is_told(fake: Make) -> None:
     found = asked(rig)
     assert ids(found) == list(range(20, 0, -1))
     assert len(found["unread"]) == 1 and "$skip=20" in found["unread"][0]
+    assert "the newest may be missing: 20 of 30" in found["unread"][0]
 
 
 def test_entries_that_are_none_are_counted(fake: Make) -> None:

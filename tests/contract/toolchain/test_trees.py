@@ -91,8 +91,30 @@ def test_what_is_told_of_a_tree(tmp_path: Path) -> None:
     assert [(one["mac"], one["sources"]) for one in report["macs"]] == [
         ("b8:3f:d2:90:97:c4", [f"{SYSTEM}/EthernetInterfaces/A#/MACAddress"])
     ]
+    assert report["log"]["error"]["what"] == "this BMC shows no system event log"
     text = run(tmp_path).stdout
     assert f"PATCH {SYSTEM} {json.dumps(body)}" in text and "1 trees, 0 of them bad" in text
+
+
+def logged(**more: Any) -> dict[str, Any]:
+    """A tree with a log of three events."""
+    log = f"{SYSTEM}/LogServices/SEL"
+    docs = tree("1", LogServices=ref(f"{SYSTEM}/LogServices"))
+    docs[f"{SYSTEM}/LogServices"] = {"Members": [ref(log)]}
+    docs[log] = {"Id": "SEL", "Entries": ref(f"{log}/Entries")}
+    rows = [{"Id": str(one), "Created": f"2026-01-0{one}T00:00:00Z", "Severity": "OK", "Message": f"Event {one}"}
+            for one in (1, 2, 3)]  # fmt: skip
+    docs[f"{log}/Entries"] = {"Members": rows, "Members@odata.count": 3, **more}
+    return docs
+
+
+def test_which_log_would_be_read_is_told(tmp_path: Path) -> None:
+    report = reports(record(tmp_path, "one", logged()))["one"]
+    told = report["log"]
+    assert (told["uri"], told["kind"], told["total"], told["unread"]) == (f"{SYSTEM}/LogServices/SEL", "sel", 3, [])
+    assert [one["id"] for one in told["newest"]] == ["3", "2", "1"] and report["wrong"] == []
+    line = f"log           {SYSTEM}/LogServices/SEL (sel), 3 entries, the newest 2026-01-03T00:00:00Z ok: Event 3"
+    assert line in run(tmp_path).stdout
 
 
 def test_folders_and_archives_and_a_machine_that_must_be_named(tmp_path: Path) -> None:
@@ -175,6 +197,8 @@ CLAIMS: list[tuple[str, Any]] = [
         "no one-time boot",
         {"boot": {"pxe": {"method": "PATCH", "uri": SYSTEM, "body": {"Boot": {"BootSourceOverrideTarget": "Pxe"}}}}},
     ),
+    ("the event 9", {"log": {"uri": f"{SYSTEM}/LogServices/SEL", "newest": [{"id": "9"}], "unread": []}}),
+    ("none is claimed", {"log": {"uri": f"{SYSTEM}/LogServices/SEL", "newest": [], "unread": []}}),
     ("does not stand in", {"macs": [{"mac": "b8:3f:d2:90:97:c4", "sources": [f"{SYSTEM}#/SerialNumber"]}]}),
 ]
 
@@ -186,7 +210,7 @@ def test_a_wrong_claim_is_noticed(monkeypatch: pytest.MonkeyPatch, words: str, c
     import trees_claims
     import trees_recorded
 
-    served = {uri: json.dumps(doc).encode() for uri, doc in tree("1").items()}
+    served = {uri: json.dumps(doc).encode() for uri, doc in logged().items()}
     report = trees.look("one", served)
     assert report["wrong"] == []
     lines = trees_claims.wrong({**report, **claim}, trees_recorded.RecordedBmc(served))

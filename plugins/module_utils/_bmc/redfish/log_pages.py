@@ -59,11 +59,10 @@ class Pages:
         while page:
             doc = self._page(page)
             page = self._following(doc, self._take(doc)) if doc is not None else ""
-        seen = self._newest.seen + len(self.links)
-        if self.total is not None and seen > self.total:
+        if self.total is not None and self._seen > self.total:
             self.total = None
         elif not self.unread and not self._newest.enough and self._missing():
-            self.unread.append(f"{self._entries}: {seen} of {self.total} entries came, and no link to more")
+            self.unread.append(f"{self._entries}: {self._seen} of {self.total} entries came, and no link to more")
 
     def document(self, uri: str) -> dict[str, Any]:
         """One resource, counted. It is not kept: a log is large, and asked for once."""
@@ -93,7 +92,7 @@ class Pages:
         except FleetError as exc:
             if first:
                 raise
-            self.unread.append(f"{short(page, 200)}: {exc.what}")
+            self.unread.append(f"{short(page, 200)}: {exc.what}; {self._rest()}")
             return None
 
     def _take(self, doc: Mapping[str, Any]) -> int:
@@ -129,10 +128,9 @@ class Pages:
             return self._ended(f"the BMC leads on to {short(page, 200)}, which is no part of it")
         if page in self._asked or not fresh:
             return self._ended("the BMC's pages lead in a circle")
-        seen = self._newest.seen + len(self.links)
-        if len(self._asked) >= MOST_PAGES or seen >= MOST_ENTRIES:
-            return self._ended(f"after {len(self._asked)} pages, the most that are read, {self._rest(seen)}")
-        problem = self.bound(self._rest(seen))
+        if len(self._asked) >= MOST_PAGES or self._seen >= MOST_ENTRIES:
+            return self._ended(f"after {len(self._asked)} pages, the most that are read, {self._rest()}")
+        problem = self.bound(self._rest())
         return self._ended(problem) if problem else page
 
     def _next(self, doc: Mapping[str, Any]) -> str:
@@ -149,13 +147,17 @@ class Pages:
         return f"{self._entries}?$skip={place}&$top={PAGE}" if place < total else ""
 
     def _missing(self) -> bool:
-        return self._newest.seen + len(self.links) + self._skipped < (self.total or 0)
+        return self._seen + self._skipped < (self.total or 0)
 
-    def _rest(self, seen: int) -> str:
+    @property
+    def _seen(self) -> int:
+        return self._newest.seen + len(self.links)
+
+    def _rest(self) -> str:
         """What is missing where it ends here."""
         total = "an unknown number" if self.total is None else str(self.total)
         what = "older ones are" if self._newest.falling else "the newest may be"
-        return f"{what} missing: {seen} of {total} entries were seen"
+        return f"{what} missing: {self._seen} of {total} entries were seen"
 
     def _ended(self, why: str) -> str:
         self.unread.append(f"{self._entries}: {why}")
