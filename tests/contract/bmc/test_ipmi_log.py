@@ -68,10 +68,13 @@ def test_of_a_long_log_the_end_is_asked_for_whatever_its_ids_are(numbers: Any, r
     assert len(rig.asked) <= requests, len(rig.asked)
 
 
-def test_ids_that_do_not_rise_hide_nothing() -> None:
+@pytest.mark.parametrize("overflow", [False, True])
+def test_ids_that_do_not_rise_hide_nothing(overflow: bool) -> None:
     """Its first and last look as if none were left out, and the record that is tried is its last but one."""
     order = [*range(1, 8), 9, 10, 11, 8, 12]
-    assert ids(read(Sel(events(order)), most=5)) == order[-5:][::-1]
+    rig = Sel(events(order))
+    rig.overflow = overflow
+    assert ids(read(rig, most=5)) == order[-5:][::-1]
 
 
 @pytest.mark.parametrize("back", [1, 4, 5, 0])

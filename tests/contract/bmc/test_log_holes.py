@@ -134,6 +134,12 @@ def test_links_that_do_not_answer_are_told_and_soon_given_up(fake: Make) -> None
     assert "no more were asked for" in found["unread"][4]
 
 
+@pytest.mark.parametrize("most", [9, 10])
+def test_a_bound_that_was_not_needed_is_not_told(fake: Make, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(log_links, "MOST_LINKED", 10)
+    assert bool(asked(with_log(fake, events(50), linked=True), most=most)["unread"]) is (most > 9)
+
+
 def test_links_are_read_to_a_bound(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_links, "MOST_LINKED", 10)
     found = asked(with_log(fake, events(50), linked=True))

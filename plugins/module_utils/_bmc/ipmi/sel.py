@@ -53,9 +53,9 @@ class IpmiEvents(c.Events):
         data = self._machine.ask(_STORAGE, _GET_SEL_INFO, least=14, what="Get SEL Info")
         info = Info(int.from_bytes(data[1:3], "little"), bool(data[13] & _OVERFLOW))
         chain = _Chain(self._machine, info, most)
+        records = chain.newest() if info.total else []
         if info.overflow:
             chain.unread.append("the BMC dropped events, since its log was full")
-        records = chain.newest() if info.total else []
         found = [record.parsed(raw) for raw in reversed(records)]
         wanted = [one for one in found if since is None or one.at is None or one.at >= since]
         name = LogName("SEL", SEL, "IPMI system event log")

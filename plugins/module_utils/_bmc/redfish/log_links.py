@@ -31,12 +31,11 @@ class Linked:
         found: list[dict[str, Any]] = []
         failures = 0
         for uri in self._from_the_newest():
-            rest = f"{len(found)} of {len(self._pages.links)} entries were read"
-            problem = self._pages.bound(rest)
-            if not problem and len(self._read) >= MOST_LINKED and uri not in self._read:
-                problem = f"after {MOST_LINKED} requests, the most that are sent, {rest}"
-            if problem or failures == _FAILURES or len(found) >= self._newest.most or self._is_old(found):
-                self._pages.unread += [problem] if problem else []
+            if failures == _FAILURES or len(found) >= self._newest.most or self._is_old(found):
+                break
+            problem = self._bound(uri, f"{len(found)} of {len(self._pages.links)} entries were read")
+            if problem:
+                self._pages.unread.append(problem)
                 break
             doc = self._doc(uri)
             failures = 0 if doc else failures + 1
@@ -44,6 +43,11 @@ class Linked:
         if failures == _FAILURES:
             self._pages.unread.append("and those after it: no more were asked for")
         self._newest.take(found)
+
+    def _bound(self, uri: str, rest: str) -> str:
+        if len(self._read) >= MOST_LINKED and uri not in self._read:
+            return f"after {MOST_LINKED} requests, the most that are sent, {rest}"
+        return self._pages.bound(rest)
 
     def _from_the_newest(self) -> list[str]:
         uris = self._pages.links
