@@ -283,6 +283,8 @@ class FakeBmc:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    #: Head and body of an answer are two packets, and the second would wait 40 ms for the first to be acknowledged.
+    disable_nagle_algorithm = True
     bmc: FakeBmc
 
     def log_message(self, *args: Any) -> None:

@@ -9,14 +9,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.action import bmc_log
-from fake_bmc.logs import MANAGER, Logs, OneLog, events
+from fake_bmc.logs import MANAGER, Logs, OneLog, events, iso
 from fake_bmc.redfish_server import PASSWORD, USER
 
+from .test_playbook import Play
 from .test_redfish import Make
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -104,6 +107,20 @@ def test_the_module_by_itself_tells_the_same(tmp_path: Path, rig: Any) -> None:
     same = ("address", "machine", "log", "total", "unread", "changed")
     assert {name: there[name] for name in same} == {name: here[name] for name in same}
     assert [one["id"] for one in there["entries"]] == [one["id"] for one in here["entries"]]
+
+
+@pytest.mark.slow
+def test_its_examples_run(tmp_path: Path, fake: Make) -> None:
+    from ansible_collections.gpufleet.baremetal.plugins.modules.bmc_log import EXAMPLES
+
+    rig = fake("plain")
+    rig.bmc.logs = Logs(OneLog(f"{MANAGER}/LogServices/SEL", [*events(3), *events(9, Created=iso(time.time()))[8:]]))
+    done = Play(tmp_path, rig).ansible(yaml.safe_load(EXAMPLES))
+    assert done.returncode == 0, done.stdout
+    log_of_it = rig.bmc.logs.logs[0]
+    log_of_it.entries[-1]["Severity"] = "Critical"
+    done = Play(tmp_path, rig).ansible(yaml.safe_load(EXAMPLES))
+    assert done.returncode == 2 and "Assertion failed" in done.stdout, done.stdout
 
 
 def test_the_module_by_itself_fails_with_an_error_of_ours(rig: Any) -> None:
