@@ -23,7 +23,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def write(path: str, text: str, mode: int = MODE) -> None:
+def write(path: str, text: str | bytes, mode: int = MODE) -> None:
     """The whole file or none; a link in its place is replaced, and never followed.
 
     :param mode: who may read it, where that is not its owner alone.
@@ -88,12 +88,12 @@ def _close_to_others(path: str) -> None:
             os.chmod(path, stat.S_IMODE(about.st_mode) & ~0o077)
 
 
-def _write_in(handle: int, name: str, text: str, mode: int = MODE) -> None:
+def _write_in(handle: int, name: str, text: str | bytes, mode: int = MODE) -> None:
     draft = f".{name}.{uuid.uuid4().hex}"
     descriptor = os.open(draft, _NEW, MODE, dir_fd=handle)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8") if isinstance(text, str) else text)
             if mode != MODE:
                 os.fchmod(descriptor, mode)
         os.replace(draft, name, src_dir_fd=handle, dst_dir_fd=handle)

@@ -153,6 +153,7 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "day0_bringup": ("oob_ready_take_running",),
     "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout", "day2_recycle_waves"),
     "drain": ("drain_why",),
+    "evidence": ("evidence_case", "evidence_files", "evidence_folder"),
     "gate_profile": (
         "gate_profile_beside_known",
         "gate_profile_dest",

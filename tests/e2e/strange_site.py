@@ -67,6 +67,7 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ),
     ("day2_recycle", *extra(day2_recycle_all=True, day2_recycle_waves=True)),
     ("rollout",),
+    ("evidence", *extra(evidence_folder=str(lab.RACK / "evidence"))),
     ("report", *extra(report_page=str(lab.RACK / "report.html"))),
     ("gate_profile", "--check", *extra(gate_profile_sku="h100-of-ours", gate_profile_title="As ours", **DEST)),
     *(("import_servers", *extra(import_servers=what, **LIST), "--check") for what in ("report", "enrol")),

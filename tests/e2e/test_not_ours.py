@@ -127,6 +127,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("provisioner_info", {}),
         ("provisioner_image", {"image": published()}),
         *(("hardware_verify", {}), ("gate_profile", {"state": "seen"})),
+        *(("node_evidence", {}), ("evidence_bundle", {"folder": str(tmp_path / "evidence")})),
         ("servers_import", {"path": str(delivery), "dest": str(tmp_path / "servers.csv")}),
     ]
     results = lab.verbs("gpu001", calls, *CHECK)

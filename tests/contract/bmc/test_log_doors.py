@@ -70,7 +70,7 @@ def test_a_secret_in_a_page_that_is_none_is_not_in_its_error(tmp_path: Path, rig
     assert PASSWORD[:4] not in json.dumps(found)
 
 
-@pytest.mark.parametrize("ledger", ["", "sqlite:////nonexistent/folder/ledger.sqlite"], ids=["none", "away"])
+@pytest.mark.parametrize("ledger", ["", "sqlite:////dev/null/ledger.sqlite"], ids=["none", "away"])
 @pytest.mark.parametrize("serial", ["SN0001", ""])
 def test_a_look_is_a_look_without_a_ledger(
     tmp_path: Path, rig: Any, ledger: str, serial: str, monkeypatch: pytest.MonkeyPatch
