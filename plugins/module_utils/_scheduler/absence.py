@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_uuid, uuid_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import run_of
@@ -56,8 +57,15 @@ def _strange(name: str, view: NodeView, claim: Claim) -> bool:
 
 
 def _is_elsewhere(view: NodeView, claim: Claim) -> bool:
-    """By its name alone it may be the node of a machine of another cluster."""
-    return view.place.is_other(claim.place) and not claim.moves_to(view)
+    """By its name alone it may be the node of a machine of another cluster. A person moves it to one that is certainly
+    another: who names an address alone says nothing of who answers there."""
+    moves = claim.moves_to(view) and _are_apart(view.place, claim.place)
+    return view.place.is_other(claim.place) and not moves
+
+
+def _are_apart(one: Place, other: Place) -> bool:
+    """Are they certainly two?"""
+    return one.is_other(other) and other.is_other(one)
 
 
 def _another_machine(view: NodeView, claim: Claim) -> bool:
@@ -90,13 +98,14 @@ def _elsewhere(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
     else:
         moves = f"is a node of {view.place} now, say so: {_asks(claim)} \"state=present moved_to='{view.place}'"
         moves += " force_reason='WHY'\""
+    moved = f"; where the machine {moves}" if view.absent or _are_apart(view.place, claim.place) else ""
     return WrongMachine(
         "the scheduler that is asked is not the one whose node the machine is by our ledger",
         node=view.name,
         address=driver.address,
         wanted=f"{claim.bound or view.name} of {claim.place}, as it was adopted, held, named or last seen to serve",
         seen=f"{'no ' if view.absent else ''}{view.name} of {view.place}",
-        do=f"correct {settings}; where the machine {moves}"
+        do=f"correct {settings}{moved}"
         + (f"; {driver.NAMELESS}" if driver.NAMELESS and not view.place.cluster else ""),
     )
 
@@ -248,11 +257,12 @@ def _is_nameless(driver: Scheduler, claim: Claim) -> bool:
 
 def demand_nobodys(driver: Scheduler, view: NodeView, claim: Claim) -> None:
     """Where a machine is about to become a node by a word of ours, no other one may be it: its drain would permit what
-    is done to this one. What was noted before clusters were noted may be of any.
+    is done to this one. What was noted before clusters were noted may be of any, and a scheduler that tells no name may
+    be each one at its address.
 
     :raises WrongMachine: naming the other machine.
     """
-    whose = next((host for host, place in claim.rivals if not (view.absent or view.place.is_other(place))), "")
+    whose = next((host for host, at in claim.rivals if not (view.absent or _are_apart(view.place, at))), "")
     if not whose:
         return
     raise WrongMachine(

@@ -38,9 +38,11 @@ class Place:
 
     def is_other(self, known: Place) -> bool:
         """Is it another one than our ledger knows? Where nothing can be compared, nobody can say that it is the
-        same."""
+        same; nor where one that is known by its name tells none: behind one address another may stand by now."""
         if known == Place():
             return False
+        if known.cluster and not self.cluster:
+            return True
         if self.cluster and known.cluster:
             hosts = {self.cluster_host.casefold(), known.cluster_host.casefold()} - {""}
             return self.cluster.casefold() != known.cluster.casefold() or len(hosts) > 1

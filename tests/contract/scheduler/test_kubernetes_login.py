@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     AuthFailed,
     Refused,
     Unreachable,
+    WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import Answer
@@ -162,6 +163,17 @@ def test_r5_a_cluster_is_known_by_its_own_uid_else_by_its_authority_else_by_its_
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
     monkeypatch.setattr(access, "_own_address", lambda: site.proxy.url)
     assert place("one").scheduler_at == digest
+
+
+def test_r5_whoever_keeps_the_uid_back_is_no_cluster_that_is_known_by_it(site: KubernetesSite) -> None:
+    """Its address is the same, and by what the ledger knows of it the name would be filled in."""
+    place = site.open().states([NAME])[NAME].place
+    site.server.rules["gpufleet"] = [one for one in rules() if one["resources"] != ["namespaces"]]
+    for state in ("present", "held", "resumed"):
+        with pytest.raises(WrongMachine) as refused:
+            node(site, NAME, state, known_scheduler_node=NAME, **place.data("known_"))
+        assert "rbac.yaml" in refused.value.do and "moved_to" not in refused.value.do
+    assert site.faults.writes == []
 
 
 def test_r5_a_uid_that_could_not_be_asked_for_is_an_outage_and_no_address(site: KubernetesSite) -> None:

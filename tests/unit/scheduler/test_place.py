@@ -43,7 +43,8 @@ ALPHA, BETA, HERE, THERE = "slurm alpha", "slurm beta", "https://here", "https:/
         (Place(scheduler_at=HERE), Place(scheduler_at=HERE), False),
         (Place(scheduler_at=THERE), Place(scheduler_at=HERE), True),
         (Place(ALPHA, scheduler_at=HERE), Place(scheduler_at=HERE), False),  # it tells its name since it was updated
-        (Place(scheduler_at=HERE), Place(ALPHA, scheduler_at=HERE), False),
+        (Place(scheduler_at=HERE), Place(ALPHA, scheduler_at=HERE), True),  # whoever answers there keeps its name back
+        (Place(scheduler_at=HERE), Place(ALPHA, "ctl1", HERE), True),
         (Place(scheduler_at=HERE), Place(ALPHA), True),  # nothing that could be compared
         (Place(ALPHA), Place(scheduler_at=HERE), True),
         (Place(), Place(ALPHA), True),
@@ -61,6 +62,29 @@ def test_r5_whoever_tells_less_takes_nothing_away() -> None:
     view = NodeView("n1", state="idle", place=rest)
     assert Place.told(taken(Hold("gpufleet:r:w"), view, Claim(place=commands)).data) == Place(ALPHA, "ctl1", HERE)
     assert Place.told(taken(Hold("gpufleet:r:w"), view, Claim(place=Place(BETA, "ctl9"))).data) == rest
+
+
+def test_r5_a_name_that_is_known_is_filled_in_for_nobody_who_keeps_it_back() -> None:
+    """Behind the address another cluster may stand by now, and a person who names an address names neither."""
+    view, known = NodeView("n1", state="idle", place=Place(scheduler_at=HERE)), Place(ALPHA, "ctl1", HERE)
+    assert Place.told(taken(Hold("gpufleet:r:w"), view, Claim(place=known)).data) == view.place
+    claim = Claim(bound="n1", place=known)
+    for one in (claim, replace(claim, moved_to=HERE)):
+        told = str(doubts(Slurm({}), {"n1": view}, {"n1": one})["n1"].do)
+        assert "moved_to" not in told and "names no cluster" in told and "gpufleet_scheduler_url" in told
+    away = replace(claim, place=replace(known, scheduler_at=THERE))
+    assert f"moved_to='{HERE}'" in str(doubts(Slurm({}), {"n1": view}, {"n1": away})["n1"].do)
+    assert doubts(Slurm({}), {"n1": view}, {"n1": replace(away, moved_to=HERE)}) == {}
+
+
+@pytest.mark.parametrize("rival", [Place(), Place(ALPHA, scheduler_at=HERE), Place(scheduler_at=HERE)])
+def test_r5_a_scheduler_that_tells_no_name_may_be_the_one_of_which_another_machine_is_that_node(rival: Place) -> None:
+    """Or that machine's drain would permit what is done to this one."""
+    view = NodeView("n1", state="idle", place=Place(scheduler_at=HERE))
+    found = doubts(Slurm({}), {"n1": view}, {"n1": Claim(rivals=(("other", rival),))})
+    assert "another machine" in str(found["n1"])
+    apart = Claim(rivals=(("other", Place(ALPHA, scheduler_at=THERE)),))
+    assert doubts(Slurm({}), {"n1": view}, {"n1": apart}) == {}
 
 
 def test_what_is_told_is_read_back() -> None:

@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 class Slurm(Scheduler):
     NAME = "slurm"
     REMEDIES = REMEDIES
+    NAMELESS = "an old slurmrestd names no cluster: leave gpufleet_scheduler_url out for the commands, or update Slurm"
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         super().__init__(params)
