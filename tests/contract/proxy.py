@@ -1,7 +1,10 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stands before a web service: counts what is asked of it, and fails on demand."""
+"""Stands before a web service: counts what is asked of it, and fails on demand.
+
+A fault that itself fails looks like an outage to whoever asks: :meth:`Proxy.close` raises it, so that its test fails.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ class Proxy:
         self._to_tls = parts.scheme == "https"
         self.asked: list[Asked] = []
         self.fault: Callable[[Asked], Fault] = lambda asked: None
+        self._broken: list[Exception] = []
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         if tls is not None:
@@ -68,6 +72,15 @@ class Proxy:
     def close(self) -> None:
         self._http.shutdown()
         self._http.server_close()
+        if self._broken:
+            raise self._broken[0]
+
+    def _struck(self, asked: Asked) -> Fault:
+        try:
+            return self.fault(asked)
+        except Exception as exc:
+            self._broken.append(exc)
+            return DROP
 
     def _pass_on(self, asked: Asked, target: str, headers: Any) -> tuple[int, dict[str, str], bytes]:
         if self._to_tls:  # whom the service proves to be is no matter of a test of faults
@@ -93,7 +106,7 @@ class Proxy:
                 path, _mark, query = self.path.partition("?")
                 asked = Asked(self.command, path, query, body)
                 proxy.asked.append(asked)
-                fault = proxy.fault(asked)
+                fault = proxy._struck(asked)
                 self.close_connection = True
                 if fault == LOSE:
                     proxy._pass_on(asked, self.path, self.headers)

@@ -100,6 +100,17 @@ def test_a_peer_in_good_health_is_counted(peer: Peer) -> None:
     assert peer.faults.calls == []
 
 
+def test_a_fault_that_fails_itself_is_no_outage_that_a_test_passes_by() -> None:
+    """Also where it was forgotten since."""
+    proxy = Proxy("http://127.0.0.1:9")
+    proxy.fault = lambda asked: asked.what  # type: ignore[attr-defined]
+    with pytest.raises(OSError):
+        urllib.request.urlopen(proxy.url, timeout=5)
+    proxy.forget()
+    with pytest.raises(AttributeError, match="what"):
+        proxy.close()
+
+
 def test_an_outage_ends_after_so_many_calls(peer: Peer) -> None:
     peer.faults.outage(times=2)
     assert peer.write() is None and peer.read() is None and peer.done() == 0

@@ -7,6 +7,7 @@ there."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Optional
 
@@ -20,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK, NodeView
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import api
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.settling import unsettled
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import SETTLES
 from contract.proxy import Asked
@@ -322,6 +324,23 @@ def test_a_list_whose_pages_expire_is_begun_anew_and_given_up(site: KubernetesSi
     site.proxy.fault = lambda asked: site.server.cluster.compact() if "continue=" in asked.query else None
     with pytest.raises(Unreachable, match="pages of the list expire"):
         site.open().known()
+
+
+@pytest.mark.parametrize(("tokens", "pages"), [(["a"] * 20, 2), (["a", "b"] * 20, 3), (range(99), 20)])
+def test_a_list_whose_pages_never_end_is_given_up(
+    site: KubernetesSite, monkeypatch: pytest.MonkeyPatch, tokens: Iterable[object], pages: int
+) -> None:
+    left = map(str, tokens)
+    monkeypatch.setattr(api, "PAGES", 20)
+
+    def page(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        content = {"kind": "NodeList", "metadata": {"continue": f"page {next(left)}"}, "items": []}
+        return 200, {"Content-Type": "application/json"}, json.dumps(content).encode()
+
+    site.proxy.fault = page
+    with pytest.raises(BadAnswer, match="do not come to an end"):
+        site.open().known()
+    assert len(site.proxy.asked) == pages
 
 
 def test_an_object_that_cannot_be_read_spoils_no_batch(site: KubernetesSite) -> None:

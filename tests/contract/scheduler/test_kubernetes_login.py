@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 import trustme
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    BadAnswer,
+    FleetError,
     Refused,
     Unreachable,
     WrongMachine,
@@ -28,6 +31,7 @@ from contract.scheduler.site_kubernetes import KubernetesSite, rules
 from contract.scheduler.verbs import RUN, TOKEN, node, verdict, wait
 
 NAME, OTHER = "gpu001", "gpu002"
+ITSELF = "/api/v1/namespaces/kube-system"
 
 
 @pytest.fixture
@@ -177,6 +181,49 @@ def test_r5_whoever_keeps_the_uid_back_is_no_cluster_that_is_known_by_it(site: K
 
 
 def test_r5_a_uid_that_could_not_be_asked_for_is_an_outage_and_no_address(site: KubernetesSite) -> None:
-    site.proxy.fault = lambda asked: (503, {}, b"busy") if "kube-system" in asked.what else None
-    with pytest.raises(Unreachable):
+    said(site, 503, b"busy")
+    with pytest.raises(Unreachable, match="GET /api/v1/namespaces/kube-system"):
         site.open().states([NAME])
+    assert [one.path for one in site.proxy.asked].count(ITSELF) == 1
+
+
+def said(site: KubernetesSite, code: int, body: bytes) -> None:
+    """Instead of the namespace by whose uid a cluster is known."""
+    answer = (code, {"Content-Type": "application/json"}, body)
+    site.proxy.fault = lambda asked: answer if asked.path == ITSELF else None
+
+
+def status(code: int, reason: str, message: str = "") -> bytes:
+    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": message}).encode()
+
+
+def namespace(uid: Any, kind: str = "Namespace") -> bytes:
+    return json.dumps({"kind": kind, "metadata": {"name": "kube-system", "uid": uid}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "error"),
+    [
+        (401, b"", AuthFailed),
+        (403, b"<h1>Request blocked</h1>", AuthFailed),
+        (403, b'{"message": "blocked"}', BadAnswer),
+        (403, status(403, "Forbidden", "not today"), Refused),
+        (404, status(404, "NotFound"), BadAnswer),
+        (404, b"404 page not found", BadAnswer),
+        (200, b'{"kind": "Namespace", "metadata": {"name": "kube-system"}}', BadAnswer),
+        (200, namespace(7), BadAnswer),
+        (200, namespace("x' -e x='$(reboot)"), BadAnswer),
+        (200, namespace("2f0f1d3e-6a0e-4f6f-9a52-0a4f2c1b7d10\n"), BadAnswer),
+        (200, namespace("2f0f1d3e-6a0e-4f6f-9a52-0a4f2c1b7d10", "Node"), BadAnswer),
+    ],
+)
+def test_r5_only_the_rules_of_access_keep_a_uid_back(
+    site: KubernetesSite, code: int, body: bytes, error: type[FleetError]
+) -> None:
+    """Else whatever stands before the API server makes a cluster one that is known by its address."""
+    said(site, code, body)
+    with pytest.raises(error):
+        site.open().states([NAME])
+    assert [one.path for one in site.proxy.asked].count(ITSELF) == 1
+    said(site, 200, namespace("2f0f1d3e-6a0e-4f6f-9a52-0a4f2c1b7d10"))
+    assert str(site.open().states([NAME])[NAME].place) == "kubernetes 2f0f1d3e-6a0e-4f6f-9a52-0a4f2c1b7d10"

@@ -53,8 +53,9 @@ except ImportError:
 
 #: Seconds for one answer: 5,000 nodes in pages of 500 take less than half a second each.
 TIMEOUT = 60.0
-#: Objects of one page, and how often a list is begun anew whose pages have expired.
-PAGE, TIMES = 500, 3
+#: Objects of one page, how often a list is begun anew whose pages have expired, and pages of one list: Kubernetes is
+#: made for 150,000 pods (its page on large clusters).
+PAGE, TIMES, PAGES = 500, 3, 2000
 _MERGE = "application/merge-patch+json"
 
 PEER = Peer(
@@ -123,8 +124,8 @@ class Api:
         )
 
     def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
-        token = ""
-        while True:
+        token, seen = "", {""}
+        for _page in range(PAGES):
             answer = self.ask("GET", path, {**query, "limit": str(PAGE), **({"continue": token} if token else {})})
             if answer.code == 410:
                 raise _Expired
@@ -140,6 +141,16 @@ class Api:
             token = str(about.get("continue") or "")
             if not token:
                 return
+            if token in seen:
+                break
+            seen.add(token)
+        raise BadAnswer(
+            f"GET {path}: the pages of the list do not come to an end",
+            address=self.address,
+            wanted=f"at most {PAGES} pages, each once",
+            seen=short(token, 60),
+            do=f"correct {PEER.setting}, if another program than Kubernetes answers there",
+        )
 
     def _object(self, answer: Answer, request: str) -> dict[str, Any]:
         if answer.code == 200 and answer.content.get("kind") != STATUS:
@@ -240,7 +251,7 @@ class Api:
         )
 
     def _forbidden(self, answer: Answer) -> FleetError:
-        return AuthFailed(
+        return Forbidden(
             "Kubernetes does not let us do that",
             address=self.address,
             seen=answer.words,
@@ -291,6 +302,10 @@ class Api:
 
 class NotServed(BadAnswer):
     """No list at that path: another program answers there, or this API server does not know that group or version."""
+
+
+class Forbidden(AuthFailed):
+    """The API server's own word that its rules of access do not let this login do that."""
 
 
 class _Expired(Exception):

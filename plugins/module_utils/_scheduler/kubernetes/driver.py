@@ -14,12 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    AuthFailed,
     BadAnswer,
     Changed,
     ConfigError,
@@ -61,13 +59,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     STANDING,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import known_as
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import known_as, short
 
 _NODES, _PODS = "/api/v1/nodes", "/api/v1/pods"
 _ITSELF = "/api/v1/namespaces/kube-system"
 _CLAIMS_GROUP = "resource.k8s.io"
 _CLAIMS = {version: f"/apis/{_CLAIMS_GROUP}/{version}/resourceclaims" for version in ("v1", "v1beta2", "v1beta1")}
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Names of one question (its address is 6 kB long then), nodes above which all pods are asked for, and requests at
 #: once.
 _NAMES, _MANY, _AT_ONCE = 400, 400, 8
@@ -150,10 +149,28 @@ class Kubernetes(Scheduler):
         """A cluster has no name; the uid of a namespace that each has is what others know it by as well. To whom that
         is not shown, its address and its authority tell it from others. In a pod the address is the same everywhere;
         and what stands before several clusters has one authority for all."""
-        uid = ""
-        with suppress(AuthFailed):
-            uid = str(mapping(self.api.get(_ITSELF) or {}, "metadata").get("uid") or "")
-        return Place(f"{self.NAME} {uid}" if uid else "", scheduler_at=self._known_at())
+        try:
+            name = f"{self.NAME} {self._uid()}"
+        except api.Forbidden:
+            name = ""
+        return Place(name, scheduler_at=self._known_at())
+
+    def _uid(self) -> str:
+        """It goes into the ledger, and into commands that a person copies into a shell.
+
+        :raises FleetError: for whatever is neither a uid nor the API server's own word that we may not have it.
+        """
+        raw = self.api.get(_ITSELF) or {}
+        uid = mapping(raw, "metadata").get("uid")
+        if raw.get("kind") == "Namespace" and isinstance(uid, str) and _UID.fullmatch(uid):
+            return uid
+        raise BadAnswer(
+            f"GET {_ITSELF}: no uid, by which a cluster is known",
+            address=self.address,
+            wanted="the namespace that each cluster has, and a UUID",
+            seen=short(raw, 200) if raw else "HTTP 404",
+            do=f"correct {api.PEER.setting}, if another program than Kubernetes answers there",
+        )
 
     def _known_at(self) -> str:
         by = (self.api.authority, "" if access.in_pod(self.address) and self.api.authority else known_as(self.address))
