@@ -31,14 +31,24 @@ _MAKERS = (
 )
 
 
-def _orders(value: uuid.UUID) -> frozenset[bytes]:
-    """The same UUID in each byte order in which a BMC shows it."""
-    both = (value.bytes, value.bytes[::-1])
-    return frozenset((*both, *(uuid.UUID(bytes=one).bytes_le for one in both)))
+def orders(told: str) -> list[str]:
+    """A UUID in all byte orders in which one machine is told: as SMBIOS 2.6 has it, with its first three fields turned
+    round, as it was before (the kernel, and tools that read the table byte by byte, show the one or the other), and as
+    IPMI sends it, all 16 bytes the other way round, of which programs show either again.
+
+    Each of them has the same ones, sorted: the first is the one that all are compared by.
+    """
+    found, due = set(), [uuid.UUID(told)]
+    while due:
+        value = due.pop()
+        if value not in found:
+            found.add(value)
+            due += [uuid.UUID(bytes=value.bytes_le), uuid.UUID(bytes=value.bytes[::-1])]
+    return sorted(map(str, found))
 
 
 #: The same in each byte order, in lower case.
-NO_UUIDS = frozenset(str(uuid.UUID(bytes=one)) for maker in _MAKERS for one in _orders(uuid.UUID(maker)))
+NO_UUIDS = frozenset(one for maker in _MAKERS for one in orders(maker))
 
 
 def serial_of(told: Any) -> str:
@@ -67,24 +77,8 @@ def uuid_of(told: Any) -> str:
     return "" if value in NO_UUIDS or len(set(uuid.UUID(value).bytes)) == 1 else value
 
 
-def orders(told: str) -> list[str]:
-    """A UUID in all byte orders in which one machine is told: as SMBIOS 2.6 has it, with its first three fields turned
-    round, as it was before (the kernel, and tools that read the table byte by byte, show the one or the other), and as
-    IPMI sends it, all 16 bytes the other way round, of which programs show either again.
-
-    Each of them has the same ones, sorted: the first is the one that all are compared by.
-    """
-    found, due = set(), [uuid.UUID(told)]
-    while due:
-        value = due.pop()
-        if value not in found:
-            found.add(value)
-            due += [uuid.UUID(bytes=value.bytes_le), uuid.UUID(bytes=value.bytes[::-1])]
-    return sorted(map(str, found))
-
-
 def same_uuid(one: str, other: str) -> bool:
-    """Equal, also where one side shows it in another byte order.
+    """Equal, also where either side shows it in another byte order.
 
     SMBIOS 2.6 turned the first three fields round, and some BMCs still show what stands in the table byte by byte.
     IPMI sends all 16 bytes the other way round (20.8), and many BMCs send the SMBIOS form instead.
@@ -92,8 +86,6 @@ def same_uuid(one: str, other: str) -> bool:
     if one == other:
         return True
     try:
-        told, wanted = uuid.UUID(one).bytes, uuid.UUID(other).bytes
+        return orders(one)[0] == orders(other)[0]
     except ValueError:
         return False
-    orders = (told, told[::-1])
-    return any(wanted in (order, uuid.UUID(bytes=order).bytes_le) for order in orders)

@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import select
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import spelling
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record as maas
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import (
+    _MAKERS,
     contradict,
+    orders,
     same_serial,
+    same_uuid,
     serial_of,
     uuid_of,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as inventory
+from hypothesis import given
+from hypothesis import strategies as st
 
 NONE = [
     "", "          ", "0", "0000000000", "0123456789", "1234567890", "01234567890123456789AB", "Default string", "None",
@@ -50,3 +57,38 @@ def test_r4_a_serial_is_one_in_any_case(text: str) -> None:
 def test_r4_one_byte_sixteen_times_is_no_uuid(byte: str) -> None:
     assert uuid_of(byte * 16) == ""
     assert uuid_of(byte * 15 + "77") != ""
+
+
+UUID, OTHERS = "4c4c4544-0031-3510-8052-b4c04f573233", "4c4c4544-0031-3510-8052-b4c04f573234"
+
+
+def spellings(two: list[str]) -> list[tuple[str, str]]:
+    return list(itertools.product(orders(two[0]), [*orders(two[0]), *orders(two[1])]))
+
+
+def test_r4_a_uuid_is_one_in_each_order_whoever_tells_it_first() -> None:
+    """As a table, a kernel, IPMI or a program of any of them shows it."""
+    spelt = orders(UUID)
+    assert len(spelt) == 8 and UUID in spelt and all(orders(one) == spelt for one in spelt)
+    for one in spelt:
+        for other in spelt:
+            assert same_uuid(one, other) and same_uuid(one.upper(), f"{{{other}}}"), (one, other)
+        for other in orders(OTHERS):
+            assert not same_uuid(one, other) and not same_uuid(other, one), (one, other)
+    assert not same_uuid(UUID, "none") and not same_uuid("none", UUID) and same_uuid("none", "none")
+
+
+@given(
+    told=st.lists(st.uuids().map(str).filter(uuid_of), min_size=2, max_size=2).flatmap(
+        lambda two: st.sampled_from(spellings(two))
+    )
+)
+def test_r4_two_uuids_are_one_by_what_the_ledger_joins_them_by(told: tuple[str, str]) -> None:
+    one, other = told
+    joins = spelling.compared(("system_uuid", one)) == spelling.compared(("system_uuid", other))
+    assert same_uuid(one, other) is same_uuid(other, one) is joins
+
+
+@pytest.mark.parametrize("maker", _MAKERS)
+def test_r4_a_placeholder_is_none_in_each_order(maker: str) -> None:
+    assert [uuid_of(one) for one in orders(maker)] == [""] * len(orders(maker))
