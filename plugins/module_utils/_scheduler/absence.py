@@ -43,7 +43,7 @@ def doubts(driver: Scheduler, views: Mapping[str, NodeView], claims: Mapping[str
     found: dict[str, FleetError] = {name: _other(driver, name, claims[name]) for name in strange}
     apart = [name for name, claim in claims.items() if _another_machine(views[name], claim)]
     found.update({name: _not_it(driver, views[name], claims[name]) for name in apart})
-    away = [name for name, claim in claims.items() if _is_elsewhere(views[name], claim)]
+    away = [name for name, claim in claims.items() if is_elsewhere(views[name], claim)]
     found.update({name: _elsewhere(driver, views[name], claims[name]) for name in away})
     for name in [one for one in absent if one not in away]:
         near = _near(known, [name, *claims[name].names, *claims[name].heard])
@@ -56,7 +56,7 @@ def _strange(name: str, view: NodeView, claim: Claim) -> bool:
     return claim.bound not in ("", name) and (view.absent or not claim.renamed)
 
 
-def _is_elsewhere(view: NodeView, claim: Claim) -> bool:
+def is_elsewhere(view: NodeView, claim: Claim) -> bool:
     """By its name alone it may be the node of a machine of another cluster. A person moves it to one that is certainly
     another: who names an address alone says nothing of who answers there."""
     moves = claim.moves_to(view) and _are_apart(view.place, claim.place)

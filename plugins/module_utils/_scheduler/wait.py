@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts, is_elsewhere
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import put_on
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     Hold,
@@ -50,6 +50,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judg
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
+
+#: Looks in a row at another scheduler than the host's, after which that is its verdict: a slurm.conf that is being
+#: written anew leads elsewhere for seconds, and is no reason to give up a drain of hours.
+_ELSEWHERE = 3
 
 
 def _connection(node: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +82,8 @@ class _Watched:
         self.refusals: Sequence[Refusal] = ()
         self.settled_after = 0.0
         self.settled_before = False
+        #: In how many looks in a row it was another scheduler that told of it.
+        self.elsewhere = 0
         #: Has its scheduler been away in this wait?
         self.was_away = False
         self.stuck_since: float | None = None
@@ -88,7 +94,12 @@ class _Watched:
 
     def refuse(self, reason: str, kind: str) -> None:
         """No verdict but that, and no evidence."""
-        self.refused, self.view, self.judgement = reason, None, Judgement(False, False, reason, kind=kind)
+        self.refused = reason
+        self.doubt(reason, kind)
+
+    def doubt(self, reason: str, kind: str) -> None:
+        """No verdict yet, and no evidence: what was seen is not this host's."""
+        self.view, self.judgement = None, Judgement(False, False, reason, kind=kind)
 
 
 class _Cluster:
@@ -114,9 +125,21 @@ class _Cluster:
         self.trouble, self.moment = None, moment
         for host in self.hosts:
             host.view = views[host.name]
+            other = self.driver.KEEPS_NODES and is_elsewhere(host.view, host.claim)
+            host.elsewhere = host.elsewhere + 1 if other else 0
         for host in [one for one in self.hosts if one.name in doubted]:
-            host.refuse(str(doubted[host.name].located(node=host.host)), doubted[host.name].kind)
+            told, kind = str(doubted[host.name].located(node=host.host)), doubted[host.name].kind
+            if 0 < host.elsewhere < _ELSEWHERE:
+                host.doubt(told, kind)
+                continue
+            host.refuse(told, kind)
             self.hosts.remove(host)
+
+    def end(self) -> None:
+        """The deadline: whoever was elsewhere in the last look is told as that."""
+        for host in self.hosts if self.trouble is None else ():
+            if host.elsewhere:
+                host.refuse(host.judgement.reason, host.judgement.kind)
 
     def evict(self, host: _Watched, view: NodeView) -> None:
         """What is refused is told of this node; the next look shows what has left."""
@@ -181,6 +204,7 @@ class _Watch:
         settled, stuck = part.get("settled") or {}, part.get("stuck") or {}
         for host in self.hosts:
             host.was_away = host.host in (part.get("away") or ())
+            host.elsewhere = int((part.get("elsewhere") or {}).get(host.host) or 0)
             if host.host in settled:
                 host.settled_before = True
                 host.settled_after = float(settled[host.host])
@@ -192,8 +216,9 @@ class _Watch:
         stuck = {host.host: host.stuck_since - self.begun for host in self.hosts if host.stuck_since is not None}
         settled = {host.host: host.settled_after for host in self.hosts if host.judgement.settled}
         away = [host.host for host in self.hosts if host.was_away]
+        elsewhere = {host.host: host.elsewhere for host in self.hosts if host.elsewhere}
         line = {"due": self.ctx.lifeline.due(), "late": self.ctx.lifeline.late(), "clock": clock()}
-        return {"over": self.over, "settled": settled, "stuck": stuck, "away": away, **line}
+        return {"over": self.over, "settled": settled, "stuck": stuck, "away": away, "elsewhere": elsewhere, **line}
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
@@ -209,6 +234,8 @@ class _Watch:
         except DeadlineExceeded:
             # The deadline is each node's own verdict, not the batch's failure.
             self._no_answer_at_all()
+            for cluster in self.clusters:
+                cluster.end()
 
     def give_up(self, lost: Mapping[str, str]) -> None:
         """A host that another run has taken meanwhile is none of ours any more: no verdict, no evidence."""
