@@ -32,6 +32,7 @@ QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RULES = (
     names.half_drivers,
     names.power_that_is_not_told,
+    names.leads_untold,
     names.options_unheard_of,
     names.fragments_that_differ,
     names.pages_that_lack_names,

@@ -14,6 +14,8 @@ LIST = """OPTION = "provisioner"
 OPTIONS: dict[str, object] = {"provisioner_url": {"type": "str"}, "provisioner_key": {"type": "str"}}
 DRIVERS: dict[str, tuple[str, ...]] = {"ironic": ("provisioner_url",), "maas": ("provisioner_url", "provisioner_key")}
 """
+LEADS = """LEADS = {"ironic": ("provisioner_url",), "maas": ("provisioner_url",)}
+"""
 FRAGMENT = '''class ModuleDocFragment:
     DOCUMENTATION = """
 options:
@@ -50,7 +52,7 @@ SWITCHED = {
 }
 #: A port with two drivers, and everything that names them.
 SOUND = {
-    f"{PORT}/names.py": LIST,
+    f"{PORT}/names.py": f"{LIST}{LEADS}",
     f"{PORT}/contract.py": f"from {INSIDE} import names\n",
     f"{PORT}/shared.py": f"from {INSIDE}.contract import Driver\n",
     f"{PORT}/ironic/driver.py": f"from {INSIDE}.contract import Driver\nfrom {INSIDE}.shared import x\n",
@@ -129,6 +131,13 @@ BROKEN = (
         names.power_that_is_not_told,
         but(maas__driver="class Maas:\n    holds = False\n"),
         "NO_MAINTENANCE and the driver",
+    ),
+    (names.leads_untold, but(names=f"{LIST}{LEADS.replace('maas', 'xcat')}"), "LEADS has no row for the driver maas"),
+    (names.leads_untold, but(names=f"{LIST}{LEADS.replace('maas', 'xcat')}"), "xcat, which is no driver"),
+    (
+        names.leads_untold,
+        but(names=f"{LIST}{LEADS.replace('_url', '_key')}"),
+        "LEADS has provisioner_key, which the driver ironic does not take",
     ),
     (names.options_unheard_of, but(ironic__api="KEY = 'provisioner_key'\n"), "reads provisioner_key"),
     (names.options_unheard_of, changed(f"{PORT}/names.py", '("provisioner_url",)', '("url",)'), "ironic takes url"),

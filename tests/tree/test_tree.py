@@ -53,6 +53,7 @@ RULES = (
     names.names_that_compute,
     names.half_drivers,
     names.power_that_is_not_told,
+    names.leads_untold,
     names.options_unheard_of,
     names.spelled_again,
     names.fragments_that_differ,

@@ -55,6 +55,8 @@ class Site(ABC):
         patch.setitem(DRIVERS, self.driver.NAME, self.driver)
         for name, option in self.own_options.items():
             patch.setitem(names.OPTIONS, name, option)
+        if self.own_options:
+            patch.setitem(names.LEADS, self.driver.NAME, tuple(self.own_options))
 
     def open(self) -> Scheduler:
         return self.driver(self.connection)

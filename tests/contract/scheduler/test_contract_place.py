@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from contract.scheduler.verbs import RUN, events, node, verdict, wait
 
@@ -35,6 +37,28 @@ def test_r5_a_node_of_this_name_in_another_cluster_is_another_machines(keeper: A
             assert "state=present" in refused.value.do and "correct gpufleet_scheduler" in refused.value.do
     found = verdict(wait(keeper, nodes=[{"host": name, "known_runs": [RUN], **known}], timeout=0), name)
     assert not found["ok"] and found["kind"] == "wrong_machine" and keeper.faults.writes == []
+
+
+def test_r5_whoever_is_led_to_another_cluster_is_told_each_setting_that_leads_there(keeper: Any) -> None:
+    """And none that does not; of one of another kind, the driver."""
+    name = keeper.names[0]
+    own = {"known_cluster": f"{keeper.driver.NAME} elsewhere", "known_scheduler_node": name}
+    with pytest.raises(WrongMachine) as refused:
+        node(keeper, name, "present", **own)
+    leads = names.LEADS[keeper.driver.NAME]
+    assert set(leads) & set(keeper.reached), "by one of them the site is reached"
+    settings = " or ".join(f"gpufleet_{one}" for one in leads)
+    assert refused.value.do.startswith(f"correct {settings}; where the machine is a node of ")
+    with pytest.raises(WrongMachine) as refused:
+        node(keeper, name, "present", **{**own, "known_cluster": "others elsewhere"})
+    assert refused.value.do.startswith("correct gpufleet_scheduler; where the machine is a node of ")
+
+
+def test_r5_slurm_tells_its_controller_as_well(slurm_site: Any) -> None:
+    """Two clusters may be called alike."""
+    name = slurm_site.names[0]
+    place = slurm_site.open().states([name])[name].place
+    assert place == Place("slurm gpufleet-test", socket.gethostname().partition(".")[0])
 
 
 def test_r5_a_person_says_that_a_machine_is_a_node_of_this_cluster_now(keeper: Any) -> None:

@@ -14,6 +14,7 @@ from contract.toolchain.begun import GATE, ROOT, SITE, UTILS, Copy, written_gate
 #: Each test starts what a person would start, some of them pytest over a whole suite.
 pytestmark = pytest.mark.slow
 
+LEADS = "LEADS: dict[str, tuple[str, ...]] = {\n"
 PORTS = ("bmc", "provisioner", "scheduler", "gate")
 #: For each port one thing that its contract asks of a driver, one that the suite asks of its adapter, and a page.
 TOLD = {
@@ -129,6 +130,7 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
         "docs/reference/drivers.md",
         "docs/reference/host-variables.md",
         "plugins/doc_fragments/scheduler.py",
+        f"{UTILS}/_scheduler/names.py",
         "tests/mutants/scheduler.yml",
     ]
     kept = f"- path: {UTILS}/_scheduler/acme/driver.py\n  tests: [tests/tree]\n"
@@ -142,6 +144,7 @@ def test_what_is_whole_is_one_line_of_the_list_a_row_and_a_choice_from_the_suite
     whole.edit(
         "docs/reference/drivers.md", "| `none` |", "| `acme` | its web service | `gpufleet_scheduler_url` |\n| `none` |"
     )
+    whole.edit(f"{UTILS}/_scheduler/names.py", LEADS, f'{LEADS}    "acme": ("scheduler_url",),\n')
     whole.edit("README.md", ", Kubernetes, or none |", ", Kubernetes, Acme, or none |")
     whole.edit("docs/reference/host-variables.md", "`kubernetes` or `none`", "`kubernetes`, `acme` or `none`")
     whole.edit("plugins/doc_fragments/scheduler.py", "[slurm, kubernetes, none]", "[slurm, kubernetes, none, acme]")

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import taken
@@ -85,6 +86,12 @@ def test_r5_a_scheduler_that_tells_no_name_may_be_the_one_of_which_another_machi
     assert "another machine" in str(found["n1"])
     apart = Claim(rivals=(("other", Place(ALPHA, scheduler_at=THERE)),))
     assert doubts(Slurm({}), {"n1": view}, {"n1": apart}) == {}
+
+
+def test_what_a_place_is_known_by_is_what_results_and_the_ledger_have() -> None:
+    """In its order: by position too."""
+    assert tuple(one.name for one in fields(Place)) == names.PLACE == tuple(Place(ALPHA, "ctl1", HERE).data())
+    assert tuple(Place().data("known_")) == tuple(f"known_{key}" for key in names.PLACE)
 
 
 def test_what_is_told_is_read_back() -> None:
