@@ -98,14 +98,15 @@ def _elsewhere(driver: Scheduler, view: NodeView, claim: Claim) -> WrongMachine:
     else:
         moves = f"is a node of {view.place} now, say so: {_asks(claim)} \"state=present moved_to='{view.place}'"
         moves += " force_reason='WHY'\""
-    moved = f"; where the machine {moves}" if view.absent or _are_apart(view.place, claim.place) else ""
+    may_move = view.absent or _are_apart(view.place, claim.place)
     return WrongMachine(
         "the scheduler that is asked is not the one whose node the machine is by our ledger",
         node=view.name,
         address=driver.address,
         wanted=f"{claim.bound or view.name} of {claim.place}, as it was adopted, held, named or last seen to serve",
         seen=f"{'no ' if view.absent else ''}{view.name} of {view.place}",
-        do=f"correct {settings}{moved}"
+        do=f"correct {settings}"
+        + (f"; where the machine {moves}" if may_move else "")
         + (f"; {driver.NAMELESS}" if driver.NAMELESS and not view.place.cluster else ""),
     )
 
