@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait as watched
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -176,6 +178,20 @@ def test_j3_a_scheduler_that_is_silent_at_one_look_ends_no_drain(site: Path) -> 
     found = run(site, SilentOnce, interval=0.01, timeout=20)
     assert not found.get("failed") and found["verdicts"]["evicted"]["ok"], found
     assert len(SilentOnce.sent) == 3
+
+
+def test_c8_a_few_looks_at_another_cluster_end_no_drain_and_three_in_a_row_do(site: Path) -> None:
+    """It is one look after the other that is sent there, and the controller counts."""
+    with Ledger(f"sqlite:///{site}/ledger.sqlite") as ledger:
+        node = ledger.identify("evicted", aliases=[("serial", "S-evicted")])
+        held = {"hold_token": "gpufleet:r1:reimage", "scheduler_node": "evicted", "cluster": "evicting alpha"}
+        ledger.append("r1", [(node, Event("hold", "taken", held))])
+    alpha, beta = (replace(HELD, place=Place(f"evicting {name}")) for name in ("alpha", "beta"))
+    for odd, ok in ((2, True), (3, False)):
+        Evicting.looks, Evicting.said = [replace(alpha, state="draining"), *[beta] * odd, alpha], []
+        told = run(site, interval=0.01, timeout=20)["verdicts"]["evicted"]
+        assert (told["ok"], told["kind"]) == (ok, "" if ok else "wrong_machine"), told
+        assert len(Evicting.said) == odd + (2 if ok else 1), Evicting.said
 
 
 @pytest.mark.parametrize("args", [{"until": "idle"}, {"check_mode": True}])
