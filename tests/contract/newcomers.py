@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.gpufleet.baremetal.tests.contract import adapters as adapters_of
-from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, listing, names
+from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, leads, listing, names
 
 ROOT = Path(__file__).resolve().parents[2]
 UNWRITTEN = "UNWRITTEN: "
@@ -32,7 +32,7 @@ QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RULES = (
     names.half_drivers,
     names.power_that_is_not_told,
-    names.leads_untold,
+    leads.leads_untold,
     names.options_unheard_of,
     names.fragments_that_differ,
     names.pages_that_lack_names,

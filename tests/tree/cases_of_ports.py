@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, names, parts
+from ansible_collections.gpufleet.baremetal.tests.tree import code, layout, leads, names, parts
 
 PORT = f"{layout.UTILS}/_provisioner"
 INSIDE = f"{code.PACKAGE}.module_utils._provisioner"
@@ -132,10 +132,10 @@ BROKEN = (
         but(maas__driver="class Maas:\n    holds = False\n"),
         "NO_MAINTENANCE and the driver",
     ),
-    (names.leads_untold, but(names=f"{LIST}{LEADS.replace('maas', 'xcat')}"), "LEADS has no row for the driver maas"),
-    (names.leads_untold, but(names=f"{LIST}{LEADS.replace('maas', 'xcat')}"), "xcat, which is no driver"),
+    (leads.leads_untold, but(names=f"{LIST}{LEADS.replace('maas', 'xcat')}"), "LEADS has no row for the driver maas"),
+    (leads.leads_untold, but(names=f"{LIST}{LEADS.replace('maas', 'xcat')}"), "xcat, which is no driver"),
     (
-        names.leads_untold,
+        leads.leads_untold,
         but(names=f"{LIST}{LEADS.replace('_url', '_key')}"),
         "LEADS has provisioner_key, which the driver ironic does not take",
     ),

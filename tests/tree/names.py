@@ -145,23 +145,6 @@ def told_otherwise(root: Path, name: str, attribute: str, what: str) -> list[str
     return complaints
 
 
-def leads_untold(root: Path) -> list[str]:
-    """Where the list says which options lead to one of several peers, it does for each driver that is reached by any:
-    whoever is sent to the wrong one is told what to correct."""
-    complaints = []
-    for port in lists(root):
-        leads = constants(tree_of(root / port.file)).get("LEADS")
-        for driver, taken in port.drivers.items() if leads is not None else ():
-            row = leads.get(driver, ())
-            if taken and not row:
-                complaints.append(f"{port.file}: LEADS has no row for the driver {driver}")
-            others = [option for option in row if option not in taken]
-            complaints += [f"{port.file}: LEADS has {one}, which the driver {driver} does not take" for one in others]
-        strangers = sorted(set(leads or ()) - set(port.drivers))
-        complaints += [f"{port.file}: LEADS has a row for {name}, which is no driver" for name in strangers]
-    return complaints
-
-
 def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in nodes(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

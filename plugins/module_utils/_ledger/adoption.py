@@ -15,11 +15,12 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD, STAMP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import PLACE
 
 #: Of the scheduler's port: it gives the node work. Of the provisioner's: an order is being carried out.
 _SERVES = frozenset({"idle", "mixed", "allocated"})
 _UNDER_WAY = frozenset({"inspecting", "deploying", "releasing", "cleaning"})
+#: Which scheduler it is a node of, by the keys of that port's results.
+_PLACE = ("cluster", "cluster_host", "scheduler_at")
 #: As much of what was found as a state's reason holds.
 _REASON = 400
 
@@ -79,7 +80,7 @@ def _data(seen: Seen) -> dict[str, Any]:
     return {
         ADOPTED: True,
         "scheduler_node": str(seen.scheduler.get("scheduler_node") or "") if there else "",
-        **{key: str(seen.scheduler[key]) for key in PLACE if there and seen.scheduler.get(key)},
+        **{key: str(seen.scheduler[key]) for key in _PLACE if there and seen.scheduler.get(key)},
         "machine_name": seen.own_name,
         "provisioner_id": str(seen.provisioner.get("provisioner_id") or "") if known else "",
         "provision_state": str(seen.provisioner.get("provision_state") or "") if known else "",

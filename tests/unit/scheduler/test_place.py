@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import adoption
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView
@@ -89,7 +90,8 @@ def test_r5_a_scheduler_that_tells_no_name_may_be_the_one_of_which_another_machi
 
 
 def test_what_a_place_is_known_by_is_what_results_and_the_ledger_have() -> None:
-    """In its order: by position too."""
+    """In its order: by position too. The ledger's port does not ask the scheduler's, and spells them itself."""
+    assert adoption._PLACE == names.PLACE
     assert tuple(one.name for one in fields(Place)) == names.PLACE == tuple(Place(ALPHA, "ctl1", HERE).data())
     assert tuple(Place().data("known_")) == tuple(f"known_{key}" for key in names.PLACE)
 
