@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import (
     plan,
     rollout,
     shown,
+    tries,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs import RULES, SPEC, refuse
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_members as wave_members
@@ -37,8 +38,6 @@ _RESET = (
     "When that is mended, say so, and the roll-out of {images} goes on: ansible-playbook gpufleet.baremetal.waves"
     ' -i INVENTORY -e waves=reset -e \'{{"waves_why": "..."}}\''
 )
-#: Seconds within which a run that began a wave has taken its nodes, or has ended: the BMCs of a batch are proven first.
-_PROMISED_SECONDS = 1800.0
 
 
 class ActionModule(FleetStatus):
@@ -97,8 +96,8 @@ class ActionModule(FleetStatus):
         """Where the fleet stands now, who is paused, and what other runs are about to take."""
         self._nodes = self._told(self._fleet)
         ids = {host: str(one["node_id"]) for host, one in self._nodes.items() if one["node_id"]}
-        self._known = known = list(ids.values())
-        events = self.ledger().latest(known, ended.KIND, (ended.PAUSED, ended.RESUMED))
+        known = frozenset(ids.values())
+        events = self.ledger().latest(list(known), ended.KIND, (ended.PAUSED, ended.RESUMED))
         everybody = {host: ids.get(host, "") for host in self._nodes}
         self._paused = {host: _told_pause(event) for host, event in ended.paused(everybody, events).items()}
         waves = begun.stand(self._waves())
@@ -111,28 +110,17 @@ class ActionModule(FleetStatus):
         self._tries: list[str] = []
         if self._images:
             image = min(self._images)
-            told = rollout.remembered(self.ledger(), known, image)
+            said = begun.mended(self.ledger(), known)
+            told = rollout.remembered(self.ledger(), known, image, said)
             # What this run has begun is judged as its own; what it gave back again is as it was before.
             pasts = {hosts[node]: past for node, past in told.items()}
             self._before = rollout.with_own(self._before, pasts)
             earlier = {host: past for host, past in pasts.items() if host not in mine}
-            away = rollout.gone(self.ledger(), known, image)
-            self._awaited = self._promises(begun.waited_for(self.ledger(), waves, known))
+            away = rollout.gone(self.ledger(), known, image, said)
+            awaited = self._promises(begun.waited_for(waves, said))
             self._before = rollout.with_earlier(self._before, earlier, self._nodes, away)
-            self._tries = [host for host in earlier if host not in self._before.through and self._is_at_work(host)]
-            self._tries += [away[node][0] for node in self._tried_away(away)]
-
-    def _is_at_work(self, host: str) -> bool:
-        """Has another run the node, or is about to take it?"""
-        one = self._nodes[host]
-        return bool(one["busy"] or one["node_id"] in self._awaited)
-
-    def _tried_away(self, away: rollout.Gone) -> list[str]:
-        """Those of another inventory with which a run is under way, or about to begin."""
-        busy = working(self.ledger(), list(away), self._run_as)
-        out = [node for node, (_name, past) in away.items() if past.came_out() == rollout.UNFINISHED and busy.get(node)]
-        begun_with = [node for node, (_name, past) in away.items() if past.came_out() == rollout.UNTOUCHED]
-        return [*out, *(node for node in begun_with if node in self._awaited)]
+            self._tries = tries.here(earlier, self._before.through, self._nodes, awaited)
+            self._tries += tries.away(away, working(self.ledger(), list(away), self._run_as), awaited)
 
     def _declared(self) -> frozenset[str]:
         """The images that these hosts are to run. :raises ConfigError: for one that could not be told from others."""
@@ -149,8 +137,8 @@ class ActionModule(FleetStatus):
 
     def _waves(self) -> list[begun.Event]:
         """Those of this run, and what others began so lately that they may not have come to it."""
-        self._since = self.ledger().now() - _PROMISED_SECONDS
-        return begun.recent(self.ledger(), self.ledger().everybody(), run=self.run_id, since=self._since)
+        since = self.ledger().now() - ended.PROMISED_SECONDS
+        return begun.recent(self.ledger(), self.ledger().everybody(), run=self.run_id, since=since)
 
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
@@ -161,7 +149,7 @@ class ActionModule(FleetStatus):
     def _promises(self, waves: Collection[begun.Event]) -> dict[str, str]:
         """By id of a node, the run that is about to take it."""
         states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
-        return ended.promised(waves, states, self._run_as, self._since)
+        return ended.promised(waves, states, self._run_as, self.ledger().now())
 
     def _left(self) -> dict[str, str]:
         return wave_members.refused(self._nodes, self._hosts, self._paused, self._taken)
@@ -217,7 +205,8 @@ class ActionModule(FleetStatus):
         )
         if wave and not self._task.check_mode:
             wave = self._promised(wave, {node.host for node in due if node.out}, canary=not sure)
-        outside = {node.host: halted or self._beyond(node, sure) for node in due if node.host not in wave}
+        going = frozenset(wave)
+        outside = {node.host: halted or self._beyond(node, sure) for node in due if node.host not in going}
         return self._answer([wave] if wave else [], {**left, **outside}, halted)
 
     def _waits(self, sure: bool) -> bool:
@@ -238,7 +227,8 @@ class ActionModule(FleetStatus):
         why, others = "another run took their room", self._rivals(waves) if canary else ()
         if others:
             kept, why = (), f"the run {min(others)} tries a canary of this image"
-        given_back = [host for host in wave if host not in kept]
+        stay = frozenset(kept)
+        given_back = [host for host in wave if host not in stay]
         if given_back:
             self._tell(given_back, ended.WITHDRAWN, lambda _host: {"reason": why})
         return kept

@@ -54,6 +54,11 @@ class Holder:
             return False
         return process_start(self.pid) != self.pid_start and not is_hidden(self.pid)
 
+    def provably_alive_here(self, here: Holder) -> bool:
+        """True only where this host sees that very process. Of one that is kept from its sight neither is proven."""
+        same_boot = (self.host, self.boot_id) == (here.host, here.boot_id)
+        return same_boot and bool(self.pid_start) and process_start(self.pid) == self.pid_start
+
 
 def boot_id() -> str:
     return this_boot() or "unknown"

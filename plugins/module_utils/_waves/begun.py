@@ -17,15 +17,22 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, RESET, WITHDRAWN
 
 _COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
-_RECENT = f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run) ORDER BY id"
-RESETS = f"{_COLUMNS} AND name = '{RESET}' ORDER BY id"
+_UNTAKEN = (
+    "NOT EXISTS (SELECT 1 FROM events later WHERE later.node_id = events.node_id AND later.kind = 'state'"
+    " AND later.id > events.id)"
+)
+_RECENT = (
+    f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run OR {_UNTAKEN}) ORDER BY id"
+)
+_RESETS = f"{_COLUMNS} AND name = '{RESET}' ORDER BY id"
 _BEGUN = f"{_COLUMNS} AND name = '{BEGUN}' ORDER BY id"
 
 Event = Mapping[str, Any]
 
 
 def recent(ledger: Ledger, node_ids: Collection[str], *, run: str, since: float) -> list[Event]:
-    """What this run has begun and given back, whenever, and others since then; oldest first."""
+    """What this run has begun and given back, whenever, and others since then; with what others began before, and the
+    node has been in no other state since: a run that lives may be slow. Oldest first."""
     return read(ledger, _RECENT, node_ids, since=since, run=run)
 
 
@@ -38,25 +45,39 @@ def stand(events: Iterable[Event], *, before: int | None = None) -> list[Event]:
     return [one for one in newest.values() if one["name"] == BEGUN]
 
 
-def waited_for(ledger: Ledger, waves: Iterable[Event], known: Collection[str]) -> list[Event]:
+class Mended:
+    """What people said of images: that what was found out of one is mended. For whom such a word counts is judged here
+    alone."""
+
+    def __init__(self, resets: Iterable[Event], known: Collection[str]) -> None:
+        """:param known: nodes of the inventory."""
+        self._known = frozenset(known)
+        self._of_node: dict[tuple[str, str], int] = {}
+        self._of_any: dict[str, int] = {}
+        for reset in sorted(resets, key=lambda one: int(one["id"])):
+            for image in map(str, reset["data"].get("images") or ()):
+                self._of_node[str(reset["node_id"]), image] = int(reset["id"])
+                if reset["node_id"] in self._known:
+                    self._of_any[image] = int(reset["id"])
+
+    def last(self, node_id: str, image: str) -> int:
+        """The number of the last word that counts for this node and image; 0 where there is none. For a node that the
+        inventory does not have, which nobody can name in a run, each word about the image does."""
+        own = self._of_node.get((node_id, image), 0)
+        return own if node_id in self._known else max(own, self._of_any.get(image, 0))
+
+
+def mended(ledger: Ledger, known: Collection[str]) -> Mended:
+    """:param known: nodes of the inventory."""
+    return Mended(read(ledger, _RESETS, ledger.everybody()), known)
+
+
+def waited_for(waves: Iterable[Event], said: Mended) -> list[Event]:
     """Without those after which a person said that what was found out of their image is mended: whoever had begun them
-    and has taken nothing yet may be gone, and no canary of his is waited for.
-
-    :param known: nodes of the inventory; of any other one, which nobody can name in a run, each such word counts.
-    """
-    resets = read(ledger, RESETS, known)
-    return [one for one in waves if not any(_mends(reset, one, known) for reset in resets)]
-
-
-def _mends(reset: Event, wave: Event, known: Collection[str]) -> bool:
-    here = reset["node_id"] == wave["node_id"] or wave["node_id"] not in known
-    later = int(reset["id"]) > int(wave["id"])
-    return here and later and is_of(reset, wave["data"].get("image"))
-
-
-def is_of(reset: Event, image: Any) -> bool:
-    """Did a person say of this image that what was found out is mended?"""
-    return image in (reset["data"].get("images") or ())
+    and has taken nothing yet may be gone, and no canary of his is waited for."""
+    return [
+        one for one in waves if int(one["id"]) > said.last(str(one["node_id"]), str(one["data"].get("image") or ""))
+    ]
 
 
 def append(ledger: Ledger, run: str, events: Sequence[tuple[str, Told]], secrets: frozenset[str]) -> list[int]:

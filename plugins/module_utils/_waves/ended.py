@@ -24,6 +24,8 @@ PLANNED, BEGUN, WITHDRAWN, PAUSED, RESUMED, RESET = "planned", "begun", "withdra
 #: How a node can have come out of its wave.
 THROUGH, FAILED, UNTOUCHED = "through", "failed", "untouched"
 _FOREIGN, _UNSERVED, _ADMITTED = "foreign", "unserved", "admitted"
+#: Seconds within which a run that began a wave has taken its nodes, or has ended: the BMCs of a batch are proven first.
+PROMISED_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
@@ -100,30 +102,37 @@ def _number(event: Mapping[str, Any]) -> int:
 
 
 def promised(
-    begun: Iterable[Mapping[str, Any]], states: Mapping[str, int], asker: Holder, since: float
+    begun: Iterable[Mapping[str, Any]], states: Mapping[str, int], asker: Holder, now: float
 ) -> dict[str, str]:
     """By id of a node, the other run that is about to take it out of service, and did not come to record it.
 
     :param begun: the waves that stand. :param states: by node id, its newest state's event.
-    :param asker: who asks, and can see of runs on its own machine that they are dead.
-    :param since: a run that began a wave before, and has taken nothing, is gone.
+    :param asker: who asks, and can see of runs on its own machine whether they live.
+    :param now: seconds, by the ledger's clock.
     """
     return {
         str(event["node_id"]): str(event["run_id"])
         for event in begun
         if event["run_id"] != asker.run_id
-        and event["at"] >= since
         and states.get(str(event["node_id"]), 0) < int(event["id"])
-        and not _dead(event, asker)
+        and _may_come(event, asker, now)
     }
 
 
-def _dead(event: Mapping[str, Any], asker: Holder) -> bool:
-    """Of who has not told where it runs nobody can see it."""
+def _may_come(event: Mapping[str, Any], asker: Holder, now: float) -> bool:
+    """Of who is seen to live, or to be dead, no clock tells more: a slow one comes to it however late it is."""
+    lives = _lives(event, asker)
+    return bool(event["at"] >= now - PROMISED_SECONDS) if lives is None else lives
+
+
+def _lives(event: Mapping[str, Any], asker: Holder) -> bool | None:
+    """None where it cannot be seen from here. Of who has not told where it runs nobody can see it."""
     try:
-        return Holder(run_id=str(event["run_id"]), **event["data"]["holder"]).provably_dead_here(asker)
+        holder = Holder(run_id=str(event["run_id"]), **event["data"]["holder"])
+        dead, alive = holder.provably_dead_here(asker), holder.provably_alive_here(asker)
     except (KeyError, TypeError):
-        return False
+        return None
+    return alive if dead or alive else None
 
 
 def held_by(run: Holder) -> dict[str, Any]:

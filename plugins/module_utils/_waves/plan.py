@@ -54,7 +54,8 @@ def in_turn(due: Iterable[Member], unfinished: Collection[str] = ()) -> list[Mem
     """
     by_host = {node.host: node for node in due}
     place = {host: at for at, host in enumerate(in_order(by_host))}
-    return sorted(by_host.values(), key=lambda node: (node.host not in unfinished, *_turn(node), place[node.host]))
+    first = frozenset(unfinished)
+    return sorted(by_host.values(), key=lambda node: (node.host not in first, *_turn(node), place[node.host]))
 
 
 def _turn(node: Member) -> tuple[int, float]:

@@ -6,7 +6,7 @@
 By the image, and by no name that a person gives: whoever takes a node for it, in whatever waves, has tried it out. A
 node that was admitted on it has come through, whatever became of it weeks later. One that a killed run left half-way
 has shown nothing. What failed counts until it was admitted on that image, or until a person says that it was mended:
-neither a later wave that was killed or given back, nor the image of before, takes it back.
+neither a later wave that was killed or given back, nor the image of before, nor who adopts the node, takes it back.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import RESETS, is_of, read, took
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import Mended, read, took
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import (
     BEGUN,
     FAILED,
-    RESET,
     THROUGH,
     UNTOUCHED,
     WITHDRAWN,
@@ -33,12 +33,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended im
 UNFINISHED = "unfinished"
 _PAST = (
     "SELECT id, node_id, run_id, kind, name, data FROM events WHERE node_id IN :nodes AND (kind = 'wave'"
-    f" AND name IN ('{BEGUN}', '{WITHDRAWN}', '{RESET}') OR kind = 'state' OR kind = 'note' AND name = 'stopped')"
+    f" AND name IN ('{BEGUN}', '{WITHDRAWN}') OR kind = 'state' OR kind = 'note' AND name = 'stopped')"
     " ORDER BY id"
 )
 _NAMES = "SELECT node_id, name FROM nodes WHERE node_id IN :nodes"
 #: In one of these the ledger has a node in service, as it was before its wave.
 _SERVES = ("admitted", "unserved")
+#: In one of these what was deployed last is on its way into service.
+_ARRIVES = ("imaging", "validating")
+#: With one of these it is gone.
+_BARE = ("wiping", "retired")
 
 Event = Mapping[str, Any]
 #: By id of a node, what people call it, and what became of it.
@@ -79,8 +83,13 @@ def demand(images: Mapping[str, str]) -> None:
 @dataclass
 class Past:
     """What became of a node in the waves that took it for an image, since a person last said that what was found out
-    was mended. waves: those that were not given back, oldest first."""
+    was mended.
 
+    mended: the number of that word; 0 for none. waves: those that were not given back, nor came out before it; oldest
+    first.
+    """
+
+    mended: int = 0
     waves: list[Event] = field(default_factory=list)
     through: bool = False
     failed: bool = False
@@ -93,34 +102,42 @@ class Past:
             self._wave(event, image)
         elif event["kind"] == "state":
             self._stand(event, image)
-        elif self._tried and self._state not in _SERVES:
-            # What stopped others, later, says nothing of the image.
-            self.failed |= event["run_id"] in {wave["run_id"] for wave in self.waves}
+        elif self._state not in _SERVES and self._is_of_a_wave(event):
+            self._shows(event, FAILED)
 
-    @property
-    def _tried(self) -> bool:
-        return bool(self.waves) and not self.through
+    def _is_of_a_wave(self, event: Event) -> bool:
+        """What stopped others, later, says nothing of the image."""
+        return event["run_id"] in {wave["run_id"] for wave in self.waves}
 
     def _wave(self, event: Event, image: str) -> None:
         if event["name"] == BEGUN:
             self.waves += [event] if event["data"].get("image") == image else []
-        elif event["name"] == WITHDRAWN:
+        else:
             own = [wave for wave in self.waves if wave["run_id"] == event["run_id"]]
             self.waves = [wave for wave in self.waves if wave not in own[-1:]]
-        elif is_of(event, image):
-            # What is on its way still is no part of what was mended: nobody knows yet how it comes out.
-            self.waves = self.waves if self._tried and not self.failed else []
-            self.through, self.failed = False, False
 
     def _stand(self, event: Event, image: str) -> None:
-        self._state = event["name"]
+        before, self._state = self._state, event["name"]
+        data = event["data"]
         if self._state == "imaging":
-            data = event["data"]
             self._runs = image_of({**data, "name": data.get("image")})
-        elif self._tried and self._state == "admitted" and self._runs == image:
-            self.through, self.failed = True, False
-        elif self._tried and self._state == "quarantined":
-            self.failed = True
+        elif self._state in _BARE or data.get(ADOPTED):
+            # Whoever adopts a node has seen that it works, and not what was deployed there, nor by whom.
+            self._runs = ""
+        elif self._state == "admitted" and self._runs == image:
+            self._shows(event, THROUGH)
+        elif self._state == "quarantined":
+            arrives = before in _ARRIVES and self._runs == image
+            # A run that was killed before it took the node has tried nothing, whatever befalls that one later.
+            if arrives or self._is_of_a_wave(event):
+                self._shows(event, FAILED)
+
+    def _shows(self, event: Event, how: str) -> None:
+        if int(event["id"]) < self.mended:
+            # What is on its way still is no part of what was mended: nobody knows yet how it comes out.
+            self.waves = []
+        elif self.waves and not self.through:
+            self.through, self.failed = how == THROUGH, how == FAILED
 
     def came_out(self, state: str = "") -> str:
         """:param state: where it stands now; without it, where it stood last by its events."""
@@ -130,21 +147,20 @@ class Past:
         return UNTOUCHED if state in _SERVES else UNFINISHED
 
 
-def remembered(ledger: Ledger, node_ids: Collection[str], image: str) -> dict[str, Past]:
+def remembered(ledger: Ledger, node_ids: Collection[str], image: str, said: Mended) -> dict[str, Past]:
     """By id of a node that a wave took for the image, what became of it. All states of these nodes are read."""
-    return _pasts(read(ledger, _PAST, node_ids), image)
-
-
-def _pasts(events: Iterable[Event], image: str) -> dict[str, Past]:
     found: dict[str, Past] = {}
-    for event in events:
-        found.setdefault(str(event["node_id"]), Past()).see(event, image)
+    for event in read(ledger, _PAST, node_ids):
+        node = str(event["node_id"])
+        if node not in found:
+            found[node] = Past(said.last(node, image))
+        found[node].see(event, image)
     return {node: past for node, past in found.items() if past.waves}
 
 
-def gone(ledger: Ledger, node_ids: Collection[str], image: str) -> Gone:
+def gone(ledger: Ledger, node_ids: Collection[str], image: str, said: Mended) -> Gone:
     """The same of nodes that the inventory has no more, with their names: a canary that failed, and whose row was taken
-    out, has failed. As nobody can name it in a run, what a person says of the image counts for it, of whichever nodes.
+    out, has failed.
 
     :param node_ids: those that the inventory has.
     """
@@ -152,10 +168,8 @@ def gone(ledger: Ledger, node_ids: Collection[str], image: str) -> Gone:
     tried = {str(event["node_id"]) for event in took(ledger, others, image)}
     if not tried:
         return {}
-    last = max((_number(one) for one in read(ledger, RESETS, node_ids) if is_of(one, image)), default=0)
-    said = [{"id": last, "node_id": node, "kind": "wave", "name": RESET, "data": {"images": [image]}} for node in tried]
-    pasts = _pasts(sorted([*read(ledger, _PAST, tried), *(said if last else ())], key=_number), image)
     names = {str(row["node_id"]): str(row["name"]) for row in ledger._many(_NAMES, "nodes", list(tried), {})}
+    pasts = remembered(ledger, tried, image, said)
     return {node: (f"{names[node]} (not in the inventory)", past) for node, past in pasts.items()}
 
 
@@ -178,9 +192,11 @@ def with_earlier(own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapp
         :func:`gone` tells it; what of those was left half-way, nobody goes on with.
     """
     how: dict[str, list[str]] = {THROUGH: [], FAILED: [], UNTOUCHED: [], UNFINISHED: []}
+    came: list[Past] = []
     for host, past in sorted(pasts.items()):
-        how[past.came_out(str(nodes[host]["state"]))].append(host)
-    came = [past for host, past in pasts.items() if host in how[THROUGH]]
+        out = past.came_out(str(nodes[host]["state"]))
+        how[out].append(host)
+        came += [past] if out == THROUGH else []
     canaries = [host for host, past in sorted(pasts.items()) if _any_canary(past.waves)]
     for name, past in sorted(away.values(), key=lambda one: one[0]):
         {THROUGH: how[THROUGH], FAILED: how[FAILED]}.get(past.came_out(), []).append(name)

@@ -94,6 +94,7 @@ def test_who_is_idle_goes_before_who_works(fleet: tuple[list[Member], dict[str, 
 @pytest.mark.parametrize(
     ("said", "total", "may"),
     [(2, 100, 2), ("2", 1, 2), ("10%", 100, 10), ("10%", 5, 1), ("0%", 5, 0), ("7%", 100, 7), ("50 %", 3, 1)]
+    + [("10%", 19, 1), ("10%", 20, 2)]
     + [({"nodes": 8, "percent": 10}, 50, 5), ({"nodes": 8, "percent": "10%"}, 500, 8), ({"nodes": 0}, 9, 0)],
 )  # fmt: skip
 def test_a_budget_is_the_lesser_of_what_it_says(said: Any, total: int, may: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import recent, stand, took
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import mended, recent, stand, took
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import (
     FAILED,
     THROUGH,
@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended im
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.rollout import (
     UNFINISHED,
+    Past,
     demand,
     gone,
     image_of,
@@ -36,9 +37,11 @@ BACK = ("wave", "withdrawn", {"reason": "another run took their room"})
 RESET = ("wave", "reset", {"images": [IMAGE]})
 OTHER = ("wave", "reset", {"images": ["another 1"]})
 STOPPED = ("note", "stopped", {"reason": "it does not answer"})
-DRAINING, DRAINED, ADMITTED, QUARANTINED = (
-    ("state", name, {}) for name in ("draining", "drained", "admitted", "quarantined")
+DRAINING, DRAINED, WIPING, VALIDATING, ADMITTED, QUARANTINED, RETIRED = (
+    ("state", name, {})
+    for name in ("draining", "drained", "wiping", "validating", "admitted", "quarantined", "retired")
 )
+ADOPTED = ("state", "admitted", {"adopted": True})
 
 
 def imaging(version: str) -> tuple[str, str, dict[str, Any]]:
@@ -50,6 +53,11 @@ PASTS = {
     "admitted on it": ([("a", [WAVE, DRAINING, imaging("2"), ADMITTED])], "admitted", THROUGH),
     "whatever follows": (
         [("a", [WAVE, imaging("2"), ADMITTED]), ("b", [DRAINING, QUARANTINED])],
+        "quarantined",
+        THROUGH,
+    ),
+    "whatever its own run, or a later wave, meets": (
+        [("a", [WAVE, imaging("2"), ADMITTED, QUARANTINED]), ("b", [WAVE, imaging("2"), QUARANTINED])],
         "quarantined",
         THROUGH,
     ),
@@ -65,6 +73,27 @@ PASTS = {
         "admitted",
         THROUGH,
     ),
+    "failed, given away, and back in service": (
+        [("a", [WAVE, imaging("2"), QUARANTINED, RETIRED]), ("p", [ADMITTED])],
+        "admitted",
+        FAILED,
+    ),
+    "failed, wiped, and back in service": (
+        [("a", [WAVE, imaging("2"), QUARANTINED]), ("p", [WIPING, ADMITTED])],
+        "admitted",
+        FAILED,
+    ),
+    "failed, and adopted": (
+        [("a", [WAVE, imaging("2"), QUARANTINED]), ("p", [ADOPTED])],
+        "admitted",
+        FAILED,
+    ),
+    "failed, adopted, and readmitted": (
+        [("a", [WAVE, imaging("2"), QUARANTINED]), ("p", [ADOPTED, DRAINING, DRAINED, ADMITTED])],
+        "admitted",
+        FAILED,
+    ),
+    "nobody knows what it runs": ([("a", [WAVE, DRAINING, RETIRED]), ("p", [ADMITTED])], "admitted", UNTOUCHED),
     "failed, and a later wave was killed": (
         [("a", [WAVE, imaging("2"), QUARANTINED]), ("k", [WAVE, DRAINING])],
         "draining",
@@ -85,6 +114,37 @@ PASTS = {
         "quarantined",
         FAILED,
     ),
+    "of two runs one gave it back": (
+        [("a", [WAVE]), ("b", [WAVE]), ("a", [BACK]), ("b", [DRAINING, QUARANTINED])],
+        "quarantined",
+        FAILED,
+    ),
+    "its own run could not drain it": ([("a", [WAVE, DRAINING, QUARANTINED])], "quarantined", FAILED),
+    "killed while it was imaged, and others went on": (
+        [("a", [WAVE, imaging("2")]), ("p", [QUARANTINED])],
+        "quarantined",
+        FAILED,
+    ),
+    "killed while it was imaged, and others came to its gates": (
+        [("a", [WAVE, imaging("2")]), ("p", [VALIDATING, QUARANTINED])],
+        "quarantined",
+        FAILED,
+    ),
+    "killed while it was imaged, and others took it out": (
+        [("a", [WAVE, imaging("2")]), ("p", [DRAINING, QUARANTINED])],
+        "quarantined",
+        UNFINISHED,
+    ),
+    "killed before it was drained, and it failed later": (
+        [("a", [WAVE]), ("p", [QUARANTINED])],
+        "quarantined",
+        UNFINISHED,
+    ),
+    "killed before it was drained, and it failed with the image of before": (
+        [("a", [WAVE]), ("p", [DRAINING, imaging("1"), VALIDATING, QUARANTINED])],
+        "quarantined",
+        UNFINISHED,
+    ),
     "killed half-way": ([("a", [WAVE, DRAINING])], "draining", UNFINISHED),
     "killed half-way, and others stopped": ([("a", [WAVE, DRAINING]), ("b", [STOPPED])], "draining", UNFINISHED),
     "left as it was": ([("a", [WAVE, STOPPED])], "admitted", UNTOUCHED),
@@ -98,6 +158,27 @@ PASTS = {
         [("a", [WAVE]), ("p", [RESET]), ("a", [DRAINING, imaging("2"), QUARANTINED])],
         "quarantined",
         FAILED,
+    ),
+    "a person said so twice, the second time while it was on its way": (
+        [
+            ("a", [WAVE, imaging("2"), QUARANTINED]),
+            ("p", [RESET]),
+            ("b", [WAVE, DRAINING]),
+            ("p", [RESET]),
+            ("b", [imaging("2"), QUARANTINED]),
+        ],
+        "quarantined",
+        FAILED,
+    ),
+    "a person said so when it was tried anew already": (
+        [
+            ("a", [WAVE, imaging("2"), QUARANTINED]),
+            ("b", [WAVE, DRAINING]),
+            ("p", [RESET]),
+            ("b", [imaging("2"), ADMITTED]),
+        ],
+        "admitted",
+        THROUGH,
     ),
     "and it came through": (
         [("a", [WAVE, DRAINING]), ("p", [RESET]), ("a", [imaging("2"), ADMITTED])],
@@ -122,7 +203,7 @@ def past(folder: Path, runs: Iterable[tuple[str, list[tuple[str, str, dict[str, 
         )
         for run, events in runs:
             ledger.append(run, [(node, Event(*event)) for event in events])
-        return remembered(ledger, [node], IMAGE).get(node)
+        return remembered(ledger, [node], IMAGE, mended(ledger, [node])).get(node)
 
 
 @pytest.mark.parametrize("name", PASTS)
@@ -130,6 +211,16 @@ def test_what_an_image_has_shown_on_a_node(tmp_path: Path, name: str) -> None:
     runs, state, wanted = PASTS[name]
     found = past(tmp_path, runs)
     assert (found.came_out(state) if found else None) == wanted
+
+
+def test_a_roll_out_goes_on_at_the_size_of_the_newest_wave_that_came_through() -> None:
+    waves = [{"id": number, "data": {"size": size}} for number, size in ((1, 1), (2, 4))]
+    pasts = {"gpu001": Past(waves=waves, through=True), "gpu002": Past(waves=waves[:1], through=True)}
+    assert with_earlier(Ended(), pasts, dict.fromkeys(pasts, {"state": "admitted"}), {}).size == 4
+
+
+def lost(ledger: Ledger, *known: str) -> Any:
+    return gone(ledger, known, IMAGE, mended(ledger, known))
 
 
 def test_a_canary_that_failed_and_left_the_inventory_has_failed(tmp_path: Path) -> None:
@@ -141,22 +232,22 @@ def test_a_canary_that_failed_and_left_the_inventory_has_failed(tmp_path: Path) 
         for event in (WAVE, imaging("2"), QUARANTINED):
             ledger.append("a", [(away, Event(*event))])
         ledger.append("a", [(other, Event("wave", "begun", {"image": "another 1"})), (other, Event(*QUARANTINED))])
-        ((name, _past),) = gone(ledger, [here], IMAGE).values()
+        ((name, _past),) = lost(ledger, here).values()
         assert name == "gpu002 (not in the inventory)"
         own = Ended(through=("gpu001",))
-        told = with_earlier(own, {}, {}, gone(ledger, [here], IMAGE))
+        told = with_earlier(own, {}, {}, lost(ledger, here))
         assert (told.failed, told.canaries, told.through) == ((name,), (name,), ("gpu001",))
-        assert gone(ledger, [here, away], IMAGE) == {}, "it is asked as one of the inventory's then"
+        assert lost(ledger, here, away) == {}, "it is asked as one of the inventory's then"
         ledger.append("p", [(here, Event(*OTHER))])
-        assert gone(ledger, [here], IMAGE)
+        assert lost(ledger, here)
         ledger.append("p", [(here, Event(*RESET))])
-        assert gone(ledger, [here], IMAGE) == {}
+        assert lost(ledger, here) == {}
         for event in (WAVE, imaging("2"), ADMITTED):
             ledger.append("b", [(away, Event(*event))])
-        assert with_earlier(own, {}, {}, gone(ledger, [here], IMAGE)).through == ("gpu001", name)
+        assert with_earlier(own, {}, {}, lost(ledger, here)).through == ("gpu001", name)
         for event in (WAVE, DRAINING):
             ledger.append("c", [(other, Event(*event))])
-        told = with_earlier(Ended(), {}, {}, gone(ledger, [here, away], IMAGE))
+        told = with_earlier(Ended(), {}, {}, lost(ledger, here, away))
         assert told == Ended(canaries=("gpu003 (not in the inventory)",)), "nobody goes on with it"
 
 
@@ -176,6 +267,7 @@ def test_a_wave_stands_until_its_own_run_gives_it_back(tmp_path: Path) -> None:
         assert standing() == ["theirs", "me"] and standing(before=mine) == ["theirs"]
         wave("me", "withdrawn")
         assert standing() == ["theirs"], "what I gave back hides nobody else's"
+        ledger.append("p", [(node, Event(*DRAINING))])
         assert standing(since=ledger.now() + 9) == [] and standing("theirs", ledger.now() + 9) == ["theirs"]
         assert [one["run_id"] for one in took(ledger, [node], IMAGE)] == ["theirs"]
 
