@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._evidence.readings import READINGS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import whole
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, whole
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -49,5 +49,5 @@ def _told(ran: Run) -> dict[str, Any]:
         "rc": ran.rc,
         "seconds": round(ran.seconds, 1),
         "text": whole(ran.text),
-        "errors": whole(ran.cries[:4000]),
+        "errors": cut(ran.cries, 4000),
     }

@@ -125,7 +125,7 @@ def status(
     """
     ids = list(filter(None, nodes.values()))
     states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
-    turns = (holds, ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
+    turned = _turned(ledger, ids, holds)
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
@@ -142,9 +142,7 @@ def status(
         one["unproven"] = unproven(node_id, one)
         one.update(left(one, tried.get(node_id, 0)))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
-        if not one["stopped"]:
-            later = max((told[node_id]["id"] for told in turns if node_id in told), default=0)
-            one.update(_noted(host, one["next"], newest["state"], newest["stopped"], run_id, later))
+        one.update({} if one["stopped"] else _noted(host, one["next"], newest, run_id, turned.get(node_id, 0)))
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found
@@ -217,22 +215,26 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
 
 
 def _noted(
-    host: str,
-    otherwise: str,
-    state: Mapping[str, Any] | None,
-    note: Mapping[str, Any] | None,
-    run_id: str,
-    later: int,
+    host: str, otherwise: str, newest: Mapping[str, Mapping[str, Any] | None], run_id: str, later: int
 ) -> dict[str, Any]:
     """Why the newest run went no further, and the next command then.
 
-    :param later: the newest of what has become of the node beside its state: it was held, or said to be another one.
+    :param newest: the events ``state`` and ``stopped``. :param later: as :func:`_turned` tells it of this node.
     """
-    why = "" if note is not None and later > note["id"] else _stopped(state, note, run_id)
+    note = newest["stopped"]
+    why = "" if note is not None and later > note["id"] else _stopped(newest["state"], note, run_id)
     if not why or note is None:
         return {"stopped": why}
     stranger = note["data"].get("playbook") == ADOPT
     return {"stopped": why, "stranger": stranger, "next": _after_a_stop(host, otherwise, note["data"])}
+
+
+def _turned(ledger: Ledger, ids: Sequence[str], holds: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """By node, the newest event of what has become of it beside its state: it was held, or said to be another one."""
+    found: dict[str, int] = {}
+    for told in (holds, ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY)):
+        found.update({node: max(int(one["id"]), found.get(node, 0)) for node, one in told.items()})
+    return found
 
 
 def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str) -> str:
@@ -295,6 +297,13 @@ def _placed(host: str, one: dict[str, Any], seen: Seen | None, order: str, run_i
         one["next"] = (_RENEW if one["renewing"] else _RECYCLE).format(host=host)
 
 
+#: What of a node may be said beside that, and is empty where it is not.
+_UNSAID = (
+    *("served", "held_by", "left", "hardware", "outlier", "unheard", "unproven", "tenant", "lease", "stopped"),
+    *("deploy_id", "deploy_resume", "foretold"),
+)
+
+
 def _one(
     host: str,
     node_id: str,
@@ -306,18 +315,16 @@ def _one(
     data = event["data"] if event else {}
     token = str(hold["data"].get("hold_token") or "") if hold and hold["name"] == "taken" else ""
     return {
+        **dict.fromkeys(_UNSAID, ""),
         "node_id": node_id,
         "state": state,
         "recorded": state,
-        "served": "",
-        "held_by": "",
         "event": event["id"] if event else 0,
         "since": utc(event["at"]) if event else "",
         "run": event["run_id"] if event else "",
         "reason": str(data.get("reason") or ""),
         "remedy": str(data.get("remedy") or ""),
         "attempts": 0,
-        "left": "",
         "admitted_before": admitted_before,
         "adopted": False,
         "stranger": False,
@@ -326,19 +333,9 @@ def _one(
         "kept": why_of(token) if kind_of(token) == KEEP else "",
         "renewing": renewing(state, data),
         **_passport("", None, 0.0, 0.0),
-        "hardware": "",
-        "outlier": "",
-        "unheard": "",
-        "unproven": "",
-        "tenant": "",
-        "lease": "",
         "busy": False,
-        "stopped": "",
-        "deploy_id": "",
-        "deploy_resume": "",
         "imaging_at": 0.0,
         "way": [],
-        "foretold": "",
         "next": next_command(host, state, admitted_before, data),
     }
 
