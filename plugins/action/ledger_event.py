@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import
 #: What a transition may need to know: the newest event of each kind.
 _KINDS = ("state", "hold", "evidence")
 #: What the inventory says of where a node belongs, which an adoption is held against.
-_SITE = ("scheduler", "provisioner", "provisioner_id", "boot_mac")
+_SITE = ("scheduler", "provisioner", "provisioner_url", "provisioner_cloud", "provisioner_id", "boot_mac")
 
 
 class ActionModule(VerbAction):

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved impor
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import renamed
 
 # Here, in the main process, before its workers fork.
 rehearse()
@@ -47,6 +48,11 @@ class ActionModule(VerbAction):
         params["image_verified"] = self._verified(params, node_id)
         self._of_moves(params, node_id)
         return params
+
+    def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """One that has moved here is known here by that."""
+        told = renamed(params, params["known_at"]) if params["state"] != moves.MOVED else []
+        return {**result, "events": [*(result.get("events") or []), *told]}
 
     def _of_moves(self, params: dict[str, Any], node_id: str) -> None:
         """Where the ledger has the node, and what the old provisioner told before it was released there."""

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import NOTHING, deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import renamed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._steps_there import Steps
 
@@ -61,6 +62,12 @@ class ActionModule(SlicedAction):
             node["coming"] = self._coming(str(node.get("host")))
         params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
         return params
+
+    def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        ended = [host for host, verdict in (result.get("verdicts") or {}).items() if verdict.get("ok")]
+        known = {host: self._deployments.get(host, NOTHING)["known_at"] for host in ended}
+        told = [event for host in ended for event in renamed(params, known[host], host)]
+        return {**result, "events": [*(result.get("events") or []), *told]}
 
     @functools.cached_property
     def _deployments(self) -> dict[str, dict[str, Any]]:

@@ -1,16 +1,16 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which provisioner a node left, and for which: what the ledger keeps of it, as plain data. PRIVATE to the collection.
+"""Which provisioner has a node, which one it left, and for which: as plain data. PRIVATE to the collection.
 
 A place is a provisioner as an inventory names it: the driver, and the settings that say which of its kind. A URL may be
 spelled in two ways, so that what is said of the new place is compared by its driver and its machine, and what is said
-of the old one as a whole.
+of the old one as a whole. Where we have deployed or adopted a machine, it is known by its place from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 from urllib.parse import urlsplit
 
@@ -21,6 +21,12 @@ KIND = "provisioner"
 EVENTS = (LEFT, MOVED) = ("left", "moved")
 #: Of a note that keeps what the old one told, which it may forget with the release.
 LEAVING = "leaving"
+#: By a person's word, the place where the ledger has a node is called otherwise from now on. It is no move.
+RENAMED = "renamed"
+#: Where an order, an adoption and a maintenance have what they are about.
+PLACE = "provisioner_place"
+#: Beside the place where a node is: what its provisioner tells of the newest deployment of ours, or of the adoption.
+TELLS = "tells"
 
 #: Key of a place -> the option that says it.
 _SETTINGS = {"provisioner": "provisioner", "url": "provisioner_url", "cloud": "provisioner_cloud"}
@@ -29,8 +35,19 @@ Place = Mapping[str, Any]
 
 
 def place_of(options: Mapping[str, Any]) -> dict[str, str]:
-    """What these options of a verb name."""
-    return {key: str(options.get(option) or "") for key, option in _SETTINGS.items()}
+    """What these options of a verb name, without a login that a URL may have."""
+    told = {key: str(options.get(option) or "") for key, option in _SETTINGS.items()}
+    return {**told, "url": _without_login(told["url"])}
+
+
+def named(variable: Callable[[str], Any]) -> dict[str, str]:
+    """What a host of the inventory names, by its variables."""
+    return place_of({option: variable(f"gpufleet_{option}") for option in _SETTINGS.values()})
+
+
+def noted(options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """What the ledger is told of the place, by a verb that has one."""
+    return {PLACE: place_of(options)} if options.get("provisioner") else {}
 
 
 def same(one: Place, other: Place) -> bool:
@@ -50,7 +67,21 @@ def _may_be(own: Place, there: Place) -> bool:
 
 
 def _host(url: str) -> str:
-    return str(urlsplit(url if "://" in url else f"//{url}").hostname or url)
+    try:
+        return str(urlsplit(url if "://" in url else f"//{url}").hostname or url)
+    except ValueError:
+        return url
+
+
+def _without_login(url: str) -> str:
+    scheme, there, rest = url.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{there}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def apart(known: Place, own: Place) -> bool:
+    """Are these two places? Of one that nobody has noted, or that nobody names, there is nothing to compare."""
+    return bool(known.get("provisioner") and own.get("provisioner")) and not _may_be(own, known)
 
 
 def words(place: Place) -> str:

@@ -162,6 +162,13 @@ options:
     description:
       - The provisioner that the inventory names, with O(state=moved). Filled in by the action on the controller.
     type: dict
+  known_at:
+    description:
+      - The provisioner at which the ledger has the node deployed or adopted. Filled in by the action on the controller.
+      - At another one, whose record does not tell our newest deployment, the task fails with error kind
+        V(wrong_machine) before its first write. A O(force_reason) says that it is the same one under another name,
+        which is recorded.
+    type: dict
   run_id:
     description: The run that the token names. Filled in by the action on the controller.
     type: str

@@ -19,6 +19,7 @@ NOTHING: Mapping[str, Any] = {
     "known_deploy_ids": [],
     "known_stamps": [],
     "known_former_serials": [],
+    "known_at": {},
 }
 
 
@@ -27,7 +28,7 @@ def deployments(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, A
 
     known_runs: that ever announced a write to the provisioner for this node. known_deployed: it was deployed by us, or
     adopted, and not given back since; by which ids and stamps that is known. known_former_serials: of boards that were
-    swapped out of it, by one of which its record may know it until the next deployment.
+    swapped out of it, by one of which its record may know it until the next deployment. known_at: at which provisioner.
     """
     there = {host: node_id for host, node_id in ids.items() if node_id}
     runs, notes = writers(ledger, there), noted(ledger, list(there.values()))
@@ -43,4 +44,5 @@ def _of(notes: Noted, runs: list[str]) -> dict[str, Any]:
         "known_deployed": notes.stands,
         "known_deploy_ids": notes.known_ids,
         "known_stamps": notes.stamps,
+        "known_at": dict(notes.place),
     }

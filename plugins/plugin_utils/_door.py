@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
@@ -291,7 +292,7 @@ class VerbAction(Shipping):
             self.ledger,
             self._run_as,
             verb=self.NAME,
-            intent={"options": redact(small(params), secrets=self._secrets)},
+            intent={"options": redact(small(params), secrets=self._secrets), **moves.noted(params)},
             identify=self.node_id,
             default_node=self._host,
             force_reason=str(params.get("force_reason") or ""),
@@ -299,6 +300,7 @@ class VerbAction(Shipping):
             parent=self._run_as.pid,
             batch=self.BATCH,
             managed_by=self._power_owner() if self.PAST_PROVISIONER else "",
+            managed_at=moves.named(self.host_var) if self.PAST_PROVISIONER else None,
             maintained=str(self.host_var("gpufleet_provisioner") or "") not in provisioners.NO_MAINTENANCE,
             say=self._say,
             prove=self._prove_anew,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HELD, MAINTENANCE
@@ -22,8 +23,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments im
 
 #: What tells a host's node, beside the connection.
 _OF_THE_NODE = ("provisioner_id", "boot_mac", "serial")
-#: Whose its hold is, and not whose what it runs.
-_KNOWN = ("known_runs", "known_former_serials")
+#: Whose its hold is, and at which provisioner, and not whose what it runs.
+_KNOWN = ("known_runs", "known_former_serials", "known_at")
 Variable = Callable[[str, str], Any]
 
 
@@ -60,5 +61,5 @@ def _look(variable: Variable, host: str, run_id: str, known: Mapping[str, Any]) 
         wanted = wants.of_task(params, driver.name, driver.image_needs, host)
         node = found(driver, wanted)
         ours = node is not None and node.maintenance and has_form(node.hold) and not not_ours(driver, node, wanted)
-        told = {"hold_token": node.hold if node else "", "provisioner": driver.name}
+        told = {"hold_token": node.hold if node else "", "provisioner": driver.name, **moves.noted(params)}
     return Event(MAINTENANCE, HELD if ours else "lifted", told)

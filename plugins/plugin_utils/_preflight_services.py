@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     right_machine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_its_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import demand_named, doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
@@ -69,7 +70,7 @@ def _one_provisioner(batch: Batch, options: Mapping[str, Any], hosts: Sequence[s
             batch.try_for(
                 [host],
                 PROVISIONER_CHECK,
-                lambda one: wanted.update({one: _wanted(batch, one, driver, known.get(one, {}))}),
+                lambda one: wanted.update({one: _wanted(batch, one, driver, options, known.get(one, {}))}),
                 host,
             )
         for one in wanted.values():
@@ -97,10 +98,10 @@ def _asked(batch: Batch, driver: Driver, wanted: Mapping[str, Wanted]) -> None:
     clock.by_provisioner(batch, driver, wanted)
 
 
-def _wanted(batch: Batch, host: str, driver: Driver, known: Mapping[str, Any]) -> Wanted:
+def _wanted(batch: Batch, host: str, driver: Driver, options: Mapping[str, Any], known: Mapping[str, Any]) -> Wanted:
     params = {option: batch.value(host, variable) for option, variable in _OF_NODE.items()}
     return of_task(
-        {**params, **batch.options(host, BMC), "name": host, **known},
+        {**options, **params, **batch.options(host, BMC), "name": host, **known},
         driver.name,
         driver.image_needs,
         host,
@@ -134,6 +135,7 @@ def _records(batch: Batch, driver: Driver, wanted: Mapping[str, Wanted]) -> dict
 
 def _the_nodes(batch: Batch, driver: Driver, node: NodeState | None, wanted: Wanted) -> None:
     """Is the record this machine's, and nobody else's hand on it?"""
+    demand_its_place(driver, node, wanted)
     if node is None:
         return
     right_machine(driver, node, wanted, ask=False)

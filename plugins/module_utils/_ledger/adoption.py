@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD, STAMP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
@@ -32,7 +33,8 @@ _NONE: Result = {}
 class Seen:
     """What each verb told, as it was registered; what was not asked is empty, what was skipped as well.
 
-    site: of the inventory ``provisioner``, ``provisioner_id``, ``boot_mac`` and ``scheduler``.
+    site: of the inventory ``provisioner``, ``provisioner_url``, ``provisioner_cloud``, ``provisioner_id``, ``boot_mac``
+    and ``scheduler``.
     """
 
     scheduler: Result = field(default_factory=dict)
@@ -85,6 +87,7 @@ def _data(seen: Seen) -> dict[str, Any]:
         "provisioner_id": str(seen.provisioner.get("provisioner_id") or "") if known else "",
         "provision_state": str(seen.provisioner.get("provision_state") or "") if known else "",
         STAMP: str(seen.provisioner.get("stamp") or "") if known else "",
+        **(moves.noted(seen.site) if known and seen.provisioner else {}),
         RECORD: ("present" if known else "absent") if seen.provisioner else "",
         "passport": _told(seen.passport, "passport", "digest"),
         **_reason(found(seen)),

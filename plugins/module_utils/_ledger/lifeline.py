@@ -61,7 +61,7 @@ class LedgerLifeline(Lifeline):
     :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
     :param identify: gives the node id of a name.
     :param parent: the pid that must be this process's parent to the end; the present one without it.
-    :param managed_by, maintained, asks: as of :class:`Permits`.
+    :param managed_by, managed_at, maintained, asks: as of :class:`Permits`.
     :param say: shows a line to a person.
     :param prove: asks the scheduler again for these nodes, or for a maintenance their provisioner, and writes what it
         says; why not, for each that could not be asked for. Without it no proof is ever renewed.
@@ -81,6 +81,7 @@ class LedgerLifeline(Lifeline):
         force_reason: str = "",
         secrets: frozenset[str] = frozenset(),
         managed_by: str = "",
+        managed_at: Mapping[str, Any] | None = None,
         maintained: bool = True,
         parent: int = 0,
         batch: bool = False,
@@ -96,9 +97,8 @@ class LedgerLifeline(Lifeline):
         self._identify = identify
         self._default = default_node
         self._secrets = secrets
-        self._permits = Permits(
-            open_ledger, verb=verb, force_reason=force_reason, managed_by=managed_by, maintained=maintained, asks=asks
-        )
+        owner: dict[str, Any] = {"managed_by": managed_by, "managed_at": managed_at, "maintained": maintained}
+        self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, asks=asks, **owner)
         self._prove = prove or _nobody_asks
         self._refuse = refuse
         self._batch, self._say = batch, say

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     EvidenceMissing,
     EvidenceOld,
@@ -74,6 +75,8 @@ class Permits:
 
     :param managed_by: the provisioner that owns power and boot of this node, for a verb that goes past it to the BMC:
         such a write needs the provisioner's maintenance under our token.
+    :param managed_at: the place of that provisioner, as of ``_moved.py``: another one's maintenance keeps this one off
+        nothing.
     :param maintained: can that provisioner keep a maintenance of ours at all?
     :param asks: has this node a scheduler that could be asked whether it is at work? None: this verb may touch what is.
     """
@@ -85,6 +88,7 @@ class Permits:
         verb: str,
         force_reason: str,
         managed_by: str,
+        managed_at: moves.Place | None = None,
         maintained: bool = True,
         asks: Callable[[str], bool] | None = None,
     ) -> None:
@@ -92,6 +96,7 @@ class Permits:
         self._verb = verb
         self._force_reason = force_reason
         self._managed_by = managed_by
+        self._managed_at = managed_at or {}
         self._has_maintenance = maintained
         self._asks = asks
         #: Nodes that our ledger knows from its own work.
@@ -228,6 +233,9 @@ class Permits:
         """Why this event, a node's newest of its kind, holds it not, whatever its age; empty where it does."""
         if event is None or event["name"] != HELD:
             return "the ledger has no maintenance of ours for this node"
+        there = event["data"].get(moves.PLACE) or {}
+        if moves.apart(there, self._managed_at):
+            return f"it is held at {moves.words(there)}, and the inventory names {moves.words(self._managed_at)}"
         since = self._open().history(event["node_id"], since=seen_at(event).event, kinds=(MAINTENANCE,))
         return next((f"event {one['id']} says {one['name']}" for one in since if one["name"] != HELD), "")
 

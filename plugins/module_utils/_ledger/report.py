@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import way
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import KIND
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import EVENTS, KIND
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import ADOPT, COMMAND, SOMEBODY_ELSES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP, kind_of, why_of
 
@@ -150,7 +150,7 @@ def status(
 
 def _imaged_there(ledger: Ledger, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """The newest deployment of each at the provisioner that has it: none is waited for that another one was told of."""
-    gone = ledger.latest(ids, KIND)
+    gone = ledger.latest(ids, KIND, EVENTS)
     imaging = since_retired(ledger, ids, "imaging")
     return {one: event for one, event in imaging.items() if event["id"] > gone.get(one, {"id": 0})["id"]}
 

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, normal
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import wrapped
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import KIND, LEFT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import KIND, LEFT, RENAMED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import words as place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import why_of
 
@@ -162,6 +162,8 @@ def _identity(kind: str, name: str, data: Data) -> str:
 
 def _provisioner(kind: str, name: str, data: Data) -> str:
     left, there = (place(data.get(end) or {}) for end in ("from", "to"))
+    if name == RENAMED:
+        return _with(f"known at {there} from now on, which was {left}", data.get("reason"))
     return f"left {left} for {there}" if name == LEFT else f"moved from {left} to {there}"
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NOT_TAKEN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD, STAMP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
@@ -50,7 +51,7 @@ _NOTES = (
     "SELECT node_id, run_id, id, kind, name, data FROM events WHERE node_id IN :nodes"
     " AND (kind = 'state' AND name IN ('imaging', 'admitted')"
     " OR kind = 'identity' AND name = 'replaced'"
-    " OR kind = 'provisioner' AND name = 'moved'"
+    " OR kind = 'provisioner' AND name IN ('moved', 'renamed')"
     " OR kind IN ('intent', 'outcome') AND name IN ('provisioner_node', 'provisioner_wait'))" + _SINCE_RETIRED
 )
 
@@ -59,7 +60,8 @@ _NOTES = (
 class Noted:
     """What the ledger has of one node's deployments. ids: of those that were ordered, but not of one that was refused;
     an empty one where the newest order named none, and was given. stamps: what its provisioner told of those that were
-    adopted. serials: of boards that were swapped out of it.
+    adopted. serials: of boards that were swapped out of it. place: the provisioner that has it, and what it tells by
+    which it is known.
 
     An order counts, and no step on the way to it. One that is given on the controller is told right before its request.
     What goes to another machine is told before anybody knows to what it will come there: that the order was given
@@ -70,6 +72,7 @@ class Noted:
     stamps: list[str] = field(default_factory=list)
     serials: list[str] = field(default_factory=list)
     _notes: set[int] = field(default_factory=set)
+    _places: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     _ends: set[int] = field(default_factory=set)
     _newest: tuple[str, str] = "", ""
     _begun: list[str] = field(default_factory=list)
@@ -79,6 +82,11 @@ class Noted:
     def stands(self) -> bool:
         """Was it deployed by us, or adopted, and not given back by us since?"""
         return max(self._notes, default=0) > max(self._ends, default=0)
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """Where what stands was deployed, or adopted; empty where nothing stands, or an older version has noted it."""
+        return self._places.get(max(self._notes), {}) if self.stands else {}
 
     @property
     def known_ids(self) -> list[str]:
@@ -91,12 +99,16 @@ class Noted:
             self._ordered(row, data)
         elif row["kind"] == "outcome":
             self._answered(row, data)
+        elif row["name"] == moves.RENAMED:
+            self._places.update({one: {**self._places.get(one, {}), **_place(data, "to")} for one in self._notes})
         elif row["kind"] == "provisioner":  # what was deployed at the old one is nothing that the new one has
             self._ends.add(row["id"])
             self.ids, self.stamps, self._begun = [], [], []
         elif row["kind"] == "identity":
             self.serials += map(str, data.get("serials") or ())
         elif row["name"] == "admitted":
+            # One that is admitted again is where it was.
+            self._places[row["id"]] = _place(data, moves.PLACE, data.get(STAMP)) if data.get(ADOPTED) else self.place
             # Whoever enrols a machine of which there was no record, and deploys it, does not do so for us.
             self._notes |= set() if data.get(ADOPTED) and data.get(RECORD) == "absent" else {row["id"]}
             self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
@@ -119,6 +131,7 @@ class Noted:
             self.ids = [*(one for one in self.ids if one not in ("", deploy_id)), deploy_id]
         elif goal == _RELEASED:  # what bears no id is ours by the newest order alone
             self.ids = [one for one in self.ids if one]
+        self._places[row["id"]] = _place(data, moves.PLACE, deploy_id)
         self._intents[_of(row)] = row["id"], goal, deploy_id
 
     def _answered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
@@ -128,6 +141,7 @@ class Noted:
         told = {_DEPLOYED: self._notes, _RELEASED: self._ends}.get(str(data.get("ordered")))
         if told is not None:
             told.add(row["id"])
+            self._places[row["id"]] = self._places.get(number, {})
             self.ids += [""] if told is self._notes and not deploy_id and "" not in self.ids else []
         elif NOT_TAKEN.get(str(data.get("kind"))) and not data.get("begun"):
             self._notes.discard(number)
@@ -135,6 +149,12 @@ class Noted:
             self.ids = [one for one in self.ids if goal != _DEPLOYED or one != deploy_id]
         if told is self._notes:  # with what else this task ends says nothing of that any more
             self._intents.pop(_of(row), None)
+
+
+def _place(data: Mapping[str, Any], key: str, tells: Any = "") -> Mapping[str, Any]:
+    """tells: of the deployment there."""
+    place = data.get(key)
+    return {**place, **({moves.TELLS: str(tells)} if tells else {})} if isinstance(place, Mapping) and place else {}
 
 
 def _of(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_its_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial
@@ -129,20 +130,19 @@ def leave_foreign_alone(driver: Driver, node: NodeState, wanted: Wanted) -> None
     """:raises NotOurs: naming whose it is."""
     foreign = not_ours(driver, node, wanted)
     by_others = bool(foreign) and not node.foreign and at_work(driver, node, wanted)
+    told = {"foreign": foreign, "provisioner_id": node.id, "provision_state": node.native, "state": node.state}
     if by_others and not node.deploy_failed:
         if wanted.deployed:
             raise _deployed_anew(node, wanted)
-        details = {"foreign": foreign, "provision_state": node.native, "state": node.state, "owner": node.owner}
-        raise not_adopted(wanted.host, _has(node), details={**details, "provisioner_id": node.id})
+        raise not_adopted(wanted.host, _has(node), details={**told, "owner": node.owner})
     if foreign:
-        told = {"provisioner_id": node.id, "provision_state": node.native, "state": node.state}
         raise NotOurs(
             f"the provisioner's node is not ours to touch: {foreign}",
             node=wanted.host,
             wanted=f"no hold, or one of ours ({PREFIX}...)",
             seen=foreign,
             do=_DO[by_others],
-            details={"foreign": foreign, **told},
+            details=told,
         )
 
 
@@ -193,7 +193,6 @@ def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool 
             do="correct gpufleet_provisioner_id, gpufleet_serial, gpufleet_boot_mac or the BMC in the inventory;"
             f" {SWAPPED}; once that is said, correct the record there, or delete it: the node is enrolled anew",
         )
-
     found = (("serial", same), ("boot_mac", mac(wanted.boot_mac) in network.macs))
     return tuple(name for name, agrees in found if agrees)
 
@@ -355,6 +354,7 @@ def found(driver: Driver, wanted: Wanted) -> NodeState | None:
     if wanted.elsewhere is not None:
         raise wanted.elsewhere
     node = driver.find(wanted)
+    demand_its_place(driver, node, wanted)
     if node is not None:
         right_machine(driver, node, wanted, ask=False)
         leave_foreign_alone(driver, node, wanted)

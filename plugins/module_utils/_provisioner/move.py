@@ -198,7 +198,7 @@ def moved(driver: Driver, wanted: Wanted, params: Params, ctx: Context) -> Resul
     if not is_here:
         _demand_left(event, here, wanted, params, ctx)
         wanted = _of_nobody(wanted)
-    wanted = replace(_with_card(wanted, params), elsewhere=None, passes=MOVED)
+    wanted = replace(_with_card(wanted, params), elsewhere=None, stray=None, passes=MOVED)
     node = found(driver, wanted)
     if node is not None:
         demand_known(driver, node, wanted)

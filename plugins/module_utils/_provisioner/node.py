@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotOurs, NotProven, Refused
@@ -130,7 +131,8 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
                 driver.hold(before, token, wanted)
         after = _held(driver, before, wanted, token, ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
-    result.events.append(Event("maintenance", "held", {"hold_token": token, "provisioner": driver.name, **moment}))
+    told = {"hold_token": token, "provisioner": driver.name, **moves.noted(params), **moment}
+    result.events.append(Event("maintenance", "held", told))
     return result
 
 

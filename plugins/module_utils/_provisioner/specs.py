@@ -36,6 +36,7 @@ NODE_SPEC = spec(
     carry={"type": "dict", "default": {}},
     known_move={"type": "dict"},
     known_place={"type": "dict"},
+    known_at={"type": "dict"},
     update_password={"type": "str", "choices": ["on_create", "always"], "default": "on_create", "no_log": False},
     leave={"type": "dict"},
 )

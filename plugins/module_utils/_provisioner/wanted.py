@@ -80,6 +80,16 @@ class Image:
 
 
 @dataclass(frozen=True)
+class Stray:
+    """known, named: where the ledger has the node, and what the inventory names, in words. tells: by which deployment,
+    or stamp, the known one is known under any name; empty where it tells none."""
+
+    known: str
+    named: str
+    tells: str = ""
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What is known and wanted of one node."""
 
@@ -117,6 +127,8 @@ class Wanted:
     forced: bool = False
     #: Why this provisioner is asked for nothing of it any more: it went to another one.
     elsewhere: ConfigError | None = field(default=None, compare=False)
+    #: Our ledger has it deployed or adopted at another provisioner than the inventory names; None where that is one.
+    stray: Stray | None = None
     #: The kind of hold, of those that no run lifts, that stands in nobody's way here.
     passes: str = ""
     #: Has this run verified the image? None where no ledger was there to tell.
@@ -201,6 +213,7 @@ def _wanted(
         former_serials=frozenset(map(str, of_node.get("known_former_serials") or ())),
         forced=bool(of_all.get("force_reason")),
         elsewhere=None if of_all.get("force_reason") else _elsewhere(of_node.get("known_move"), of_all),
+        stray=None if of_all.get("force_reason") else _stray(of_node.get("known_at"), of_all),
         verified=of_node.get("image_verified"),
     )
 
@@ -215,6 +228,13 @@ def _image(of_node: Mapping[str, Any], host: str, needs: Sequence[str]) -> tuple
 
 def _elsewhere(event: Mapping[str, Any] | None, options: Mapping[str, Any]) -> ConfigError | None:
     return moved.elsewhere(event, moved.place_of(options))
+
+
+def _stray(known: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Stray | None:
+    own = moved.place_of(options)
+    if not known or not moved.apart(known, own):
+        return None
+    return Stray(moved.words(known), moved.words(own), str(known.get(moved.TELLS) or ""))
 
 
 def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:

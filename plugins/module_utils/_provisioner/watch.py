@@ -43,6 +43,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     verified,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_its_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.verdicts import failure, summary, verdict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -226,6 +227,7 @@ class _Batch:
             self._close(host, False, str(exc.located(node=host)), kind=exc.kind)
 
     def _look(self, wanted: Wanted, node: NodeState | None) -> None:
+        demand_its_place(self._driver, node, wanted)
         if node is None:
             told = f"{self._driver.name} does not know {wanted.key}"
             self._close(wanted.host, False, told, kind=ConfigError.kind)

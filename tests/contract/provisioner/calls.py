@@ -63,7 +63,7 @@ def watch_all(
 ) -> Any:
     """One call of the watcher."""
     ctx = Context(check_mode=check, lifeline=line, say=say)
-    known = ("known_runs", "known_former_serials")
+    known = ("known_runs", "known_former_serials", "known_at")
     keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id", "booted_at", *known)
     nodes = [{"host": one["name"], **{key: one[key] for key in keys if key in one}} for one in batch]
     times = {"timeout": timeout, "interval": site.interval}

@@ -45,7 +45,16 @@ def test_j7_what_is_proven_is_adopted_and_recorded() -> None:
         "adopted": True, "scheduler_node": "gpu001", "machine_name": "GPU001.hpc", "provisioner_id": "u1",
         "provision_state": "active", "provisioner_record": "present",
         "provisioner_stamp": "2026-11-20T10:12:58", "passport": "sha256:1",
+        "provisioner_place": {"provisioner": "ironic", "url": "", "cloud": ""},
     }  # fmt: skip
+
+
+def test_r3_where_its_record_is_is_noted_and_no_place_of_one_without() -> None:
+    there = {**SITE, "provisioner_url": "https://fleet:secret@maas1/MAAS", "provisioner_cloud": "west"}
+    place = {"provisioner": "ironic", "url": "https://maas1/MAAS", "cloud": "west"}
+    assert adopted(seen(), there, "gpu001")["provisioner_place"] == place
+    for told in (ABSENT, {"skipped": True}):
+        assert "provisioner_place" not in adopted(seen(provisioner=told), there, "gpu001")
 
 
 @pytest.mark.parametrize(

@@ -140,3 +140,45 @@ def test_j7_a_machine_that_was_retired_and_comes_back_is_a_new_one(ledger: Ledge
     assert ".day0_bringup " in told("imaging")[2]["next"], "until it is admitted"
     admitted, here, one = told("validating", "admitted")
     assert admitted and here and one["admitted_before"]
+
+
+# -- where it is ---------------------------------------------------------------------------------------------------
+
+A, B = ({"provisioner": "maas", "url": f"https://{name}/MAAS", "cloud": ""} for name in ("maas1", "maas2"))
+AT_A, AT_B = {"provisioner_place": A}, {"provisioner_place": B}
+
+
+def test_r3_an_order_says_where_a_node_is_until_that_is_given_back(ledger: Ledger) -> None:
+    assert of(ledger, BEGUN, order("deployed", **AT_B)).place == {}, "an option is no place"
+    there = {**A, "tells": "d1"}
+    assert of(ledger, step("deployed", orders="deployed", **AT_A), answer(ordered="deployed")).place == there
+    assert of(ledger, SERVES).place == there, "it is admitted where it is"
+    assert of(ledger, step("deployed", **AT_B), answer()).place == there, "a step is no order"
+    assert of(ledger, step("deployed", orders="deployed", **AT_B), answer("refused")).place == there
+    assert of(ledger, step("released", orders="released", **AT_A), answer()).place == {}
+
+
+def test_r3_what_went_elsewhere_is_where_it_was_sent_to(ledger: Ledger) -> None:
+    sent_there = step("deployed", "provisioner_node on jump", **AT_A)
+    assert of(ledger, BEGUN, sent_there, answer(ordered="deployed")).place == {**A, "tells": "d1"}
+
+
+def test_r3_an_adoption_says_where_a_node_is_and_one_without_a_record_does_not(ledger: Ledger) -> None:
+    told = {"adopted": True, "provisioner_stamp": "s1", **AT_A}
+    assert of(ledger, Event("state", "admitted", told)).place == {**A, "tells": "s1"}
+    assert of(ledger, Event("state", "retired")).place == {}
+    nowhere = {"adopted": True, "provisioner_record": "absent"}
+    assert of(ledger, Event("state", "admitted", nowhere)).place == {}
+
+
+def test_r3_a_new_name_is_the_place_from_then_on_and_a_move_is_none(ledger: Ledger) -> None:
+    renamed = Event("provisioner", "renamed", {"from": A, "to": B})
+    there = of(ledger, BEGUN, step("deployed", orders="deployed", **AT_A), answer(ordered="deployed"), renamed)
+    assert there.stands and there.place == {**B, "tells": "d1"} and there.ids == ["d1"]
+    assert of(ledger, Event("provisioner", "moved", {"from": A, "to": B})).place == {}
+    assert of(ledger, SERVES).place == {}, "an order of then says nothing any more"
+
+
+def test_r3_of_an_older_release_nothing_is_noted(ledger: Ledger) -> None:
+    found = of(ledger, BEGUN, order("deployed"), answer(ordered="deployed"), SERVES)
+    assert found.stands and found.place == {}

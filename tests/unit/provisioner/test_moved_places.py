@@ -6,7 +6,17 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import MOVED, elsewhere
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moved import (
+    MOVED,
+    apart,
+    elsewhere,
+    named,
+    noted,
+    place_of,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import _is_it
 
 A = {"provisioner": "ironic", "url": "https://a.example:6385", "cloud": ""}
 B = {"provisioner": "ironic", "url": "https://b.example:6385", "cloud": ""}
@@ -52,3 +62,51 @@ def test_what_names_no_place_is_not_taken_for_one_that_does(key: str, value: str
     somewhere = {**nowhere, key: value}
     assert elsewhere({"name": MOVED, "data": {"from": A, "to": nowhere}}, somewhere) is not None
     assert elsewhere({"name": MOVED, "data": {"from": A, "to": somewhere}}, nowhere) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "two"),
+    [
+        (A, {**A, "url": "https://A.example/baremetal/"}, False),
+        (A, B, True),
+        (A, {**A, "provisioner": "maas"}, True),
+        ({**A, "url": "", "cloud": "west"}, {**A, "url": "", "cloud": "east"}, True),
+        ({**A, "url": "", "cloud": "west"}, {**A, "url": "", "cloud": "west"}, False),
+        ({**A, "url": "", "cloud": "west"}, A, True),
+        ({**A, "url": ""}, {**A, "url": ""}, False),
+        ({}, A, False),
+        (A, {**A, "provisioner": ""}, False),
+        ({**A, "url": "https://[a"}, A, True),
+    ],
+)
+def test_r3_where_a_node_is_and_what_the_inventory_names_are_two_places_or_one(
+    one: dict[str, str], other: dict[str, str], two: bool
+) -> None:
+    assert apart(one, other) is two and apart(other, one) is two
+
+
+def test_r3_a_place_has_no_login() -> None:
+    told = place_of({"provisioner": "xcat", "provisioner_url": "https://root:a@b@xcat.example:443/xcatws?x=1@2"})
+    assert told == {"provisioner": "xcat", "url": "https://xcat.example:443/xcatws?x=1@2", "cloud": ""}
+    hosts = {"gpufleet_provisioner": "maas", "gpufleet_provisioner_url": None, "gpufleet_provisioner_cloud": "west"}
+    assert named(hosts.get) == {"provisioner": "maas", "url": "", "cloud": "west"}
+    assert noted({"provisioner": ""}) == {} and noted(told) == {"provisioner_place": place_of(told)}
+
+
+def at(**told: str) -> NodeState:
+    return NodeState(**{"id": "u1", "name": "gpu001", "native": "Deployed", "state": contract.DEPLOYED, **told})
+
+
+@pytest.mark.parametrize(
+    ("tells", "node", "ours"),
+    [
+        ("d1", at(deploy_id="d1"), True),
+        ("d1", at(deploy_id="d0"), False),
+        ("s1", at(stamp="s1"), True),
+        ("s1", at(stamp="s1", state=contract.READY), False),
+        ("", at(), False),
+        ("", at(stamp="s1"), False),
+    ],
+)
+def test_r3_what_tells_nothing_is_no_proof(tells: str, node: NodeState, ours: bool) -> None:
+    assert _is_it(node, tells) is ours
