@@ -108,3 +108,12 @@ def test_j7_what_is_deployed_without_a_note_of_ours_is_told_as_the_run_tells_it(
     [cause] = batch.found["gpu002"]
     assert cause.kind == "somebody_else" and "adopt --limit gpu002" in cause.do.replace("-i INVENTORY ", ""), cause
     assert not batch.found["gpu003"], "without a ledger nobody can say"
+
+
+def test_r3_a_row_that_leads_to_another_maas_than_the_one_that_has_it_is_told(site: SoundSite, maas: Any) -> None:
+    here, there = ({"provisioner": "maas", "url": url, "cloud": ""} for url in (maas.url, "https://maas2/MAAS"))
+    record = Recorded(gpu001={"known_at": there, "known_deployed": True}, gpu002={"known_at": here})
+    batch = looked(site, record)
+    [cause] = batch.found["gpu001"]
+    assert cause.what.startswith("this node was deployed, or adopted, at maas at https://maas2/MAAS"), cause
+    assert not batch.found["gpu002"] and not batch.found["gpu003"], batch.found

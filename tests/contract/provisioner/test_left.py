@@ -83,7 +83,8 @@ def test_who_comes_needs_proof_that_it_left_and_is_taken_up_where_it_was_before(
         with pytest.raises(EvidenceMissing, match="another provisioner may still boot this node"):
             lead(options, "moved", known_move=wrong, **RUN)
     assert site.faults.writes == []
-    back = lead(options, "moved", known_move=left, **RUN)
+    where_it_was = {"known_at": moves.place_of(THERE), "known_deployed": True}
+    back = lead(options, "moved", known_move=left, **where_it_was, **RUN)
     assert back["changed"] and not back["maintenance"] and back["hold"] == "" and not back["here"], back
     [event] = back["events"]
     assert event["name"] == moves.MOVED and event["data"]["carried"]["serial"] == options["serial"]

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._deployment import NONCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
-from calls import deployed, lead, ready, states, watch_all
+from calls import declined, deployed, lead, ready, states, watch_all
 
 #: Of a driver without a URL the word for its place is that there is none.
 ELSEWHERE = {"url": "https://elsewhere.example.com", "cloud": ""}
@@ -24,7 +24,7 @@ def at(options: dict[str, Any], **more: str) -> dict[str, Any]:
 def refused(site: Any, options: dict[str, Any], *, words: str, **known: Any) -> None:
     for state in states(site):
         with pytest.raises(WrongMachine, match="was deployed, or adopted, at") as told:
-            lead(options, state, image=site.image(), moved_to={"provisioner": "a third one"}, **known)
+            lead(options, state, image=site.image(), **known)
         assert "https://elsewhere.example.com" in told.value.wanted and words in told.value.seen, told.value
         for way in ("gpufleet_provisioner_url", "migrate_provisioner", "force_reason"):
             assert way in told.value.do
@@ -45,6 +45,17 @@ def test_r3_a_node_of_another_place_is_not_made_here(site: Any) -> None:
 def test_r3_a_record_of_others_is_not_taken_for_it(site: Any) -> None:
     options = ready(site)
     refused(site, options, words="not by us", **at(options, tells="d-of-ours"))
+
+
+def test_r3_nor_has_it_left_where_it_never_was(site: Any) -> None:
+    """The one that has it would boot it still, when the third one is told of it."""
+    options = ready(site)
+    there = {"provisioner": "a third one", "provisioner_url": "https://third.example.com"}
+    if declined(site, "holds", lambda: lead(options, "left", moved_to=there)):
+        return
+    with pytest.raises(WrongMachine, match="was deployed, or adopted, at"):
+        lead(options, "left", moved_to=there, **at(options))
+    assert site.faults.writes == []
 
 
 def test_r3_what_tells_our_newest_deployment_is_the_place_under_another_name(site: Any) -> None:
