@@ -54,15 +54,16 @@ def after_eviction(judgement: Judgement, refusals: Sequence[Refusal]) -> Judgeme
     return replace(judgement, settled=for_good, reason=f"{judgement.reason}; {words}: {shown}")
 
 
-def after_outage(judgement: Judgement, view: NodeView) -> Judgement:
+def after_outage(judgement: Judgement, view: NodeView, system: str) -> Judgement:
     """A scheduler that was away itself in the same wait: the node's agent had nobody to answer to, and may not have had
     the time to since. So the node is not to blame for its silence; it is for what the scheduler found as it answered.
-    Whether there is more to it, the next run finds."""
+    Whether there is more to it, the next run finds.
+
+    :param system: the scheduler's name, by which people look for what was away.
+    """
     if judgement.ok or judgement.kind or (judgement.settled and not view.silent):
         return judgement
-    words = (
-        f"{judgement.reason}; the scheduler was away itself meanwhile, so that this says nothing of the node; run again"
-    )
+    words = f"{judgement.reason}; {system} was away itself meanwhile, so that this says nothing of the node; run again"
     return replace(judgement, reason=words, kind=Unreachable.kind)
 
 

@@ -350,7 +350,8 @@ class _Watch:
         if not judgement.settled and not host.refused and not self.ctx.check_mode:
             reason = f"not within {self.whole:g} s: {_stuck_text(host, view) or judgement.reason}"
             judgement = replace(judgement, reason=reason)
-        return after_outage(judgement, view) if host.was_away and not host.refused else judgement
+        away = host.was_away and not host.refused
+        return after_outage(judgement, view, str(host.connection.get("scheduler") or "it")) if away else judgement
 
     def events(self) -> list[Event]:
         again = [host.held_again for host in self.hosts if host.held_again is not None]

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import hold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView, Work
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import until_drained, until_idle
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import (
+    Judgement,
+    after_outage,
+    until_drained,
+    until_idle,
+)
 
 
 @pytest.mark.parametrize("work", [(), (Work("7"),)])
@@ -47,3 +52,10 @@ def at(state: str, *holds: Hold, **more: Any) -> NodeView:
 def test_what_is_not_the_nodes_own_is_told_by_its_kind(judge: Any, view: NodeView, kind: str) -> None:
     found = judge(view, CLAIM)
     assert not found.ok and found.kind == kind, found
+
+
+def test_c7_what_was_away_meanwhile_is_named_and_the_node_is_not_to_blame() -> None:
+    """People look for the service by its name."""
+    silent = NodeView("n1", state="unknown", native="UNKNOWN")
+    told = after_outage(Judgement(False, False, "its agent does not answer yet"), silent, "slurm")
+    assert told.kind == "unreachable" and "; slurm was away itself meanwhile" in told.reason
