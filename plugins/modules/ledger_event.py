@@ -76,7 +76,10 @@ options:
         description: The result of M(gpufleet.baremetal.image_verify) with V(mode=node) and its C(bmc_identity).
         type: dict
       name:
-        description: The result of a command whose output is the machine's own name. Not asked for where it was skipped.
+        description:
+          - The result of a command whose output is the machine's own name. Not asked for where it was skipped.
+          - Lines behind it may be C(/proc/uptime) with the time at which it was asked, in seconds since the epoch, and
+            the id of the boot that it runs. A node that by its scheduler runs another boot is refused.
         type: dict
       passport:
         description: The result of M(gpufleet.baremetal.node_passport), where one was to be signed.

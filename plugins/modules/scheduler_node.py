@@ -358,6 +358,12 @@ booted:
   description: When the node's agent says that it booted, in the scheduler's own words; empty where that is not known.
   returned: success
   type: str
+booted_at:
+  description: The same in seconds since the epoch, by the clock of where this ran; 0 where the scheduler does not tell
+    what time it is there, or tells of a boot by no time.
+  returned: O(state=present); 0 without O(called)
+  type: float
+  sample: 1764324778.0
 finding:
   description: What the scheduler itself found wrong with the node, such as too little memory.
   returned: success

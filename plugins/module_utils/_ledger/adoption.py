@@ -8,6 +8,7 @@ What is not proven is a reason to leave it alone. What its gates found is none: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, RECORD, STAMP
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
 
 #: Of the scheduler's port: it gives the node work. Of the provisioner's: an order is being carried out.
@@ -22,6 +24,14 @@ _SERVES = frozenset({"idle", "mixed", "allocated"})
 _UNDER_WAY = frozenset({"inspecting", "deploying", "releasing", "cleaning"})
 #: Which scheduler it is a node of, by the keys of that port's results.
 _PLACE = ("cluster", "cluster_host", "scheduler_at")
+#: Behind its name, how long the machine has been up, its boot's id, and when it was asked, each on a line.
+_UPTIME = re.compile(r"(\d{1,10}\.\d{1,9}) \d{1,15}\.\d{1,9}")
+_BOOT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ASKED_AT = re.compile(r"\d{9,11}(?:\.\d{1,9})?")
+#: Seconds by which a boot may differ by two clocks of a cluster: Munge refuses the word of those further apart.
+_APART = 300.0
+#: No clock shows so many seconds.
+_NO_CLOCK = 1e11
 #: As much of what was found as a state's reason holds.
 _REASON = 400
 
@@ -59,7 +69,23 @@ class Seen:
 
     @property
     def own_name(self) -> str:
-        return str(self.name.get("stdout") or "").strip()
+        return self._own_lines[0].strip()
+
+    @property
+    def boot_id(self) -> str:
+        """Of the boot that the machine runs, by its own word; empty where it does not tell."""
+        return next((line for line in self._own_lines[1:] if _BOOT_ID.fullmatch(line)), "")
+
+    @property
+    def booted_at(self) -> float:
+        """When that began, by our clock; 0 where it does not tell."""
+        up = [found[1] for found in map(_UPTIME.fullmatch, self._own_lines[1:]) if found]
+        asked = [line for line in self._own_lines[1:] if _ASKED_AT.fullmatch(line)]
+        return float(asked[-1]) - float(up[0]) if up and asked else 0.0
+
+    @property
+    def _own_lines(self) -> list[str]:
+        return str(self.name.get("stdout") or "").split("\n")
 
 
 def adopted(given: Mapping[str, Any], site: Mapping[str, str], node: str) -> dict[str, Any]:
@@ -208,6 +234,23 @@ def _named_otherwise(seen: Seen) -> str:
     )
 
 
+def _of_another_boot(seen: Seen) -> str:
+    """Two clusters may have a node of one name each, and none of them tells which machine its own is."""
+    theirs, own = str(seen.scheduler.get("booted") or "").lower(), seen.boot_id
+    if own and _BOOT_ID.fullmatch(theirs):
+        told = (f"runs the boot {theirs}", f"the boot {own}") if theirs != own else ()
+    else:
+        at, own_at = _moment(seen.scheduler.get("booted_at")), _moment(seen.booted_at)
+        told = (f"booted at {utc(at)}", f"at {utc(own_at)}") if at and own_at and abs(at - own_at) > _APART else ()
+    if not told:
+        return ""
+    return (
+        f"The scheduler's node {seen.scheduler.get('scheduler_node')} {told[0]}, this machine {told[1]}: it is another"
+        " machine. Correct ansible_host, gpufleet_scheduler_node, or which cluster is asked (gpufleet_scheduler_url, or"
+        " the slurm.conf of where its commands run)"
+    )
+
+
 _OBJECTIONS: tuple[Callable[[Seen], str], ...] = (
     _not_in_service,
     _claimed,
@@ -217,12 +260,18 @@ _OBJECTIONS: tuple[Callable[[Seen], str], ...] = (
     _unconfirmed,
     _misjudged,
     _named_otherwise,
+    _of_another_boot,
 )
 
 
 def _is_one(own: str, theirs: str) -> bool:
     """Or one is the other up to its first dot: two that are both whole names are two machines."""
     return own == theirs or own.partition(".")[0] == theirs or own == theirs.partition(".")[0]
+
+
+def _moment(value: Any) -> float:
+    """A point in time; 0 for what is none."""
+    return float(value) if isinstance(value, (int, float)) and 0 < value < _NO_CLOCK else 0.0
 
 
 def _asked(result: Any) -> Result:

@@ -64,6 +64,13 @@ class LastLook:
         # It lies ahead, so the scheduler's clock or zone is another one, and says nothing of our look.
         return True if other else None
 
+    def began(self, view: NodeView) -> float:
+        """When the node's boot began, in seconds since the epoch; 0 where the scheduler does not tell, or not by what
+        clock it does."""
+        at = seconds_of(view.booted)
+        skew = None if at is None else self._ahead()
+        return 0.0 if at is None or skew is None else at - skew
+
     def _ahead(self) -> Optional[float]:
         """By how many seconds the scheduler's clock, or the zone in which it tells, is ahead of ours."""
         if self._skew is None:

@@ -37,12 +37,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, released, taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
-    make_token,
-    run_of,
-    says,
-    says_just,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says, says_just
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 
 #: A node that changes between look and write as often as this is being worked on by somebody else.
@@ -143,6 +138,7 @@ def _present(node: _Node) -> Result:
     result = node.result(view, view, _found_lifted(node, view) if lifted else [], wrote=False)
     own = str(node.params.get("called") or "").strip()
     result.data["rather"] = node._heard(lambda: absence.rather(node.driver, node.name, own))
+    result.data["booted_at"] = node.look.began(view) if own else 0.0
     return result
 
 

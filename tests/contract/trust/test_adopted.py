@@ -9,6 +9,7 @@ import contextlib
 import json
 import platform
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,18 @@ def test_r5_a_machine_is_asked_for_its_name_before_its_scheduler_is_asked_which_
     nodes.hosts["gpu001"]["gpufleet_scheduler_node"] = f"{own}.a.test"
     told = nodes.book("adopt", ok=False)
     assert f"{own}.a.test, which has {own}.b.test beside it" in told and nodes.states("gpu001") == [], told
+
+
+def test_r5_another_clusters_node_of_this_name_is_not_adopted_as_this_machine(working: Working) -> None:
+    """Both are called gpu001 and serve, and the scheduler of the other one is asked: its node booted yesterday."""
+    nodes, up = working.nodes, float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+    world = json.loads(nodes.world.read_text(encoding="utf-8"))
+    nodes.world.write_text(json.dumps({**world, "ahead": 7200}), encoding="utf-8")
+    for apart, ok in ((-86400, False), (0, True)):
+        began = time.localtime(time.time() + 7200 - up + apart)  # by the scheduler's own clock
+        nodes.scheduler("gpu001", booted=time.strftime("%Y-%m-%dT%H:%M:%S", began))
+        told = working.adopt(ok=ok)
+        assert ("it is another machine" in told) is not ok and bool(nodes.states("gpu001")) is ok, told
 
 
 @pytest.mark.parametrize("claim", ["a name", "an id"])

@@ -13,6 +13,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.adoptio
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ledger_event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 SITE = {"scheduler": "slurm", "provisioner": "ironic", "provisioner_id": "", "boot_mac": "52:54:00:00:00:01"}
 SERVES = {
@@ -167,6 +169,52 @@ def test_r5_two_whole_names_are_two_machines(own: str, theirs: str, one: bool) -
 @pytest.mark.parametrize("name", [{"stdout": ""}, {"stdout": " \n"}, {"rc": 1}])
 def test_j7_who_does_not_tell_its_name_is_not_taken_for_the_schedulers_node(name: dict[str, Any]) -> None:
     assert "whether they are one is not proven" in refused(name=name)
+
+
+ASKED, BOOT = 1_796_000_000, "9d3b8a52-65c2-4a8d-9c0e-7a1f00000001"
+
+
+def own(up: float, boot: str = BOOT, asked: object = ASKED) -> dict[str, Any]:
+    """As the playbook asks: the name, the kernel's two files, and the time on the controller."""
+    return {"stdout": f"gpu001\n{up:.2f} 4711.33\n{boot}\n{asked}"}
+
+
+@pytest.mark.parametrize("apart", [-900, -301, 0, 299, 301, 86400.0])
+def test_r5_another_clusters_node_of_this_name_is_not_the_machine(apart: float) -> None:
+    """Each cluster has a gpu001 in service, and the wrong one is asked."""
+    scheduler = {**SERVES, "booted": "2026-11-20T10:12:58", "booted_at": float(ASKED - 5000 + apart)}
+    told = {"scheduler": scheduler, "name": own(5000), "other_name": True}
+    if abs(apart) < 300:
+        assert adopted(seen(**told), SITE, "gpu001")["machine_name"] == "gpu001"
+    else:
+        said = refused(**told)
+        assert "it is another machine" in said and "this machine at 2026-11-29T23:30:00Z" in said, said
+
+
+def test_r5_of_a_scheduler_that_tells_a_boots_id_the_id_counts() -> None:
+    same, other = BOOT.upper(), BOOT.replace("9d3b", "0000")
+    for booted in (same, "boot-1", ""):
+        assert adopted(seen(scheduler={**SERVES, "booted": booted}, name=own(5000)), SITE, "gpu001")
+    said = refused(scheduler={**SERVES, "booted": other}, name=own(5000))
+    assert f"runs the boot {other}, this machine the boot {BOOT}: it is another machine" in said
+
+
+@pytest.mark.parametrize("at", [0.0, None, float("inf"), float("nan"), "soon", 1e300])
+def test_r5_of_a_boot_of_which_nobody_tells_nothing_is_held_against_a_node(at: object) -> None:
+    assert adopted(seen(scheduler={**SERVES, "booted_at": at}, name=own(5000)), SITE, "gpu001")
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(st.text(max_size=40), st.sampled_from([BOOT, "5000.00 1.00", str(ASKED)])), max_size=5))
+def test_r5_whatever_a_machine_says_of_its_boot_is_no_crash(lines: list[str]) -> None:
+    told = {
+        "scheduler": {**SERVES, "booted_at": 1.0, "booted": BOOT},
+        "name": {"stdout": "\n".join(["gpu001", *lines])},
+    }
+    try:
+        assert adopted(seen(**told), SITE, "gpu001")["machine_name"] == "gpu001"
+    except EvidenceMissing as exc:
+        assert "another machine" in str(exc)
 
 
 def test_j7_what_was_found_is_the_reason_and_else_why_there_is_no_passport() -> None:

@@ -108,6 +108,20 @@ def test_t1_a_resume_is_sent_by_the_last_look_at_the_node() -> None:
     assert result.changed and "resumed v2" in Evicting.said and "resumed v1" not in Evicting.said
 
 
+@pytest.mark.parametrize("zone", [-7200, 0, 3600])
+def test_r5_when_a_node_booted_is_told_by_our_clock_or_not_at_all(monkeypatch: pytest.MonkeyPatch, zone: float) -> None:
+    def told(booted: str, called: str = "gpu001") -> float:
+        looks = [replace(IDLE, booted=booted)]
+        given = {"state": "present", "scheduler_node": "gpu001", "called": called}
+        return float(call(verb.scheduler_node, looks, **given).data["booted_at"])
+
+    monkeypatch.setattr(Evicting, "ahead", zone)
+    assert abs(told(ago(4000 - zone)) - (time.time() - 4000)) < 30
+    assert told("boot-1") == told("") == told(ago(4000), called="") == 0
+    monkeypatch.setattr(Evicting, "ahead", None)
+    assert told(ago(4000)) == 0
+
+
 #: A boot as the scheduler tells it, or how many seconds it is ago when the test runs.
 Told = Union[int, str]
 
