@@ -36,8 +36,10 @@ options:
         inventory names the new one already.
       - V(moved) says that the part of O(kind) and O(value) came to this host's machine from another one. Both nodes go
         into quarantine where they were imaged or judged before, and are to be imaged and judged again. A GPU came from
-        the machine whose newest passport named it last.
-      - V(retired) takes the alias of O(kind) and O(value) off whichever node has it. It is nobody's then.
+        the machine whose newest passport named it last. A part that the ledger has in no machine is refused without
+        O(force_reason), since the machine that gave it would go on serving.
+      - V(retired) takes the alias of O(kind) and O(value) off whichever node has it. It is nobody's then. What nobody
+        has, and nobody lost, is refused.
     type: str
     choices: [present, moved, replaced, retired]
     default: present
@@ -54,7 +56,7 @@ options:
   kind:
     description:
       - Which kind of alias. A V(serial) can be V(retired), and not V(moved), since it goes with its chassis.
-      - A V(gpu) is a GPU by its UUID as nvidia-smi tells it. It is not what a node is found by.
+      - A V(gpu) is a GPU by its UUID as nvidia-smi tells it, C(GPU-) before it. It is not what a node is found by.
     type: str
     choices: [serial, system_uuid, mac, gpu]
   value:
@@ -75,7 +77,9 @@ options:
     type: dict
   force_reason:
     description:
-      - With V(retired), take away also what a peer has confirmed of a node in service. The reason is recorded.
+      - With V(retired), take away also what a peer has confirmed of a node in service. With V(moved), the part came
+        out of a machine that the ledger does not have it in. With V(replaced) and V(moved), swap it in a node that is
+        in service. The reason is recorded.
     type: str
 seealso:
   - module: gpufleet.baremetal.bmc_info

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
@@ -18,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED, Row
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan, listed, state_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import WAYS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, compared
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, compared, gpu_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.whose import (
     UNTOUCHED,
@@ -80,7 +81,12 @@ def plan(ledger: Ledger, asked: Asked) -> Plan:
         )
     made = _PLANS[asked.params["state"]](ledger, asked)
     _out_of_service(ledger, asked, made)
-    return made
+    forced = asked.text("force_reason")
+    return replace(made, events=[(node, _forced(event, forced)) for node, event in made.events]) if forced else made
+
+
+def _forced(event: Event, reason: str) -> Event:
+    return replace(event, data={**event.data, "forced": reason}) if event.kind == IDENTITY else event
 
 
 def _out_of_service(ledger: Ledger, asked: Asked, made: Plan) -> None:
@@ -243,6 +249,7 @@ def _retired(ledger: Ledger, asked: Asked) -> Plan:
     node = here(ledger, asked, without=pair)
     rows = [row for row in ledger._aliases([pair]) if row["kind"] == pair[0]]
     if not rows:
+        _demand_retired(ledger, asked, pair)
         return Plan(node)
     row = rows[0]
     refuse_shared(ledger, asked, [pair] if row["host"] != asked.host else [])
@@ -261,6 +268,22 @@ def _retired(ledger: Ledger, asked: Asked) -> Plan:
     return Plan(node, [row], {}, [], [row["node_id"]], {"from_node": row["node_id"], "told": told})
 
 
+def _demand_retired(ledger: Ledger, asked: Asked, pair: Pair) -> None:
+    """It is nobody's already, which may have been said before.
+
+    :raises ConfigError: where nobody ever lost it: what was meant, and mistyped, is somebody's still.
+    """
+    told = (one["data"] for one in ledger.of_all(IDENTITY))
+    if any(compared((pair[0], str(one.get("value")))) == compared(pair) for one in told if one.get("kind") == pair[0]):
+        return
+    raise ConfigError(
+        "nobody has this, and nobody lost it",
+        node=asked.host,
+        seen=f"{pair[0]} {pair[1]}",
+        do="correct identity_kind and identity_value; identity=show tells by what the host's node is known",
+    )
+
+
 _PLANS: Mapping[str, Callable[[Ledger, Asked], Plan]] = {
     PRESENT: _present,
     MOVED: _moved,
@@ -273,6 +296,13 @@ _PLANS: Mapping[str, Callable[[Ledger, Asked], Plan]] = {
 
 
 def _demand_value(asked: Asked, pair: Pair) -> None:
+    if asked.params["state"] == MOVED and pair[0] == "gpu" and not gpu_of(pair[1]):
+        raise ConfigError(
+            f"gpu {asked.text('value')!r} is no GPU",
+            node=asked.host,
+            wanted="GPU- and a UUID, as nvidia-smi -L tells it",
+            do="correct identity_value",
+        )
     if not pair[1] or (asked.params["state"] == MOVED and pair[0] not in MOVABLE):
         raise ConfigError(
             f"{pair[0]} {asked.text('value')!r} is nothing that can be {asked.params['state']}",

@@ -30,6 +30,16 @@ def _mac_of(value: str) -> str:
     return ":".join(digits[at : at + 2] for at in range(0, 12, 2)) if _CARD.fullmatch(digits) else ""
 
 
+#: A GPU as nvidia-smi tells it.
+_GPU = re.compile(r"gpu-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.ASCII | re.IGNORECASE)
+
+
+def gpu_of(value: str) -> str:
+    """A GPU's UUID in one spelling; empty for what is none."""
+    found = _GPU.fullmatch(value.strip())
+    return f"GPU-{found[1].lower()}" if found else ""
+
+
 #: The spelling of what machines are delivered with as well, where nobody has set anything.
 _OF_KIND: Mapping[str, Callable[[str], str]] = {"serial": serial_of, "system_uuid": uuid_of, "mac": _mac_of}
 
@@ -44,6 +54,8 @@ def normal(kind: str, value: str) -> str:
     """One spelling an alias: MACs and UUIDs in lower case with colons, serials as they are without blanks around; empty
     for what is on many machines, and for what is no MAC: its digits alone may be those of another card."""
     value = value.strip()
+    if kind == "gpu":
+        return gpu_of(value) or value  # a release of before wrote down whatever was typed, which can be taken off
     return _OF_KIND[kind](value) if kind in _OF_KIND else value
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from contract.ledger.test_swaps import MAC, MAC2, OLD, Ask, ask, in_service, known, rows, state
+from contract.ledger.test_swaps import GPU, MAC, MAC2, OLD, Ask, ask, in_service, known, rows, state
 
 __all__ = ["ask"]
 MAC9 = "52:54:00:00:00:09"
 SECOND = {"gpufleet_serial": "OLD0002", "gpufleet_boot_mac": MAC2}
-GPU = "GPU-00000000-0000-4000-8000-000000000001"
-MOVED = {"state": "moved", "kind": "gpu", "value": GPU}
+MOVED = {"state": "moved", "kind": "gpu", "value": GPU, "force_reason": "of a machine that was sold"}
 BOARD, CHASSIS = {"state": "replaced", "part": "board"}, {"state": "replaced", "part": "chassis"}
 Nodes = tuple[str, str, str]
 

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission impo
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
+GPU = "GPU-00000000-0000-4000-8000-000000000001"
 MAC, MAC2 = "52:54:00:00:00:01", "52:54:00:00:00:02"
 OLD = {"gpufleet_serial": "OLD0001", "gpufleet_boot_mac": MAC}
 Ask = Callable[..., dict[str, Any]]
@@ -162,9 +163,12 @@ def test_u3_a_chassis_that_was_swapped_is_another_node(ledger: Ledger, ask: Ask)
 @pytest.mark.parametrize("kind", ["mac", "gpu"])
 def test_u3_a_part_that_moved_leaves_neither_machine_its_passport(ledger: Ledger, ask: Ask, kind: str) -> None:
     node, other = in_service(ledger), in_service(ledger, "gpu002", "OLD0002", MAC2)
-    value = {"mac": MAC2.upper(), "gpu": "GPU-1"}[kind]
+    value = {"mac": MAC2.upper(), "gpu": GPU}[kind]
     said = {**OLD, "gpufleet_boot_mac": MAC2} if kind == "mac" else OLD
-    done = ask(said, state="moved", kind=kind, value=value)
+    force = {} if kind == "mac" else {"force_reason": "out of a node of before this ledger"}
+    done = ask(said, state="moved", kind=kind, value=value, **force)
+    told = ledger.history(node, kinds=("identity",))[-1]["data"]
+    assert told.get("forced") == force.get("force_reason"), "which is recorded"
     assert done["changed"] and done["from_node"] == (other if kind == "mac" else ""), done
     assert ledger.owner(kind, value) == node and "mac" not in known(ledger, other) or kind == "gpu"
     for one in [node, other] if kind == "mac" else [node]:
@@ -172,6 +176,54 @@ def test_u3_a_part_that_moved_leaves_neither_machine_its_passport(ledger: Ledger
         ledger.append("r1", [(one, Event("state", "validating"))])
         assert "passport" in lacks(ledger, one, looked=False)
     assert not ask(said, state="moved", kind=kind, value=value)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("mac", "52:54:00:00:00:77"), ("gpu", GPU), ("system_uuid", "5ac00000-0000-4000-8000-0000000000aa")],
+)
+def test_y6_a_part_that_the_ledger_has_in_no_machine_came_from_none(
+    ledger: Ledger, ask: Ask, kind: str, value: str
+) -> None:
+    """A slip in its number, and the machine that gave it goes on serving without it."""
+    in_service(ledger)
+    before = rows(ledger)
+    for dry in (True, False):
+        done = ask(OLD, state="moved", kind=kind, value=value, check_mode=dry)
+        assert "in no machine" in done["msg"] and f"{kind} {value}" in done["msg"] and rows(ledger) == before, done
+    assert ask(OLD, state="moved", kind=kind, value=value, force_reason="ticket 9")["changed"]
+
+
+@pytest.mark.parametrize("typed", ["GPU-1", "gpu002", "00000000-0000-4000-8000-000000000001", f"{GPU}0", f"MIG-{GPU}"])
+def test_y6_what_is_no_gpu_moves_nowhere(ledger: Ledger, ask: Ask, typed: str) -> None:
+    node = in_service(ledger)
+    before = rows(ledger)
+    done = ask(OLD, state="moved", kind="gpu", value=typed, force_reason="whatever it is")
+    assert f"gpu {typed!r} is no GPU" in done["msg"] and "nvidia-smi -L" in done["msg"] and rows(ledger) == before
+    ledger.identify("gpu001", aliases=[("serial", "OLD0001"), ("gpu", typed)])  # as a release of before took it down
+    assert ledger.owner("gpu", typed) == node and ask(OLD, state="retired", kind="gpu", value=typed)["changed"]
+
+
+def test_y6_a_gpu_is_one_however_it_is_typed(ledger: Ledger, ask: Ask) -> None:
+    node, other = in_service(ledger), in_service(ledger, "gpu002", "OLD0002", MAC2)
+    typed = GPU.replace("0000-4000", "abcd-4000")
+    ledger.identify("gpu002", aliases=[("serial", "OLD0002"), ("gpu", typed)])
+    done = ask(OLD, state="moved", kind="gpu", value=typed.upper())
+    assert done["from_node"] == other and ledger.owner("gpu", typed) == node, done
+
+
+def test_u3_what_nobody_has_and_nobody_lost_is_told(ledger: Ledger, ask: Ask) -> None:
+    in_service(ledger)
+    before = rows(ledger)
+    for kind, value in (("mac", "52:54:00:00:00:77"), ("serial", "OLD0008"), ("gpu", GPU)):
+        for dry in (True, False):
+            done = ask(OLD, state="retired", kind=kind, value=value, check_mode=dry)
+            assert "nobody has this, and nobody lost it" in done.get("msg", "") and rows(ledger) == before, done
+    assert ask(OLD, state="retired", kind="mac", value=MAC)["changed"]
+    before = rows(ledger)
+    for spelling in (MAC, MAC.replace(":", "-").upper()):
+        again = ask(OLD, state="retired", kind="mac", value=spelling)
+        assert not again.get("failed") and not again["changed"] and rows(ledger) == before, again
 
 
 def test_u3_a_node_that_another_run_works_on_is_left_to_it(ledger: Ledger, ask: Ask) -> None:

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from contract.ledger.test_swaps import MAC, MAC2, OLD, Ask, ask, in_service, known, rows, state
+from contract.ledger.test_swaps import GPU, MAC, MAC2, OLD, Ask, ask, in_service, known, rows, state
 
 __all__ = ["ask"]
 MAC9 = "52:54:00:00:00:09"
 NEW = {"gpufleet_serial": "NEW0001", "gpufleet_boot_mac": MAC9}
 NEIGHBOUR = {"gpufleet_serial": "OLD0002", "gpufleet_boot_mac": MAC2}
 KEPT = Event("hold", "taken", {"hold_token": "gpufleet:r0+keep:disk"})
-GPU = "GPU-00000000-0000-4000-8000-000000000001"
 
 
 def asked_before(ledger: Ledger) -> str:
@@ -162,5 +161,7 @@ def test_y6_a_gpu_that_a_newer_passport_of_that_machine_does_not_name_was_no_lon
     other = in_service(ledger, "gpu002", "OLD0002", MAC2)
     passport(ledger, other, ledger.now() - 20, GPU)
     passport(ledger, other, ledger.now() - 10)
-    done = ask(OLD, state="moved", kind="gpu", value=GPU)
+    moved = {"state": "moved", "kind": "gpu", "value": GPU}
+    assert "in no machine" in ask(OLD, **moved)["msg"]
+    done = ask(OLD, **moved, force_reason="it lay on the shelf since")
     assert done["changed"] and done["from_node"] == "" and state(ledger, other) == "admitted"

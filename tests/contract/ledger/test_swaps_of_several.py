@@ -147,7 +147,7 @@ def test_u3_a_boot_port_that_a_bmc_told_is_a_claim_again_where_it_was_moved_to(s
 def test_u3_a_swap_waits_for_other_runs_and_for_its_own_and_asks_a_tenant(
     site: Site, ledger: Ledger, args: dict[str, str]
 ) -> None:
-    node = in_service(ledger)
+    node, _other = in_service(ledger), in_service(ledger, "gpu002", "OLD0002", MAC2)
     said = NEW if args in (BOARD, CHASSIS) else OLD
     site.refuses({**said, "gpufleet_tenant": "acme"}, "not_ours", **args)
     site.refuses(said, "the run that this worker belongs to is gone", base=Orphan, **args)
