@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
@@ -27,6 +28,10 @@ class ActionModule(CertifiedAction):
     FIXES = True
     SPEC = INFO_SPEC
     verb = staticmethod(info)
+
+    def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        heard(self)  # the playbook identity begins with it, and what it tells confirms whose machine a node is
+        return super().prepare(params)
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """What no BMC can say of a boot port the ledger may know of its machine."""

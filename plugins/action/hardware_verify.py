@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ha
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verified import SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS
 
@@ -42,6 +43,7 @@ class ActionModule(CertifiedAction):
         return False
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        heard(self)  # the playbook gate_profile begins with it
         listed = {cell: self.host_var(variable) for cell, variable in _OF_A_LIST.items()}
         params = {**params, "name": params.get("name") or self._host, "run_cache": self._run_as.process}
         params["expected"] = {**listed, **params["expected"]}

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.tests.tree import (
     cases_of_awx,
     cases_of_ports,
     code,
+    heard,
     listing,
     messages,
     parts,
@@ -52,6 +53,7 @@ TRUSTS = """---
     - ansible.builtin.import_role: {{name: gpufleet.baremetal.drain, rolespec_validate: false}}
     - ansible.builtin.import_role: {{name: gpufleet.baremetal.quarantine}}
 """
+BEGINS = "---\n- hosts: all\n  tasks:\n    - ansible.builtin.fail:\n    - gpufleet.baremetal.%s:\n"
 README, SPEC = "roles/gate/README.md", "roles/gate/meta/argument_specs.yml"
 _SPEC_OF_ONE = (
     "---\nargument_specs: {main: {short_description: x, description: [x], options: {gate_one: {description: [x]}}}}\n"
@@ -240,6 +242,18 @@ CASES = (
         {"playbooks/a.yml": PROVED % "{{ omit }}"},
         "'Prove' does not pass on oob_ready_bmc.identity",
         {"playbooks/a.yml": PROVED % "{{ oob_ready_bmc.identity }}"},
+    ),
+    (
+        heard.playbooks_that_do_not_listen,
+        {"playbooks/a.yml": BEGINS % "held", "plugins/action/held.py": "pass"},
+        "a.yml: it begins with held, which",
+        {"playbooks/a.yml": BEGINS % "held", "plugins/action/held.py": "heard(self)"},
+    ),
+    (
+        heard.playbooks_that_do_not_listen,
+        {"playbooks/a.yml": PROVED % "x", "plugins/action/bmc_info.py": "heard(self)"},
+        "a.yml: it begins with the role baseline",
+        {"playbooks/history.yml": BEGINS % "node_history"},
     ),
     (
         parts.bad_locks,

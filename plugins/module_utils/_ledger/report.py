@@ -10,6 +10,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -125,7 +126,7 @@ def status(
     """
     ids = list(filter(None, nodes.values()))
     states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
-    turned = _turned(ledger, ids, holds)
+    turned = _turned(holds, ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
@@ -214,27 +215,25 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
     return _RENEW + _days(expire_within) if one["passport_due"] else ""
 
 
+def _turned(*turns: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """By node, the newest of what has become of it beside its state: it was held, or said to be another one."""
+    return {one: max(told[one]["id"] for told in turns if one in told) for one in {*chain(*turns)}}
+
+
 def _noted(
-    host: str, otherwise: str, newest: Mapping[str, Mapping[str, Any] | None], run_id: str, later: int
+    host: str, otherwise: str, newest: Mapping[str, Mapping[str, Any] | None], run_id: str, turned: int
 ) -> dict[str, Any]:
     """Why the newest run went no further, and the next command then.
 
-    :param newest: the events ``state`` and ``stopped``. :param later: as :func:`_turned` tells it of this node.
+    :param newest: of the node, ``state`` and ``stopped``. :param turned: what has become of it since, as
+        :func:`_turned`, ends that.
     """
     note = newest["stopped"]
-    why = "" if note is not None and later > note["id"] else _stopped(newest["state"], note, run_id)
+    why = "" if note is not None and turned > note["id"] else _stopped(newest["state"], note, run_id)
     if not why or note is None:
         return {"stopped": why}
     stranger = note["data"].get("playbook") == ADOPT
     return {"stopped": why, "stranger": stranger, "next": _after_a_stop(host, otherwise, note["data"])}
-
-
-def _turned(ledger: Ledger, ids: Sequence[str], holds: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """By node, the newest event of what has become of it beside its state: it was held, or said to be another one."""
-    found: dict[str, int] = {}
-    for told in (holds, ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY)):
-        found.update({node: max(int(one["id"]), found.get(node, 0)) for node, one in told.items()})
-    return found
 
 
 def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str) -> str:

@@ -105,7 +105,7 @@ def test_h2_what_one_person_keeps_the_next_one_neither_takes_nor_gives_back_unse
 
 def test_h2_what_a_run_drained_for_another_reason_is_not_readmitted_with_what_was_kept(tmp_path: Path) -> None:
     with in_service(tmp_path, 2) as nodes:
-        nodes.book("drain", "--limit", "gpu001", "-e", "drain_why=firmware by anna", ok=True)
+        nodes.book("drain", "--limit", "gpu001", "-e", '{"drain_why": "firmware by anna"}', ok=True)
         nodes.book("maintenance", *on(), "--limit", "gpu002", ok=True)
         before = nodes.scheduler("gpu001")
         nodes.book("maintenance", *READMIT, ok=False)  # its machine does not answer here

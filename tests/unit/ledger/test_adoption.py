@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.adoption import adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ledger_event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import PLACE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,11 @@ def test_j7_a_node_of_no_scheduler_needs_neither_service_nor_name(scheduler: str
     data = adopted(nobody, {**SITE, "scheduler": scheduler}, "gpu001")
     assert not set(place) & set(data)
     assert data["machine_name"] == data["scheduler_node"] == "", "which is no name that a scheduler has told"
+
+
+def test_r5_all_of_the_place_is_recorded_that_a_scheduler_tells() -> None:
+    told = {key: f"its {key}" for key in PLACE}
+    assert told.items() <= adopted(seen(scheduler={**SERVES, **told}), SITE, "gpu001").items()
 
 
 def test_j7_a_node_of_which_its_provisioner_has_no_record_is_adopted_and_recorded_so() -> None:
