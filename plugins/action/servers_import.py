@@ -44,10 +44,10 @@ class ActionModule(VerbAction):
         return False  # no ledger is asked
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        heard(self)
         servers = _read(params["path"], _stamp(params["path"]), json.dumps({name: params[name] for name in LIST}))
         if params["server"]:
             return self._taken(_named(servers, params["server"], params["path"]), params["group"])
-        heard(self)
         self._demand_no_strangers(servers, params["path"])
         told: dict[str, Any] = self._written(servers, params) if params["dest"] else {"changed": False}
         if params["sources"]:

@@ -38,7 +38,7 @@ def seen(nodes: Nodes) -> list[object]:
 @pytest.mark.parametrize("playbook", [*SLIPS])
 def test_h2_a_slip_is_told_before_anything_is_written(tmp_path: Path, playbook: str) -> None:
     extra, slip = SLIPS[playbook]
-    (tmp_path / "list.csv").write_text("name,bmc_ip\ngpu009,10.0.0.9\n", encoding="utf-8")
+    (tmp_path / "list.csv").write_text("name,serial\ngpu009,SN0009\n", encoding="utf-8")
     with in_service(tmp_path) as nodes:
         nodes.hosts["gpu001"]["gpufleet_boot_mac"] = "52:54:00:00:00:99"
         before = seen(nodes)
