@@ -173,6 +173,25 @@ def test_j7_the_playbook_adopts_no_machine_of_another_name_or_another_than_its_b
     assert ("SN4711" if doubt == "its serial" else "adopt_other_name=true, which is recorded") in told, told
 
 
+@pytest.mark.parametrize("flags", [("--check",), ()], ids=["check", "run"])
+@pytest.mark.parametrize("setting", ["its profile", "the key"])
+def test_h4_a_setting_of_the_site_is_no_finding_of_a_node(
+    working: Working, setting: str, flags: tuple[str, ...]
+) -> None:
+    """With check mode first: else a fleet is adopted with it, and due for ever."""
+    nodes, wrong = working.nodes, {"its profile": "gpufleet_sku", "the key": "gpufleet_passport_key_path"}[setting]
+    working.recorded()
+    working.told()  # no event: a ledger that check mode can read
+    right, nodes.shared[wrong] = nodes.shared[wrong], "nowhere"
+    told = nodes.book("adopt", "-e", "adopt_other_name=true", *flags, ok=False)
+    assert nodes.states("gpu001") == [] and nodes.scheduler("gpu001") == "IDLE", told
+    why = {"its profile": "could not judge it, for a setting of the site", "the key": "nowhere"}[setting]
+    assert why in told.rpartition("Adoption:")[2], told
+    nodes.shared[wrong] = right
+    told = nodes.book("adopt", "-e", "adopt_other_name=true", *flags, ok=True)
+    assert nodes.states("gpu001") == ([] if flags else ["admitted"]), told
+
+
 def test_j7_what_was_taken_back_from_day_0_is_adopted_with_the_failure_that_stands(working: Working) -> None:
     """Day 0 quarantined it, its owner resumed it, and level 1 says nothing of what level 3 found."""
     working.recorded()

@@ -65,6 +65,7 @@ def test_r3_where_its_record_is_is_noted_and_no_place_of_one_without() -> None:
     [
         {"state": "draining"},
         {"state": "drained"},
+        {"state": "down"},
         {"answers": False},
         {"owner": "foreign", "holds": [{"text": "riser swap"}]},
         {"state": "absent", "native": "", "answers": False},
@@ -231,6 +232,28 @@ def test_j7_what_was_found_is_the_reason_and_else_why_there_is_no_passport() -> 
     assert adopted(seen(passport=standing), SITE, "gpu001")["reason"] == "gate dcgm_gate: fail (event 12)"
     long = {"verdict": "fail", "findings": [{"text": "x" * 999}]}
     assert len(adopted(seen(looks=[long]), SITE, "gpu001")["reason"]) == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "refuses"),
+    [
+        ("profile_missing", True),
+        ("config", True),
+        ("unsupported", True),
+        ("", False),
+        ("trust", False),
+        ("news", False),
+    ],
+)
+def test_h4_a_look_that_a_setting_kept_from_looking_says_nothing_of_the_node(kind: str, refuses: bool) -> None:
+    """Its finding would be due for ever. What a gate says of the node itself is due, and refuses nobody."""
+    look = {"verdict": "inconclusive", "kind": kind, "findings": [{"text": "no profile of this SKU"}]}
+    if refuses:
+        told = refused(looks=[PROVEN, look, PASS])
+        assert "for a setting of the site: no profile of this SKU. Correct that" in told
+        assert "the file is gone" in refused(looks=[PROVEN, PASS, {**look, "msg": "the file is gone"}])
+    else:
+        assert adopted(seen(looks=[PROVEN, look, PASS]), SITE, "gpu001")["reason"] == "no profile of this SKU"
 
 
 def test_j7_adoption_is_a_way_into_service_alone() -> None:
