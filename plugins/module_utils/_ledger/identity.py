@@ -180,7 +180,7 @@ def _chassis(ledger: Ledger, asked: Asked) -> Plan:
     came = [Event(IDENTITY, REPLACED, told), *_back_in_the_fleet(ledger, new), *again, *_held_on(ledger, old)]
     events = [*((old, event) for event in left), *((new, event) for event in came)]
     puts = [pair for pair in asked.says if ledger.owner(*pair) != new]
-    return Plan(new, _spelled_otherwise(ledger, puts), {new: puts}, events, [old, new], {"retired_node": old})
+    return Plan(new, [], {new: puts}, events, [old, new], {"retired_node": old})
 
 
 def _leaving(ledger: Ledger, asked: Asked, its: str) -> str:

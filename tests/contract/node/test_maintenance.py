@@ -20,6 +20,7 @@ from fake_bmc.tls import Authority
 pytestmark = pytest.mark.slow
 
 OFF = ("-e", "maintenance=off")
+ADOPT = "ansible-playbook gpufleet.baremetal.adopt -i INVENTORY --limit"
 
 
 def on(why: str = "disk swap", **more: Any) -> tuple[str, str]:
@@ -76,6 +77,7 @@ def test_h2_a_node_in_service_that_the_ledger_never_admitted_is_not_taken(tmp_pa
         nodes.scheduler("gpu002", state="DOWN", reason="Not responding", by="slurm", booted="None")
         told = nodes.book("maintenance", *on(), ok=False)
         assert "the ledger never admitted it" in told, told
+        assert "or adopt it first" in told and f"{ADOPT} gpu001" in told, told
         assert nodes.scheduler("gpu001") == "IDLE" and "+keep:disk swap" in nodes.scheduler("gpu002")
 
 
@@ -142,6 +144,26 @@ def test_h2_a_machine_that_somebody_holds_is_not_powered_on(tmp_path: Path, kept
         assert nodes.bmcs["gpu001"].writes
 
 
+def test_h2_what_is_given_back_while_its_jobs_run_is_not_recorded_as_drained(tmp_path: Path) -> None:
+    with in_service(tmp_path) as nodes:
+        world = json.loads(nodes.world.read_text(encoding="utf-8"))
+        nodes.world.write_text(json.dumps({**world, "jobs": [{"id": "4711", "node": "gpu001"}]}), encoding="utf-8")
+        nodes.scheduler("gpu001", state="ALLOCATED")
+        nodes.book("maintenance", *on(drain_timeout=0), ok=False)
+        nodes.scheduler("gpu001", state="ALLOCATED+DRAIN")
+        nodes.book("maintenance", *OFF, ok=True)
+        assert "maintenance is over" in nodes.scheduler("gpu001") and nodes.states("gpu001") == ["draining"]
+
+
+def test_h2_a_node_of_which_nobody_can_tell_is_neither_taken_nor_given_back(tmp_path: Path) -> None:
+    """slurmctld was just started, and has not heard of it: whoever works there is not asked."""
+    with in_service(tmp_path) as nodes:
+        nodes.scheduler("gpu001", state="UNKNOWN", booted="None")
+        for asked in (on(), OFF):
+            told = nodes.book("maintenance", *asked, ok=False)
+            assert "unknown to the scheduler" in told and written(nodes) == 0 and not nodes.states("gpu001"), told
+
+
 #: What another run does between this one's look at the ledger and its hold.
 QUARANTINES = """
 import sys
@@ -184,6 +206,9 @@ def test_h2_what_could_not_be_readmitted_is_tried_again_and_its_gates_may_see_th
             told = nodes.book("maintenance", *READMIT, ok=False)
             assert "the kernel log" in told and "cannot be reached over SSH" in told, told
             assert "maintenance is over" in nodes.scheduler("gpu001") and nodes.states("gpu001")[-1] == "drained"
+            # Neither a log that counts nor a passport lets the other one back in: its owner does.
+            assert "was adopted, and no run has imaged it" in told and f"{ADOPT} gpu002" in told, told
+            assert "maintenance is over" in nodes.scheduler("gpu002") and nodes.states("gpu009")[-1] == "drained"
         told = nodes.book("revalidate", ok=False)
         assert "baseline : Prove that the declared image runs" in told, told
         assert told.count("this one was adopted as it worked. Run the playbook gpufleet.baremetal.reimage first") >= 1

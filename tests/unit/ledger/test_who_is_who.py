@@ -140,6 +140,16 @@ def test_r6_one_uuid_in_two_byte_orders_is_one_node(
     assert ledger.identify("gpu002", aliases=[NEXT]) != node
 
 
+def test_v2_what_may_be_a_retired_machine_is_not_taken_for_the_one_of_its_uuid(ledger: Ledger) -> None:
+    """Nobody knows the serial, and the retired one has none that could tell them apart: it may be back."""
+    retired = ledger.identify("gpu001", aliases=[MAC])
+    ledger.append("r1", [(retired, Event("state", "retired"))])
+    living = ledger.identify("gpu002", aliases=[UUID])
+    assert ledger.identify("gpu002", aliases=[UUID, MAC], create=False) == living
+    with pytest.raises(ConfigError, match="belong to different nodes"):
+        ledger.identify("gpu002", aliases=[SERIAL, UUID, MAC], create=False)
+
+
 def test_r6_two_hosts_that_say_one_uuid_in_two_byte_orders_are_told(ledger: Ledger) -> None:
     says = {"gpu001": [UUID], "gpu002": [TURNED]}
     ledger.identify("gpu001", aliases=[UUID], says=says.get)
