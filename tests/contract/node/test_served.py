@@ -108,6 +108,9 @@ def test_u10_a_tenants_node_is_touched_only_by_a_run_that_names_the_tenant(tmp_p
         assert nodes.scheduler("gpu001") == before
         nodes.book("drain", "-e", "gpufleet_for_tenant=blue", ok=True)
         assert nodes.states("gpu001") == nodes.states("gpu002") == ["draining", "drained"]
+        told = nodes.book("status", "-e", "gpufleet_for_tenant=blue", ok=True)
+        recycle = "ansible-playbook gpufleet.baremetal.day2_recycle -i INVENTORY --limit"
+        assert f"{recycle} gpu001 -e gpufleet_for_tenant=blue" in told and f"{recycle} gpu002 -e" not in told, told
 
 
 @pytest.mark.slow

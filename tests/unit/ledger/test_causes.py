@@ -122,7 +122,7 @@ def test_the_table_fits_a_terminal_and_its_commands_can_be_typed(ledger: Ledger,
     many = {f"gpu{number:03}": ("discovered", {}) for number in range(1, 201)}
     held = {host: ("quarantined", {"reason": "Xid 79 " * 30, "remedy": "power_cycle"}) for host in sparse}
     nodes = fleet(ledger, {**many, **held, "gpu999": ("drained", {})})
-    nodes["gpu999"] = of_tenant(nodes["gpu999"], "Ann's lab, level 3")
+    nodes["gpu999"] = of_tenant(nodes["gpu999"], "Ann's lab, level 3", "Ann's lab, level 3")
     groups = by_cause(nodes)
     lines = table("Status", nodes, groups, width)
     assert max(map(len, lines)) <= width, max(lines, key=len)

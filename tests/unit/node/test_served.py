@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, status
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import NEVER_SERVED, Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import report
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -107,6 +107,12 @@ def test_c2_of_a_scheduler_that_does_not_answer_nobody_says_admitted(ledger: Led
     assert "unknown to the scheduler" in " ".join(report("Fleet", {"n1": one}))
     drained = told(ledger, Seen(problem="slurmctld does not answer"), "drained")
     assert (drained["state"], drained["stopped"]) == ("drained", ""), "it is what it is, whatever the scheduler says"
+    assert drained["unheard"] == "slurmctld does not answer; then run again" and one["unheard"] == ""
+    line = "unknown to the scheduler: slurmctld does not answer"
+    assert line in " ".join(report("Fleet", {"n1": drained})), "and whether a person holds it nobody can tell"
+    assert told(ledger, SERVES, "drained")["unheard"] == told(ledger, None, "drained")["unheard"] == ""
+    for state in sorted(NEVER_SERVED):
+        assert told(ledger, Seen(problem="slurmctld does not answer"), state)["unheard"] == "", "its scheduler need not"
 
 
 def test_c2_what_this_run_has_admitted_is_looked_at_again_and_not_run_again(ledger: Ledger) -> None:

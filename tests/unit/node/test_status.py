@@ -14,10 +14,10 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, status
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, of_tenant, status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import report
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import report, standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 
 PLAYBOOK = Path(__file__).resolve().parents[3] / "playbooks" / "passports.yml"
@@ -52,6 +52,43 @@ def test_t1_a_hold_is_told_until_it_is_lifted(ledger: Ledger) -> None:
 def test_t1_a_stop_is_told_until_the_node_goes_on(ledger: Ledger) -> None:
     assert told(ledger, ("state", "enrolled", {}), STOPPED)["stopped"] == "the BMC is silent"
     assert told(ledger, ("state", "imaging", {}))["stopped"] == ""
+
+
+#: What becomes of a node beside its state: it is held anew, bound to another scheduler, or is another machine.
+TURNS = (
+    ("hold", "taken", {"hold_token": "gpufleet:r2+keep:disk swap"}),
+    ("hold", "released", {"hold_token": "gpufleet:r2+keep:disk swap"}),
+    ("named", "scheduler_node", {"scheduler_node": "n1", "was_of": "slurm alpha"}),
+    ("identity", "replaced", {"part": "board"}),
+)
+
+
+@pytest.mark.parametrize("turn", TURNS, ids=[f"{kind} {name}" for kind, name, _data in TURNS])
+def test_h2_what_has_become_of_a_node_since_ends_a_stop(ledger: Ledger, turn: tuple[str, str, dict[str, Any]]) -> None:
+    """A move that was ordered is not ordered again, nor is a maintenance told as refused that was given since."""
+    assert told(ledger, ("state", "draining", {}), turn, STOPPED)["stopped"] == "the BMC is silent", "it came before"
+    assert told(ledger, turn)["stopped"] == ""
+    assert told(ledger, STOPPED)["stopped"] == "the BMC is silent"
+
+
+def test_h2_whose_a_node_is_goes_before_what_met_a_run_there(ledger: Ledger) -> None:
+    """Whoever reads of a slurmctld that was away must not take the node from under a person's hands."""
+    refused = ("note", "stopped", {"reason": "slurmctld is away"})
+    one = told(ledger, ("state", "drained", {"reason": "disk swap"}), TURNS[0], refused)
+    assert standing(one) == "kept by a person: disk swap; stopped: slurmctld is away"
+    theirs = of_tenant(told(ledger, TURNS[1], refused), "blue", "blue")
+    assert standing(theirs) == "of the tenant blue, and left alone (disk swap); stopped: slurmctld is away"
+    assert standing(told(ledger)) == "slurmctld is away", "nobody's"
+
+
+def test_u10_the_next_command_names_the_tenant_also_to_a_run_that_has(ledger: Ledger) -> None:
+    one = told(ledger, ("state", "drained", {}))
+    named = f"{AGAIN.format('day2_recycle')} -e gpufleet_for_tenant=blue"
+    for stranger in ("blue", ""):
+        theirs = of_tenant(one, "blue", stranger)
+        assert (theirs["tenant"], theirs["next"]) == (stranger, named), "typed as it stands, it is not refused"
+    assert of_tenant(one, "", "")["next"] == AGAIN.format("day2_recycle")
+    assert of_tenant({**one, "next": ""}, "blue", "")["next"] == ""
 
 
 def test_t1_a_stop_of_a_node_in_service_is_told_to_its_own_run_alone(ledger: Ledger) -> None:
