@@ -110,7 +110,8 @@ def test_w8_under_a_controller_the_next_step_is_a_template_and_counts_are_artifa
     ("said", "meant"),
     [
         ("day2_recycle_al=true", "day2_recycle_all"),
-        ("gpufleet_skus=a", ""),
+        ("gpufleet_skus=a", "gpufleet_sku"),
+        ("site_skus=a", ""),
         ("gpufleet_tenent=alice", "gpufleet_tenant"),
         ("day2_recycle_all=false", ""),
     ],
