@@ -171,7 +171,10 @@ def scheduler(batch: Batch) -> None:
 def _one_scheduler(batch: Batch, driver: Scheduler, named: Mapping[str, str]) -> None:
     """:param named: by host, the name of its node there."""
     held = batch.holds()
-    claims = {name: Claim.of(held.get(host) or of_the_row(batch.variable, host)) for host, name in named.items()}
+    known = {host: held.get(host, {}) for host in named}
+    claims = {
+        name: Claim.of({**of_the_row(batch.variable, host, known[host]), **known[host]}) for host, name in named.items()
+    }
     batch.heard(f"{driver.NAME} {driver.address}", lambda: _looked(batch, driver, named, claims))
 
 

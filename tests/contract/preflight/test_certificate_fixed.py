@@ -48,18 +48,20 @@ def test_s3_where_nobody_can_say_which_certificate_was_fixed_the_bmc_is_told_no_
         site.hosts = {"gpu001": {**site.hosts["gpu001"], "gpufleet_bmc_address": bmc.url}}
         site.shared.update(gpufleet_bmc_username=USER, gpufleet_bmc_password=PASSWORD)
         site.shared["gpufleet_bmc_tls_fingerprint"] = "first"
-        record = _Record(away, nobody, ["gpu001"])
+        record = _Record(away, nobody, ["gpu001"], lambda _name, _host: None)
         batch = site.batch(record=record)
         machines.look(batch)
         [cause] = batch.found["gpu001"]
         assert cause.kind == NOTE and "was not asked" in cause.what and not bmc.requests, cause
         with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
-            machines.look(site.batch(record=_Record(lambda: ledger, lambda host: "", ["gpu001"])))
+            machines.look(
+                site.batch(record=_Record(lambda: ledger, lambda host: "", ["gpu001"], lambda _name, _host: None))
+            )
             assert bmc.requests, "one that is new is asked"
             bmc.requests.clear()
             node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
             ledger.append("r1", [(node, Event("note", FIXED, {"sha256": "ab" * 32}))])
-            batch = site.batch(record=_Record(lambda: ledger, lambda host: node, ["gpu001"]))
+            batch = site.batch(record=_Record(lambda: ledger, lambda host: node, ["gpu001"], lambda _name, _host: None))
             machines.look(batch)
             [cause] = batch.found["gpu001"]
         assert "certificate" in cause.what and not bmc.requests, cause

@@ -70,7 +70,14 @@ def test_r6_a_row_that_names_a_port_alone_is_told_where_no_bmc_lists_it(bmcs: An
         for serial, known in (("SN0001", True), ("SN0009", False)):
             system = {**found["gpu001"].vendor["system"], "SerialNumber": serial}
             found["gpu001"].vendor = {**found["gpu001"].vendor, "system": system}
-            batch = site.batch(record=_Record(lambda: ledger, lambda host: ids.get(host, ""), list(site.hosts)))
+            batch = site.batch(
+                record=_Record(
+                    lambda: ledger,
+                    lambda host: ids.get(host, ""),
+                    list(site.hosts),
+                    lambda name, host: site.hosts[host].get(name),
+                )
+            )
             machines.look(batch)
             assert bool(batch.found["gpu001"]) is not known, batch.found
 

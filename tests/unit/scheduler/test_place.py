@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import adoption
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import demand_nobodys, doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Hold, NodeView
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
@@ -83,10 +83,9 @@ def test_r5_a_name_that_is_known_is_filled_in_for_nobody_who_keeps_it_back() -> 
 def test_r5_a_scheduler_that_tells_no_name_may_be_the_one_of_which_another_machine_is_that_node(rival: Place) -> None:
     """Or that machine's drain would permit what is done to this one."""
     view = NodeView("n1", state="idle", place=Place(scheduler_at=HERE))
-    found = doubts(Slurm({}), {"n1": view}, {"n1": Claim(rivals=(("other", rival),))})
-    assert "another machine" in str(found["n1"])
-    apart = Claim(rivals=(("other", Place(ALPHA, scheduler_at=THERE)),))
-    assert doubts(Slurm({}), {"n1": view}, {"n1": apart}) == {}
+    with pytest.raises(WrongMachine, match="another machine"):
+        demand_nobodys(Slurm({}), view, Claim(rivals=(("other", rival),)))
+    demand_nobodys(Slurm({}), view, Claim(rivals=(("other", Place(ALPHA, scheduler_at=THERE)),)))
 
 
 def test_what_a_place_is_known_by_is_what_results_and_the_ledger_have() -> None:
