@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import newest_holds, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import (
     first_served,
     ours,
     since_retired,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import AFTER_EVENT, Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import GIVEN_UP, WAS_OF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 
@@ -28,9 +28,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.plac
 _TELLS = ("scheduler_node", GIVEN_UP)
 _HOLDS = "SELECT id, node_id, name, data FROM events WHERE node_id IN :nodes AND kind = 'hold' ORDER BY id"
 
+#: By the index of nodes and kinds: all that was ever noted is too much for each first hold of a day 0.
 _NAMES = (
-    "SELECT DISTINCT node_id FROM events WHERE data LIKE :words"
-    " AND (kind IN ('hold', 'named') OR kind = 'state' AND name = 'admitted')"
+    "SELECT DISTINCT node_id FROM events WHERE node_id IN (SELECT node_id FROM nodes)"
+    " AND kind IN ('hold', 'named', 'state') AND (kind <> 'state' OR name = 'admitted') AND data LIKE :words"
 )
 
 _Event = Mapping[str, Any]
@@ -59,7 +60,7 @@ class Bound:
 
 def bindings(ledger: Ledger, nodes: Sequence[str]) -> dict[str, Bound]:
     """By node, in a few queries for all."""
-    holds, named = _newest_holds(ledger, nodes), ledger.latest(nodes, "named")
+    holds, named = newest_holds(ledger, nodes), ledger.latest(nodes, "named")
     gone = ledger.latest(nodes, "state", ("retired",))
     admitted, known = since_retired(ledger, nodes, "admitted"), ours(ledger, nodes)
     told = _told(ledger, nodes, (holds, admitted, named, gone), known)
@@ -67,7 +68,7 @@ def bindings(ledger: Ledger, nodes: Sequence[str]) -> dict[str, Bound]:
     places = {node: _place(told.get(node)) for node in nodes}
     places.update(_seen_in(ledger, [node for node in nodes if not told.get(node)], holds, since))
     away = [node for node in holds if _is_away(holds[node], since[node], places[node])]
-    others = _standing(ledger, away)
+    others = _standing(ledger, {node: max(map(_number, since[node])) for node in away})
     # Whom a person has taken out of its scheduler has served none since.
     out = {node for node, event in named.items() if event["data"].get(GIVEN_UP)}
     serves = {node for node, event in admitted.items() if node not in out or event["id"] > named[node]["id"]}
@@ -88,15 +89,6 @@ def others(ledger: Ledger, name: str, node_id: str) -> list[dict[str, str]]:
     found = bindings(ledger, [one for one in dict.fromkeys(str(row["node_id"]) for row in rows) if one != node_id])
     same = {one: bound for one, bound in found.items() if bound.name == name}
     return [{"host": ledger.name(one), **bound.place.data()} for one, bound in same.items()]
-
-
-def _newest_holds(ledger: Ledger, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A look that began before a hold was taken, and ended after it, has not seen that lifted."""
-    found = ledger.latest(nodes, "hold")
-    looked = [node for node, event in found.items() if event["name"] != "taken" and AFTER_EVENT in event["data"]]
-    taken = ledger.latest(looked, "hold", ("taken",)) if looked else {}
-    unseen = {node: event for node, event in taken.items() if event["id"] > Moment.of(found[node]["data"]).event}
-    return {**found, **unseen}
 
 
 # -- what binds it -------------------------------------------------------------------------------------------------
@@ -193,31 +185,41 @@ def _is_away(hold: _Event, since: Iterable[_Event | None], place: Place) -> bool
     return place != Place() and place.is_other(Place.told(hold["data"]))
 
 
-def _standing(ledger: Ledger, nodes: Sequence[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """All holds of these nodes are read, of which there are few."""
+def _standing(ledger: Ledger, left: Mapping[str, int]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """All holds of these nodes are read, of which there are few. :param left: as below, by node."""
     told: dict[str, list[_Event]] = {}
-    for row in ledger._many(_HOLDS, "nodes", list(nodes), {}) if nodes else ():
+    for row in ledger._many(_HOLDS, "nodes", list(left), {}) if left else ():
         told.setdefault(str(row["node_id"]), []).append({**row, "data": json.loads(row["data"])})
-    return {node: standing(events) for node, events in told.items()}
+    return {node: standing(events, left[node]) for node, events in told.items()}
 
 
-def standing(holds: Sequence[_Event]) -> tuple[tuple[str, str], ...]:
-    """Of all events of holds of one node, in their order: token and author of those that nobody has lifted."""
+def standing(holds: Sequence[_Event], left: int = 0) -> tuple[tuple[str, str], ...]:
+    """Of all events of holds of one node, in their order: token and author of those that nobody has lifted.
+
+    :param left: the event by which it last left where it was a node.
+    """
     by_place: dict[Place, tuple[_Event, str]] = {}
     for event in holds:
         data, place = event["data"], Place.told(event["data"])
         token = str(data.get("hold_token") or "")
         if event["name"] == "taken":
+            # One of before clusters were noted was of the same node, where the machine has not left that since.
+            before = by_place.get(Place())
+            if place != Place() and before and int(before[0]["id"]) > left and _is_node(before[0], event):
+                del by_place[Place()]
             same = _same(place, by_place)
             by_place.pop(same, None)
             by_place[place.filled(same)] = (event, token)
             continue
-        seen = Moment.of(data).event if AFTER_EVENT in data else int(event["id"])
         # One of before clusters were noted may have been taken anywhere: its token alone tells it.
         ended = [known for known, (_taken, one) in by_place.items() if one == token or known == _same(place, by_place)]
-        for known in [one for one in ended if int(by_place[one][0]["id"]) <= seen]:
+        for known in [one for one in ended if int(by_place[one][0]["id"]) <= seen(event)]:
             del by_place[known]
     return tuple((token, str(event["data"].get("hold_author") or "")) for event, token in by_place.values() if token)
+
+
+def _is_node(one: _Event, other: _Event) -> bool:
+    return bool(one["data"].get("scheduler_node") == other["data"].get("scheduler_node"))
 
 
 def _same(place: Place, known: Iterable[Place]) -> Place:

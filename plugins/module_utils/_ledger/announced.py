@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     WrongMachine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import is_look, newest_holds, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 _VERB = "scheduler_node"
@@ -23,11 +24,11 @@ _VERB = "scheduler_node"
 #: an order of a provisioner was not taken, it may have ended after its write: its lease was lost then, for instance.
 _BEFORE_ITS_WRITE = frozenset(one.kind for one in (Changed, NotAdopted, NotOurs, WrongMachine))
 
-_OF_VERB = " FROM events WHERE node_id IN :nodes AND name = :verb AND kind = "
-_INTENTS = (
-    f"SELECT node_id, run_id, count(*) AS announced, max(id) AS newest{_OF_VERB}'intent' GROUP BY node_id, run_id"
-)
+_OF_VERB = " FROM events WHERE node_id IN :nodes AND id > :since AND name = :verb AND kind = "
+_INTENTS = f"SELECT node_id, run_id, count(*) AS announced{_OF_VERB}'intent' GROUP BY node_id, run_id"
 _ENDED = f"SELECT node_id, run_id, data{_OF_VERB}'outcome' AND (data LIKE :failed OR data LIKE :idle)"
+#: Since the newest event of a hold, whoever told it.
+_SINCE = "coalesce((SELECT max(h.id) FROM events h WHERE h.node_id = events.node_id AND h.kind = 'hold'), 0)"
 
 
 def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
@@ -39,13 +40,23 @@ def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
     the token: who writes another one's words there, such as a hold's that was lifted, has them from the scheduler.
     """
     asked = [node_id for node_id in dict.fromkeys(node_ids) if node_id] or [""]
-    ended = ledger._many(_ENDED, "nodes", asked, {"verb": _VERB, "failed": '%"error"%', "idle": '%"asked": []%'})
+    raw, newest = ledger.latest(asked, "hold"), newest_holds(ledger, asked)
+    # Of a few a look tells, who may not have seen what was announced before it told.
+    late = {node: seen(newest[node]) for node, event in raw.items() if is_look(event)}
+    found = _since(ledger, [node for node in asked if node not in late], _SINCE, {})
+    for node, since in late.items():
+        found.update(_since(ledger, [node], ":number", {"number": since}))
+    return found
+
+
+def _since(ledger: Ledger, nodes: Collection[str], since: str, more: Mapping[str, Any]) -> dict[str, set[str]]:
+    """What was announced, and what came of it, after that event alone: an earlier call speaks for no later one."""
+    ways = {"failed": '%"error"%', "idle": '%"asked": []%'}
+    ended = ledger._many(_ENDED.replace(":since", since), "nodes", nodes, {"verb": _VERB, **ways, **more})
     idle = Counter(_of(row) for row in ended if _wrote_nothing(json.loads(row["data"])))
     found: dict[str, set[str]] = {}
-    holds = ledger.latest(asked, "hold")
-    for row in ledger._many(_INTENTS, "nodes", asked, {"verb": _VERB}):
-        since = int(holds[str(row["node_id"])]["id"]) if str(row["node_id"]) in holds else 0
-        if row["announced"] > idle[_of(row)] and row["newest"] > since:
+    for row in ledger._many(_INTENTS.replace(":since", since), "nodes", nodes, {"verb": _VERB, **more}):
+        if row["announced"] > idle[_of(row)]:
             found.setdefault(str(row["node_id"]), set()).add(str(row["run_id"]))
     return found
 

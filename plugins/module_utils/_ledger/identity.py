@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, MOVED, REPLACED, Row
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.known_as import Asked, Plan, listed, state_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import WAYS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import newest_holds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spelling import JOINING, Pair, compared, gpu_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.whose import (
@@ -339,7 +340,7 @@ def _back_in_the_fleet(ledger: Ledger, node: str) -> list[Event]:
 def _held_on(ledger: Ledger, old: str) -> list[Event]:
     """Where a person has said since that the position is of another scheduler, or of none, that is true of the new
     machine as well."""
-    hold, named = (ledger.latest([old], kind).get(old) for kind in ("hold", "named"))
+    hold, named = newest_holds(ledger, [old]).get(old), ledger.latest([old], "named").get(old)
     held = [Event("hold", "taken", dict(hold["data"]))] if hold and hold["name"] == "taken" else []
     moved = [named] if held and hold and named and named["id"] > hold["id"] else []
     return [*held, *(Event("named", str(one["name"]), dict(one["data"])) for one in moved)]

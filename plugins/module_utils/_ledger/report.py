@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders, live
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import newest_holds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import left, tries
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import (
     FOREIGN,
@@ -125,8 +126,8 @@ def status(
     :param foreseen: by host name, the events ``state`` and ``stopped`` that a run in check mode would have recorded.
     """
     ids = list(filter(None, nodes.values()))
-    states, holds, stopped = (ledger.latest(ids, *one) for one in (("state",), ("hold",), ("note", ["stopped"])))
-    turned = _turned(holds, ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
+    states, stopped = ledger.latest(ids, "state"), ledger.latest(ids, "note", ["stopped"])
+    turned = _turned(holds := newest_holds(ledger, ids), ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)

@@ -263,19 +263,36 @@ def demand_nobodys(driver: Scheduler, view: NodeView, claim: Claim) -> None:
 
     :raises WrongMachine: naming the other machine.
     """
-    whose = next((host for host, at in claim.rivals if not (view.absent or _are_apart(view.place, at))), "")
-    if not whose:
+    rival = next((one for one in claim.rivals if not (view.absent or _are_apart(view.place, one[1]))), None)
+    if rival is None:
         return
+    whose, at = rival
+    where = f"{view.name} of {at}" if at != Place() else f"{view.name} of a scheduler that was not noted then"
     raise WrongMachine(
         "by our ledger this node of the scheduler is another machine",
         node=view.name,
         address=driver.address,
-        wanted=f"a node that no other machine is; {whose} is {view.name} of {view.place}",
+        wanted=f"a node that no other machine is; {whose} is {where}",
         seen=f"gpufleet_{names.OPTION}_node {view.name} for this one as well",
-        do=f"correct gpufleet_{names.OPTION}_node; where {whose} is it no more, say that first: a look with its own row"
-        " put right (scheduler_node with state=present and force_reason), or ledger_event with state=retired where it"
-        " has left the fleet",
+        do=_instead(whose, at, claim),
     )
+
+
+def _instead(whose: str, at: Place, claim: Claim) -> str:
+    """What makes the node free, by what may have happened."""
+    if whose in claim.names:  # the row of before, with another serial
+        return (
+            f"where the machine of this row was exchanged, say so: playbook identity -e identity=replaced -e"
+            f" identity_part=chassis; where it is another one, correct gpufleet_{names.OPTION}_node"
+        )
+    again = (
+        f"have it noted: with {whose}'s own row in order, scheduler_node with state=held, or state=present if it serves"
+        if at == Place()
+        else f"say that first: a look with its own row put right (scheduler_node with state=present and force_reason);"
+        f" where two have exchanged their names, take one of them out meanwhile (-e gpufleet_{names.OPTION}=none with"
+        " state=present and force_reason)"
+    )
+    return f"correct gpufleet_{names.OPTION}_node; where {whose} is another node, or is it elsewhere, {again}"
 
 
 def its_own(driver: Scheduler, view: NodeView, claim: Claim, run: str) -> None:

@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, released, taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says, says_just
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -208,7 +209,8 @@ def _expected(view: NodeView) -> str:
 def _taken(node: _Node, view: NodeView, known: Claim) -> list[Event]:
     """The ledger learns of a hold once, with who set it; a token that it knows already is no news, unless it stands in
     another record of the node, or another scheduler, now."""
-    anew = known.left or (bool(known.incarnation) and view.incarnation != known.incarnation)
+    noted = known.place != Place() or view.place == Place()
+    anew = known.left or not noted or (bool(known.incarnation) and view.incarnation != known.incarnation)
     holds = [hold for hold in node.claim.holds_of(view, OURS) if run_of(hold.text)]
     return [taken(hold, view, known) for hold in holds if anew or not known.has(hold)]
 

@@ -19,7 +19,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended im
 _COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
 _UNTAKEN = (
     "NOT EXISTS (SELECT 1 FROM events later WHERE later.node_id = events.node_id AND later.kind = 'state'"
-    " AND later.id > events.id)"
+    " AND later.id > events.id) AND NOT EXISTS (SELECT 1 FROM events later WHERE later.node_id = events.node_id"
+    " AND later.kind = 'note' AND later.name = 'stopped' AND later.run_id = events.run_id AND later.id > events.id)"
 )
 _RECENT = (
     f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run OR {_UNTAKEN}) ORDER BY id"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from contract.permit.rig import ADOPTED, Controller
 from contract.permit.test_another_cluster import BOOTED, leads_to, moves, refused
+from contract.permit.test_called_otherwise import There
 
 BUSY = {"state": "ALLOCATED", "reason": "", "by": "", "booted": BOOTED}
 FREE = {"state": "IDLE", "reason": "", "by": "", "booted": BOOTED}
@@ -103,6 +104,50 @@ def test_r5_nobody_moves_to_the_cluster_where_another_machine_is_that_node(two: 
     moved = {"moved_to": "slurm beta of ctl1", "force_reason": "moved, ticket 9"}
     assert "gpu002 is gpu001 of slurm beta" in refused(two.run("scheduler_node", state="present", **moved))
     assert not two.events("named")
+
+
+def test_r5_of_two_that_exchanged_their_names_one_is_taken_out_meanwhile(two: Controller) -> None:
+    """As the refusal says it."""
+    two.node("gpu001", **FREE)
+    two.hosts["gpu001"]["gpufleet_scheduler_node"], two.hosts["gpu002"]["gpufleet_scheduler_node"] = "gpu002", "gpu001"
+    said = {"state": "present", "force_reason": "exchanged, ticket 9"}
+    assert "-e gpufleet_scheduler=none" in refused(two.run("scheduler_node", **said))
+    two.hosts["gpu002"]["gpufleet_scheduler"] = "none"
+    assert not two.run("scheduler_node", "gpu002", **said).get("failed")
+    two.hosts["gpu002"]["gpufleet_scheduler"] = "slurm"
+    for host, node in (("gpu001", "gpu002"), ("gpu002", "gpu001")):
+        assert two.run("scheduler_node", host, **said)["scheduler_node"] == node
+
+
+def test_r5_a_machine_that_was_exchanged_under_its_rows_name_is_told_as_that(
+    controller: Callable[..., Controller],
+) -> None:
+    site = controller("gpu001")
+    adopted(site, "gpu001", "gpu001")
+    site.hosts["gpu001"]["gpufleet_serial"] = "S-NEW"
+    site.node("gpu001", state="UNKNOWN", reason="", by="", booted="None")
+    told = site.run("scheduler_node", state="held", why="day0")
+    assert told.get("failed") and "identity" in told["msg"] and "state=retired" not in told["msg"], told
+
+
+def test_r5_a_namesake_of_a_ledger_of_before_is_noted_by_a_hold_of_its_own(
+    controller: Callable[..., Controller],
+) -> None:
+    site = controller("gpu001", "other", known=False, nodes={"gpu001": FREE, "n9": FREE})
+    site.tells("other", "state", "admitted", {**ADOPTED, "scheduler_node": "n9"})
+    site.hosts["other"]["gpufleet_scheduler_node"] = "n9"
+    site.node("n9", state="IDLE+DRAIN", reason="gpufleet:r0:x", by="root")
+    site.tells("other", "hold", "taken", {"hold_token": "gpufleet:r0:x", "scheduler_node": "n9"})
+    site.hosts["gpu001"]["gpufleet_scheduler_node"] = "n9"
+    leads_to(site, "beta")
+    site.node("n9", **FREE)
+    assert "was not noted then" in refused(site.run("scheduler_node", state="held", force_reason="new in beta"))
+    leads_to(site, "alpha")
+    site.node("n9", state="IDLE+DRAIN", reason="gpufleet:r0:x", by="root")
+    assert not site.run("scheduler_node", "other", state="held", why="x").get("failed")
+    leads_to(site, "beta")
+    site.node("n9", **FREE)
+    assert site.run("scheduler_node", state="held", force_reason="new in beta")["changed"]
 
 
 def test_r5_a_node_whose_machine_left_the_fleet_is_free_for_another_one(two: Controller) -> None:
@@ -233,6 +278,28 @@ def test_h1_a_look_that_began_before_a_hold_has_not_seen_it_lifted(ours: Control
         ours.later(100)
         assert ours.run("scheduler_node", state="held").get("failed")
         assert ours.power().get("failed") and not ours.switched()
+
+
+@pytest.mark.parametrize("words", ["", " hands inside"])
+def test_h1_a_second_try_through_a_jump_host_makes_nobodys_words_ours(ours: Controller, words: str) -> None:
+    """Each call is announced before the node is looked at over there, and what was refused has held nothing."""
+    token = token_of(ours)
+    ours.node(**FREE)
+    assert ours.run("scheduler_node", state="present")["owner"] == "free", "she has lifted it"
+    ours.node(state="IDLE+DRAIN", reason=f"{token}{words}", by="jane")
+    for _time in range(3):
+        assert ours.run("scheduler_node", action=There, state="held").get("failed")
+    is_theirs(ours)
+
+
+def test_law4_a_look_that_is_told_late_takes_no_killed_runs_hold(ours: Controller) -> None:
+    ours.node(**FREE)
+    ours.run("scheduler_node", state="present")
+    seen = json.loads(ours.data("hold")[-1])
+    ours.kill_after("State=DRAIN")
+    assert ours.run("scheduler_node", state="held", why="reimage") == {}
+    ours.tells("gpu001", "hold", "released", seen)
+    assert ours.run("scheduler_node", state="present")["owner"] == "ours"
 
 
 def test_law4_a_hold_after_which_another_cluster_answers_is_ours_where_it_was_taken(ours: Controller) -> None:

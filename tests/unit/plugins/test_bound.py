@@ -41,7 +41,12 @@ STANDING: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[tuple[str, str]
     ),
     "told less, and then more": ([taken(T1, BY_REST), taken(T2, ALPHA), lifted("", ALPHA)], []),
     "taken by whoever tells less": ([taken(T1, ALPHA), taken(T2, BY_REST), lifted("", ALPHA2)], [(T2, "")]),
-    "of before clusters were noted": ([taken(T1, {}), taken(T2, ALPHA)], [(T1, ""), (T2, "")]),
+    "of before clusters were noted": (
+        [taken(T1, {}, scheduler_node="n1"), taken(T2, ALPHA, scheduler_node="n2")], [(T1, ""), (T2, "")],
+    ),
+    "of before, of the same node": (
+        [taken(T1, {}, scheduler_node="n1"), taken(T2, ALPHA, scheduler_node="n1"), lifted(T2, ALPHA)], [],
+    ),
     "of before, and lifted by its token": ([taken(T1, {}), lifted(T1, ALPHA)], []),
     "a look that began before it": ([taken(T1, ALPHA), lifted(T2, ALPHA, after_event=0, looked_at=1.0)], [(T1, "")]),
     "a look that began after it": ([taken(T1, ALPHA), lifted(T1, ALPHA, after_event=1, looked_at=1.0)], []),
@@ -53,6 +58,14 @@ def test_h1_which_holds_nobody_has_lifted(case: str) -> None:
     told, stand = STANDING[case]
     events = [{"id": number, "name": name, "data": data} for number, (name, data) in enumerate(told, 1)]
     assert list(bound.standing(events)) == stand
+
+
+def test_h1_a_hold_of_before_that_the_machine_has_left_since_stands_beside_a_later_one_of_that_name() -> None:
+    """It may be another cluster's."""
+    told = [taken(T1, {}, scheduler_node="n1"), taken(T2, BETA, scheduler_node="n1")]
+    events = [{"id": number, "name": name, "data": data} for number, (name, data) in zip((3, 9), told)]
+    assert list(bound.standing(events, 2)) == [(T2, "")]
+    assert list(bound.standing(events, 5)) == [(T1, ""), (T2, "")]
 
 
 PLACES: dict[str, tuple[list[dict[str, str]], Place]] = {

@@ -81,6 +81,21 @@ def test_what_was_begun_long_ago_is_read_until_the_node_stands_otherwise(tmp_pat
         assert standing() == []
 
 
+def test_a_node_that_a_run_was_stopped_at_is_not_waited_for_however_long_that_run_lives(tmp_path: Path) -> None:
+    """It is in the state of before, and the run has told that it came to it; another run's note says nothing of it."""
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        node = ledger.identify("n1", aliases=[("serial", "n1")])
+        ledger.append("theirs", [(node, Event("wave", begun.BEGUN, {"image": IMAGE}))])
+
+        def old() -> list[str]:
+            return [str(one["run_id"]) for one in begun.recent(ledger, [node], run="me", since=NOW + 9e8)]
+
+        ledger.append("another", [(node, Event("note", "stopped", {"reason": "x"}))])
+        assert old() == ["theirs"]
+        ledger.append("theirs", [(node, Event("note", "stopped", {"reason": "its BMC does not answer"}))])
+        assert old() == []
+
+
 # -- a person's word ---------------------------------------------------------------------------------------------------
 
 

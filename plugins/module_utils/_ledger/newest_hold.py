@@ -1,0 +1,37 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The newest that the ledger has of a hold at the scheduler, one reader for all. PRIVATE to the collection.
+
+That a hold is gone is told by whoever looks, too, who may have begun before another one was taken, and come to tell it
+after that: such a look has not seen the newer one lifted, and no write since its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import AFTER_EVENT, Moment
+
+Event = Mapping[str, Any]
+
+
+def newest_holds(ledger: Ledger, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """By node, its newest event of a hold."""
+    found = ledger.latest(nodes, "hold")
+    looked = [node for node, event in found.items() if is_look(event)]
+    taken = ledger.latest(looked, "hold", ("taken",)) if looked else {}
+    unseen = {node: event for node, event in taken.items() if event["id"] > seen(found[node])}
+    return {**found, **unseen}
+
+
+def is_look(hold: Event) -> bool:
+    """Was it told by a look, and not by whoever lifted it?"""
+    return hold["name"] != "taken" and AFTER_EVENT in hold["data"]
+
+
+def seen(hold: Event) -> int:
+    """The newest event of which whoever told this may have seen what it brought about."""
+    return Moment.of(hold["data"]).event if is_look(hold) else int(hold["id"])
