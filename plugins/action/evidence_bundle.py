@@ -75,11 +75,7 @@ class ActionModule(VerbAction):
         path = os.path.join(folder, f"{case.about['name']}.tar.xz")
         digest = hashlib.sha256(packed).hexdigest()
         if not self._task.check_mode:
-            try:
-                os.makedirs(folder, mode=0o700, exist_ok=True)
-                private.write(path, packed)
-            except OSError as exc:
-                raise ConfigError(f"the evidence cannot be written: {exc.strerror}", seen=path) from exc
+            private.write_for_people(path, packed, "the evidence")
         text = f"evidence in {path}" + (f" for {case.about['case']}" if case.about["case"] else "")
         note = Event("note", "evidence", {"text": text, "sha256": digest, "case": case.about["case"]})
         return {

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -75,13 +74,8 @@ class ActionModule(FleetStatus):
 
     def _write(self, path: str, text: str, mode: int) -> None:
         """Whole or not at all: other programs read it meanwhile."""
-        if self._task.check_mode:
-            return
-        try:
-            os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-            private.write(path, text, mode)
-        except OSError as exc:
-            raise ConfigError(f"the report cannot be written: {exc.strerror}", seen=path) from exc
+        if not self._task.check_mode:
+            private.write_for_people(path, text, "the report", mode)
 
 
 def _page(content: Mapping[str, Any], now: float) -> str:

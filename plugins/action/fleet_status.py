@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -133,11 +132,8 @@ class ActionModule(VerbAction):
     def _written(self, path: str, content: dict[str, Any]) -> bool:
         """Whole or not at all: other programs read it meanwhile."""
         if not self._task.check_mode:
-            try:
-                os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-                private.write(path, json.dumps(redact_known(content, self._secrets), indent=2, sort_keys=True) + "\n")
-            except OSError as exc:
-                raise ConfigError(f"what was told cannot be written: {exc.strerror}", seen=path) from exc
+            text = json.dumps(redact_known(content, self._secrets), indent=2, sort_keys=True) + "\n"
+            private.write_for_people(path, text, "what was told")
         return True
 
     def _told(self, hosts: list[str]) -> dict[str, dict[str, Any]]:

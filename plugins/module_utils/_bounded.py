@@ -180,7 +180,7 @@ def asked(session: Any, method: str, url: str, *, address: str, headers: Mapping
     :raises BadAnswer: where it has no end or is packed; errors of requests, also where the connection ends within it.
     """
     try:
-        answer = session.request(method, url, headers={**headers, **UNPACKED}, stream=True, **more)
+        answer = session.request(method, url, headers=dict(headers), stream=True, **more)
         return Whole(answer.status_code, answer.headers, answer.raw.read(decode_content=False))
     except BadAnswer as exc:
         raise exc.located(address=address) from exc

@@ -37,6 +37,19 @@ def write(path: str, text: str | bytes, mode: int = MODE) -> None:
         os.close(handle)
 
 
+def write_for_people(path: str, text: str | bytes, what: str, mode: int = MODE) -> None:
+    """The same in a folder that is made where it is not there, for its owner alone.
+
+    :param what: for the message, what it is.
+    :raises ConfigError: where it cannot be written.
+    """
+    try:
+        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        write(path, text, mode)
+    except OSError as exc:
+        raise ConfigError(f"{what} cannot be written: {exc.strerror}", seen=path) from exc
+
+
 def write_kept_apart(path: str, text: str) -> None:
     """The same in a folder in which nobody else may write, and where no link stands in the file's place.
 

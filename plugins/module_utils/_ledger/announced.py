@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     WrongMachine,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import is_look, newest_holds, seen
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import as_seen, is_look, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 _VERB = "scheduler_node"
@@ -40,7 +40,8 @@ def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
     the token: who writes another one's words there, such as a hold's that was lifted, has them from the scheduler.
     """
     asked = [node_id for node_id in dict.fromkeys(node_ids) if node_id] or [""]
-    raw, newest = ledger.latest(asked, "hold"), newest_holds(ledger, asked)
+    raw = ledger.latest(asked, "hold")
+    newest = as_seen(ledger, raw)
     # Of a few a look tells, who may not have seen what was announced before it told.
     late = {node: seen(newest[node]) for node, event in raw.items() if is_look(event)}
     found = _since(ledger, [node for node in asked if node not in late], _SINCE, {})

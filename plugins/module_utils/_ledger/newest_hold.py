@@ -20,7 +20,11 @@ Event = Mapping[str, Any]
 
 def newest_holds(ledger: Ledger, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
     """By node, its newest event of a hold."""
-    found = ledger.latest(nodes, "hold")
+    return as_seen(ledger, ledger.latest(nodes, "hold"))
+
+
+def as_seen(ledger: Ledger, found: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The same of what was told last of each, by node."""
     looked = [node for node, event in found.items() if is_look(event)]
     taken = ledger.latest(looked, "hold", ("taken",)) if looked else {}
     unseen = {node: event for node, event in taken.items() if event["id"] > seen(found[node])}
