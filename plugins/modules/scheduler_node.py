@@ -132,6 +132,12 @@ options:
     description: All runs of ours that ever held this node, from the ledger. Filled by the action.
     type: list
     elements: str
+  known_announced:
+    description:
+      - The tokens of holds that such runs announced since the newest hold that the ledger knows. Filled by the action.
+      - A run that was killed right after it had written one of them told nobody.
+    type: list
+    elements: str
   known_as:
     description: What else the node is called or reached by in the inventory, or calls itself. Filled by the action.
     type: list

@@ -21,8 +21,8 @@ description:
   - Delegated to another machine, each poll is sent there by itself. What it has seen is as old as the poll, and what a
     dead controller leaves behind there ends with the poll.
   - Of each entry of O(nodes) it knows C(host), C(scheduler_node), C(scheduler), the options by which that is reached
-    but C(scheduler_token), C(known_token), C(known_author), C(known_runs), C(known_uuids), C(known_incarnation),
-    C(known_cluster), C(known_cluster_host), C(known_scheduler_at), C(known_left) and
+    but C(scheduler_token), C(known_token), C(known_author), C(known_runs), C(known_announced), C(known_uuids),
+    C(known_incarnation), C(known_cluster), C(known_cluster_host), C(known_scheduler_at), C(known_left) and
     C(known_standing).
   - Where work has to be made to leave, as in Kubernetes, each poll asks what has not been asked yet. What is refused is
     told with its reason under C(waits), and asked again at the next poll. At the deadline nothing is ended by force;

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import announced
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._bound import Bound, bindings
 
@@ -36,7 +37,7 @@ def holds(
     found, runs, uuids = bindings(ledger, nodes), holders(ledger, nodes), ledger.values("system_uuid", nodes)
     told = {}
     for host, node_id in ids.items():
-        of_ledger = _known(found.get(node_id) or Bound(), runs.get(node_id, ()), uuids.get(node_id, []))
+        of_ledger = _known(found.get(node_id) or Bound(), runs.get(node_id, {}), uuids.get(node_id, []))
         try:
             told[host] = {**of_ledger, **of_the_row(variable, host, of_ledger)}
         except FleetError as exc:
@@ -51,14 +52,16 @@ def of_the_row(variable: Variable, host: str, known: Mapping[str, Any] | None = 
     return {"known_as": known_as(variable, host), "known_uuids": known_uuids(variable, host, known or {})}
 
 
-def _known(one: Bound, runs: Collection[str], uuids: list[str]) -> dict[str, Any]:
+def _known(one: Bound, runs: Mapping[str, Sequence[Mapping[str, Any]]], uuids: list[str]) -> dict[str, Any]:
     taken = one.hold["data"] if one.hold is not None and one.hold["name"] == "taken" else {}
+    said = {token for run, calls in runs.items() for options in calls for token in announced(run, options)}
     return {
         "known_left": bool(taken) and one.left,
         "known_standing": [{"token": token, "author": author} for token, author in one.standing],
         "known_token": str(taken.get("hold_token", "")),
         "known_author": str(taken.get("hold_author", "")),
         "known_runs": sorted(runs),
+        "known_announced": sorted(said),
         "known_admitted": one.admitted,
         "known_here": one.here,
         "known_scheduler_node": one.name,

@@ -25,14 +25,15 @@ _VERB = "scheduler_node"
 _BEFORE_ITS_WRITE = frozenset(one.kind for one in (Changed, NotAdopted, NotOurs, WrongMachine))
 
 _OF_VERB = " FROM events WHERE node_id IN :nodes AND id > :since AND name = :verb AND kind = "
-_INTENTS = f"SELECT node_id, run_id, count(*) AS announced{_OF_VERB}'intent' GROUP BY node_id, run_id"
+_INTENTS = f"SELECT node_id, run_id, data{_OF_VERB}'intent' ORDER BY id"
 _ENDED = f"SELECT node_id, run_id, data{_OF_VERB}'outcome' AND (data LIKE :failed OR data LIKE :idle)"
 #: Since the newest event of a hold, whoever told it.
 _SINCE = "coalesce((SELECT max(h.id) FROM events h WHERE h.node_id = events.node_id AND h.kind = 'hold'), 0)"
 
 
-def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
-    """By node, the runs that may have held it since the newest event of a hold: theirs is ours, though nobody noted it.
+def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, dict[str, list[Mapping[str, Any]]]]:
+    """By node, the runs that may have held it since the newest event of a hold, each with the options of its calls that
+    announced that: theirs is ours, though nobody noted it.
 
     What is announced stands in the ledger before the write, and through another machine before the node is looked at:
     of each call there is one intent, and one outcome unless it was killed. A run whose calls were all refused, or found
@@ -50,15 +51,20 @@ def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, set[str]]:
     return found
 
 
-def _since(ledger: Ledger, nodes: Collection[str], since: str, more: Mapping[str, Any]) -> dict[str, set[str]]:
+def _since(
+    ledger: Ledger, nodes: Collection[str], since: str, more: Mapping[str, Any]
+) -> dict[str, dict[str, list[Mapping[str, Any]]]]:
     """What was announced, and what came of it, after that event alone: an earlier call speaks for no later one."""
     ways = {"failed": '%"error"%', "idle": '%"asked": []%'}
     ended = ledger._many(_ENDED.replace(":since", since), "nodes", nodes, {"verb": _VERB, **ways, **more})
     idle = Counter(_of(row) for row in ended if _wrote_nothing(json.loads(row["data"])))
-    found: dict[str, set[str]] = {}
+    announced: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in ledger._many(_INTENTS.replace(":since", since), "nodes", nodes, {"verb": _VERB, **more}):
-        if row["announced"] > idle[_of(row)]:
-            found.setdefault(str(row["node_id"]), set()).add(str(row["run_id"]))
+        announced.setdefault(_of(row), []).append(json.loads(row["data"]).get("options") or {})
+    found: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for (node, run), calls in announced.items():
+        if len(calls) > idle[node, run]:
+            found.setdefault(node, {})[run] = calls
     return found
 
 

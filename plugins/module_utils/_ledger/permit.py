@@ -147,16 +147,20 @@ class Permits:
         strangers = self._strangers(ids)
         looked = strangers if destructive else ids
         latest = self._open().latest(list(looked.values()), "evidence") if looked else {}
-        now, old = self._open().now() if looked else 0.0, {}
+        now, old = self._open().now() if looked else 0.0, dict[str, str]()
+        told_late: dict[str, str] = {}
         for name, node_id in looked.items():
             event = latest.get(node_id)
             problem = "nobody has looked at it there" if event is None else _too_old(event, now, permit.oldest)
             if event is None or problem:
                 old[name] = problem
+            elif event["name"] == FOREIGN_HOLD and self._is_late(event):
+                told_late[name] = _says(event)
             elif name in strangers and _at_work(event):
                 raise not_adopted(name, _says(event), before=what)
             elif event["name"] == FOREIGN_HOLD:
                 raise _held(name, what, event)
+        _ask_again(told_late, what)
         for name, problem in old.items():
             error = _evidence_missing(EvidenceOld, name, what, problem)
             error.nodes, error.kind_of_event, error.from_age = tuple(old), FIRST_LOOK, permit.oldest
@@ -175,34 +179,46 @@ class Permits:
         :raises EvidenceOld: where each node has its proof, and some are to be renewed.
         """
         latest = self._open().latest(list(ids.values()), "evidence") if ids else {}
-        now, old = self._open().now() if ids else 0.0, {}
+        now, old = self._open().now() if ids else 0.0, dict[str, str]()
+        told_late: dict[str, str] = {}
         for name, node_id in ids.items():
             event = latest.get(node_id)
-            problem = self._void(event)
+            problem, late = self._void(event)
             too_old = "" if problem or event is None else _too_old(event, now, permit.oldest)
             if event is not None and not problem and not too_old:
                 permit.proven[name] = event["id"]
             elif self._force_reason:
                 permit.notes.append((node_id, self._forced_note(what)))
                 permit.forced.add(name)
-            elif problem:
+            elif problem and not late:
                 raise _evidence_missing(EvidenceMissing, name, what, problem)
             else:
-                old[name] = too_old
+                (told_late if late else old)[name] = problem or too_old
+        _ask_again(told_late, what)
         for name, problem in old.items():
             error = _evidence_missing(EvidenceOld, name, what, problem)
             error.nodes, error.from_age = tuple(old), permit.oldest
             raise error
 
-    def _void(self, event: Mapping[str, Any] | None) -> str:
-        """Why this event, a node's newest of its kind, permits nothing whatever its age; empty where it does."""
+    def _void(self, event: Mapping[str, Any] | None) -> tuple[str, bool]:
+        """Why this event, a node's newest of its kind, permits nothing whatever its age, empty where it does; and may
+        that have been told by a late look alone, so that the scheduler is to be asked again?"""
         if event is None:
-            return "the ledger has no such event for this node"
+            return "the ledger has no such event for this node", False
         if event["name"] not in PERMITS:
-            return _says(event)
+            return _says(event), self._is_late(event)
         since = self._open().history(event["node_id"], since=seen_at(event).event, kinds=("evidence", "intent"))
         # Who announced a resume may have died before or after the write: nobody knows whether the node serves again.
-        return next((_says(one) for one in since if _takes_back(one)), "")
+        against = [one for one in since if _takes_back(one)]
+        return (_says(against[0]), all(map(self._is_late, against))) if against else ("", False)
+
+    def _is_late(self, event: Mapping[str, Any]) -> bool:
+        """Is it a look of another run that began before our newest hold was noted? It may have seen what was then."""
+        if event["kind"] != "evidence":
+            return False
+        taken = self._open().latest([event["node_id"]], "hold", ("taken",)).get(event["node_id"])
+        between = taken is not None and seen_at(event).event < taken["id"] < event["id"]
+        return taken is not None and between and event["run_id"] != taken["run_id"]
 
     def _demand_maintenance(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like.
@@ -250,6 +266,17 @@ class Permits:
             seen=problem,
             do=f"{_DO[self._has_maintenance]}, or give force_reason, which is recorded",
         )
+
+
+def _ask_again(told_late: Mapping[str, str], what: str) -> None:
+    """By node, what a late look says of it.
+
+    :raises EvidenceOld: however young those looks are, the scheduler is to be asked.
+    """
+    for name, problem in told_late.items():
+        error = _evidence_missing(EvidenceOld, name, what, problem)
+        error.nodes, error.kind_of_event = tuple(told_late), FIRST_LOOK
+        raise error
 
 
 def seen_at(event: Mapping[str, Any]) -> Moment:

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.plac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     has_form,
     kind_of,
+    make_token,
     run_of,
     runs_of,
     why_of,
@@ -40,6 +41,9 @@ _WEIGHT = (FOREIGN, OURS, SCHEDULER)
 
 #: What a hold is of which the scheduler, its text and our ledger say more than one thing.
 _FIRST = (KEEP, QUARANTINE, WORK)
+
+#: Why a node is held again that was resumed, and booted meanwhile.
+BOOTED = "booted since the last look"
 
 #: Those in which the scheduler itself has a node of which it has not heard.
 _OUT_OF_SIGHT = ("unknown", "down")
@@ -94,6 +98,7 @@ class Claim:
     left: bool = False
     standing: tuple[tuple[str, str], ...] = ()
     rivals: tuple[tuple[str, Place], ...] = ()
+    announced: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -113,7 +118,8 @@ class Claim:
         found = cls(token, runs, author, asked, names, admitted, stranger, bound, renamed, unnamed, heard, rather)
         place, moved_to = Place.told(params, "known_"), str(params.get("moved_to") or "")
         rivals = tuple((str(one.get("host") or ""), Place.told(one)) for one in params.get("known_others") or ())
-        found = replace(found, uuids=uuids, incarnation=made, place=place, rivals=rivals)
+        said = tuple(map(str, params.get("known_announced") or ()))
+        found = replace(found, uuids=uuids, incarnation=made, place=place, rivals=rivals, announced=said)
         return replace(found, moved_to=moved_to, left=left, standing=standing)
 
     @property
@@ -141,10 +147,13 @@ class Claim:
     def untouched(self, hold: Hold) -> bool:
         """Still as the ledger knows it: a person who adds words to our hold, or writes it anew, has made it theirs.
 
-        Of a hold that the ledger does not know, because its run ended right after the write, nothing can be told.
+        Of a hold that the ledger does not know, because its run ended right after the write, nothing can be told. Where
+        the run has held the node before, it is the one that it announced since, word for word.
         """
         ours = [(self.token, self.author), *self.standing]
         known = [one for one in ours if one[0] and run_of(one[0]) == run_of(hold.text)]
+        unnoted = set(self.announced).difference(token for token, _author in known)
+        known += [(token, author) for token in unnoted for _token, author in known]
         return not known or any(_is_of(*one, hold) for one in known)
 
     def has(self, hold: Hold) -> bool:
@@ -265,6 +274,14 @@ def _of_this_run(params: Mapping[str, Any]) -> list[str]:
     the node for the neighbour. Without a ledger, or where it was shown that the node is this machine, it is ours."""
     told = params.get("known_runs") is not None and not params.get("known_renamed")
     return [] if told else [str(params.get("run_id") or "")]
+
+
+def announced(run: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The tokens of which a call of ``scheduler_node`` with these options may have written one."""
+    of_state = {"held": str(options.get("why") or ""), "resumed": BOOTED}
+    why, asked = of_state.get(str(options.get("state") or ""), ""), str(options.get("kind") or WORK)
+    kinds = (WORK, QUARANTINE) if asked == WORK or options.get("state") == "resumed" else (asked,)
+    return tuple(make_token(run, why, kind) for kind in kinds) if why else ()
 
 
 def is_unnamed(known: Mapping[str, Any]) -> bool:

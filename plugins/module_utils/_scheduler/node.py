@@ -35,7 +35,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Scheduler,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, released, taken
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import FOREIGN, OURS, SCHEDULER, Claim
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import (
+    BOOTED,
+    FOREIGN,
+    OURS,
+    SCHEDULER,
+    Claim,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says, says_just
@@ -360,7 +366,7 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
     try:
         node.look.check(ready, after)
     except EvidenceMissing as exc:
-        node.params = {**node.params, "why": "booted since the last look", "kind": WORK}
+        node.params = {**node.params, "why": BOOTED, "kind": WORK}
         try:
             _judged_anew(_held)(node)
         except PermitDue:

@@ -14,6 +14,7 @@ OWNERSHIP = {
     "known_token": {"type": "str", "no_log": False},
     "known_author": {"type": "str"},
     "known_runs": {"type": "list", "elements": "str"},
+    "known_announced": {"type": "list", "elements": "str"},
     "known_as": {"type": "list", "elements": "str"},
     "known_heard": {"type": "list", "elements": "str"},
     "known_called": {"type": "str"},

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,29 @@ def test_j4_who_holds_the_node_after_a_resume_has_a_proof_again(controller: Make
     site.hold()
     done = site.power()
     assert done["changed"] and done["evidence"].startswith("event:") and site.switched(), done
+
+
+@pytest.mark.parametrize("seen", ["foreign_hold", "in_service", "not_drained"])
+@pytest.mark.parametrize("since", ["still ours", "given back", "somebody else's"])
+def test_law4_who_looked_before_our_hold_and_tells_it_after_that_has_not_seen_it(
+    controller: Make, seen: str, since: str
+) -> None:
+    """A report over the whole fleet takes a while; what it tells late is no more than a reason to ask again."""
+    site = controller()
+    site.tells("gpu001", "state", "discovered")
+    site.run("scheduler_node", state="present")
+    before = json.loads(site.data("evidence")[-1])
+    assert "after_event" in before
+    site.hold()
+    site.tells("gpu001", "evidence", seen, before)
+    if since == "given back":
+        site.node(state="IDLE", reason="", by="")
+    elif since == "somebody else's":
+        site.node(reason="hands inside", by="jane")
+    done = site.power()
+    assert done.get("failed", False) is (since != "still ours") and bool(site.switched()) is (since == "still ours")
+    if since != "still ours":
+        assert done["error"]["kind"] in ("evidence_missing", "evidence_old", "not_ours"), done
 
 
 # -- what is too old is asked for again --------------------------------------------------------------------------------

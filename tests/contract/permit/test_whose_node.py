@@ -244,6 +244,43 @@ def test_h1_a_hold_whose_run_was_killed_before_it_was_noted_is_ours_still(ours: 
     assert ours.run("scheduler_node", state="present")["owner"] == "ours"
 
 
+@pytest.mark.parametrize("then", ["it goes on", "a person writes behind it", "a person writes it anew"])
+@pytest.mark.parametrize("order", [{"why": "retest"}, {"why": "xid79", "kind": "keep"}])
+def test_h1_a_second_hold_of_a_run_that_was_killed_is_known_by_the_words_that_it_announced(
+    ours: Controller, order: dict[str, str], then: str
+) -> None:
+    """The ledger knows another hold of that run, whose words these are not."""
+    kill = ours.folder / "bin" / "scontrol"
+    good = kill.read_text(encoding="utf-8")
+    ours.kill_after("State=DRAIN")
+    assert ours.run("scheduler_node", state="held", **order) == {}
+    kill.write_text(good, encoding="utf-8")
+    words = ours.node()["reason"]
+    assert words.endswith(order["why"]) and token_of(ours) != words and ours.events("hold") == ["taken"]
+    person = {"over_keep": True} if "kind" in order else {}
+    if then == "it goes on":
+        assert ours.run("scheduler_node", state="held", **order, **person)["owner"] == "ours"
+        assert json.loads(ours.data("hold")[-1])["hold_token"] == words, "the ledger knows it now"
+        return
+    ours.node(reason=f"{words} hands inside" if "behind" in then else words, by="jane")
+    assert ours.run("scheduler_node", state="held", **order, **person)["error"]["kind"] == "not_ours"
+    is_theirs(ours)
+
+
+def test_h1_what_was_held_again_because_it_booted_at_its_resume_is_ours_still(ours: Controller) -> None:
+    """That call fails, and tells of no hold."""
+    for state in ("enrolled", "imaging", "validating"):
+        ours.tells("gpu001", "state", state)
+    ours.passport()
+    ours.node(booted=BOOTED)
+    boots = f"p = {str(ours.slurm)!r}; w = json.load(open(p)); w['nodes']['gpu001']['booted'] = '2099-01-01T00:00:00'"
+    ours.meanwhile("State=RESUME", f"import json; {boots}; json.dump(w, open(p, 'w'))")
+    failed = ours.run("scheduler_node", state="resumed", timeout=5.0)
+    assert failed.get("failed") and ours.node()["reason"].endswith("booted since the last look"), failed
+    assert ours.run("scheduler_node", state="present")["owner"] == "ours"
+    assert not ours.run("scheduler_node", state="held", why="reimage").get("failed")
+
+
 def test_h2_a_quarantine_that_slurm_wrote_over_stays_one_whatever_was_held_elsewhere_since(ours: Controller) -> None:
     at = {"cluster": "slurm alpha", "cluster_host": "ctl1", "scheduler_node": "gpu001"}
     ours.tells("gpu001", "hold", "taken", {**at, "hold_token": "gpufleet:r1+quarantine:xid79"})

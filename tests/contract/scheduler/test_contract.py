@@ -144,15 +144,6 @@ def test_s3_a_finding_that_reads_like_a_record_makes_no_reason_that_is_not_ours(
     assert node(keeper, name, "resumed", known_token=told).changed and keeper.texts(name) == []
 
 
-def test_a_second_hold_changes_nothing(keeper: Any) -> None:
-    name = keeper.names[0]
-    assert events(node(keeper, name, "held")) == [("hold", "taken"), ("evidence", "drained")]
-    keeper.faults.forget()
-    again = node(keeper, name, "held", known_token=TOKEN)
-    assert not again.changed and again.data["asked"] == [] and keeper.faults.writes == []
-    assert events(again) == [("evidence", "drained")]
-
-
 def test_another_reason_of_ours_replaces_the_first(keeper: Any) -> None:
     name = keeper.names[0]
     node(keeper, name, "held")

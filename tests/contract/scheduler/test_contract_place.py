@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
-from contract.scheduler.verbs import RUN, events, node, verdict, wait
+from contract.scheduler.verbs import RUN, TOKEN, events, node, verdict, wait
 
 ELSEWHERE = {"known_cluster": "slurm elsewhere", "known_scheduler_at": "https://elsewhere.example.com"}
 
@@ -83,3 +83,14 @@ def test_r5_nobody_says_so_of_one_that_it_does_not_know(keeper: Any) -> None:
     with pytest.raises(WrongMachine, match="no gpu999 of") as refused:
         node(keeper, keeper.unknown, "present", **told)
     assert "for good, say so" in refused.value.do and "gpufleet_scheduler=none" in refused.value.do
+
+
+def test_a_second_hold_changes_nothing(keeper: Any) -> None:
+    name = keeper.names[0]
+    first = node(keeper, name, "held")
+    assert events(first) == [("hold", "taken"), ("evidence", "drained")]
+    keeper.faults.forget()
+    where = Place.told(first.events[0].data).data("known_")
+    again = node(keeper, name, "held", known_token=TOKEN, **where)
+    assert not again.changed and again.data["asked"] == [] and keeper.faults.writes == []
+    assert events(again) == [("evidence", "drained")]

@@ -232,10 +232,11 @@ def _mixed(numbers: Sequence[int]) -> bool:
 
 def _misplaced(numbers: Sequence[int], wanted: range) -> Iterator[str]:
     seen = Counter(numbers)
+    twice = [number for number, times in seen.items() if times > 1]
     if not numbers:
         yield "no step was seen"
-    elif len(seen) < len(numbers):
-        yield f"step {next(number for number, times in seen.items() if times > 1)} is told twice"
+    elif twice:
+        yield f"step {twice[0]} is told twice"
     elif numbers != sorted(numbers):
         yield "its steps are out of their order"
     elif numbers != list(wanted):
