@@ -35,6 +35,9 @@ def test_r5_a_machine_is_not_given_work_as_a_node_that_its_row_alone_names(contr
         site.tells(host, "state", "validating")
     named(site, "n7")
     not_shown(site, site.run("scheduler_node", state="resumed"), " there")
+    calls_itself(site, "")
+    not_shown(site, site.run("scheduler_node", state="resumed"), "nothing but the inventory says")
+    (site.folder / "bin" / "cat").unlink()
     named(site, OWN)
     site.proves()
     assert site.run("scheduler_node", state="resumed")["state"] == "idle" and OWN in site.data("named")[0]

@@ -93,6 +93,19 @@ def test_it_goes_on_where_it_was_killed(maas: Any, web: Served, regions: int) ->
     assert held(maas, image)["held"] == CONTENT and done["sha256"] == image["sha256"]
 
 
+def test_of_a_piece_that_has_come_in_part_the_rest_is_sent(maas: Any, web: Served) -> None:
+    """By a version of ours whose pieces were smaller, or by hand."""
+    image = new(maas, web)
+    with pytest.raises(Killed):
+        bring(maas, image, Beats(maas, 2))
+    [file] = maas.server.config.images[f"custom/gold-{image['version']}"]["versions"].values()
+    file["held"] = CONTENT[: len(file["held"]) + 100]
+    maas.faults.forget()
+    bring(maas, image)
+    assert held(maas, image)["held"] == CONTENT and pieces(maas)[0] == PIECE - 100
+    assert sum(pieces(maas)) == len(CONTENT) - 2 * PIECE - 100, "nothing is sent twice"
+
+
 def test_each_piece_is_of_one_size_and_read_back(maas: Any, web: Served) -> None:
     image = new(maas, web)
     bring(maas, image)

@@ -37,14 +37,17 @@ class Once(Leave):
         return told
 
 
-def parts(site: Any, *batch: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """A wait in parts, each with leave for one command; how many it took, and its verdicts."""
+def parts(site: Any, *batch: dict[str, Any], looks: int = 0) -> tuple[int, dict[str, Any]]:
+    """A wait in parts, each with leave for one command; how many it took, and its verdicts.
+
+    :param looks: so many parts come first that have no leave to hit running work.
+    """
     names = [one["name"] for one in batch]
     part: dict[str, Any] = {}
     for count in range(1, 8):
         now = clock()
         given = {"boot": now["boot"], "given": now["uptime"], "until": now["uptime"] + 60.0}
-        given.update(writes=names, destroys=names, timeout=100.0, elapsed=0.0, **part)
+        given.update(writes=names, destroys=names if count > looks else [], timeout=100.0, elapsed=0.0, **part)
         result = watch_all(site, "deployed", *batch, line=Once(given), slice=given)
         if result["verdicts"]:
             return count, result["verdicts"]
@@ -59,6 +62,15 @@ def test_leave_that_lasts_for_one_command_ends_in_a_deployment_and_nothing_is_do
     count, verdicts = parts(site, *batch)
     assert all(one["ok"] for one in verdicts.values()), verdicts
     assert asked(site) == ORDER and count >= 3 and site.deployments() == 2
+
+
+def test_what_was_set_up_by_a_killed_run_is_not_taken_back_for_want_of_leave(site: Any) -> None:
+    options = {**ready(site), "image": site.image()}
+    with pytest.raises(Killed):
+        lead(options, "deployed", line=Line(die_at=2))
+    site.faults.forget()
+    _count, verdicts = parts(site, options, looks=1)
+    assert verdicts[options["name"]]["ok"] and asked(site) == ORDER[1:]
 
 
 def test_what_an_older_order_has_set_up_is_not_taken_for_this_one(site: Any) -> None:

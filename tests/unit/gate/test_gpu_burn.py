@@ -93,6 +93,12 @@ DIED = dict.fromkeys(range(8), "-533715488  (DIED!)")
         (burning.output(errors={5: "0 (WARNING!)"}), "fail", "field_diag", "GPU 5: 1 wrong results"),
         (burning.output(errors={5: "77 (DIED!)"}), "fail", "field_diag", "GPU 5: its worker died in burn"),
         (burning.output(errors=DIED), "fail", "field_diag", "GPU 0: its worker died"),
+        (
+            burning.output(first="cat: compare.ptx: No such file or directory"),
+            "inconclusive",
+            "remediate_config",
+            "No such file or directory: was it built for these GPUs",
+        ),
         (burning.output(results={5: "FAULTY"}), "fail", "field_diag", "GPU 5: gpu-burn says FAULTY"),
         (burning.output(results={5: "MAYBE"}), "inconclusive", "field_diag", "GPU 5: gpu-burn says MAYBE"),
         (burning.output(speed={5: "300000"}), "fail", "field_diag", "GPU 5: 300000 Gflop/s in burn, wanted 400000"),
