@@ -19,14 +19,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
     is_state,
     ledger_event,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, waives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import FIRST_LOOK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence, waives
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import proven
 
 #: What a transition may need to know: the newest event of each kind.

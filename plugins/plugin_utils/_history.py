@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY, REPLACED, SWAPS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.identity import BOARD
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import waives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 
@@ -73,11 +73,6 @@ def _admitted(ledger: Ledger, node_id: str) -> int:
         return 0
     event = _last(ledger.history(node_id, kinds=("state",), names=("admitted",)), enters_service)
     return 0 if event is None or waives(event["data"]) else int(event["id"])
-
-
-def waives(data: Mapping[str, Any]) -> bool:
-    """Who was let in by force, or adopted as it worked, was let in over whatever stands: no failure ends by that."""
-    return bool(data.get("forced") or data.get(ADOPTED))
 
 
 def enters_service(event: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import copies, files, rows
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import waives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
@@ -86,8 +86,7 @@ def _settled(conn: Any) -> dict[str, int]:
         if row["name"] != "admitted":
             imaged[row["node_id"]] = int(row["id"])
         elif data.get("from") != "admitted":
-            waived = data.get("forced") or data.get(ADOPTED)
-            admitted[row["node_id"]] = 0 if waived else int(row["id"])
+            admitted[row["node_id"]] = 0 if waives(data) else int(row["id"])
     return {node: min(number, admitted.get(node, 0)) for node, number in imaged.items()}
 
 

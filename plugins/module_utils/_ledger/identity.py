@@ -144,7 +144,8 @@ def _board(ledger: Ledger, asked: Asked) -> Plan:
     if not drops and not puts and _said_already(ledger, node, told):
         return Plan(node)
     was = listed([(row["kind"], row["value"]) for row in ledger.aliases(node)])
-    old = {"was": was, "serials": [row["value"] for row in drops if row["kind"] == "serial"]}
+    lost = [[row["kind"], row["value"]] for row in drops]
+    old = {"was": was, "serials": [value for kind, value in lost if kind == "serial"], "lost": lost}
     events = [Event(IDENTITY, REPLACED, {**told, **old}), *_judged_again(ledger, node, BOARD, told)]
     drops += [row for one in taken for row in ledger.aliases(one)]
     return Plan(node, drops, {node: puts}, [(node, event) for event in events], [node, *taken])
@@ -274,8 +275,8 @@ def _demand_retired(ledger: Ledger, asked: Asked, pair: Pair) -> None:
 
     :raises ConfigError: where nobody ever lost it: what was meant, and mistyped, is somebody's still.
     """
-    told = (one["data"] for one in ledger.of_all(IDENTITY))
-    if any(compared((pair[0], str(one.get("value")))) == compared(pair) for one in told if one.get("kind") == pair[0]):
+    lost = (gone for one in ledger.of_all(IDENTITY) for gone in _lost(one["data"]))
+    if compared(pair) in map(compared, lost):
         return
     raise ConfigError(
         "nobody has this, and nobody lost it",
@@ -283,6 +284,13 @@ def _demand_retired(ledger: Ledger, asked: Asked, pair: Pair) -> None:
         seen=f"{pair[0]} {pair[1]}",
         do="correct identity_kind and identity_value; identity=show tells by what the host's node is known",
     )
+
+
+def _lost(told: Mapping[str, Any]) -> list[Pair]:
+    """What came out of a machine by such an event. One of before that was told has the serials of a board alone."""
+    alone = [(str(told["kind"]), str(told.get("value")))] if told.get("kind") else []
+    swapped = [(str(kind), str(value)) for kind, value in told.get("lost") or ()]
+    return [*alone, *swapped, *(("serial", str(one)) for one in told.get("serials") or ())]
 
 
 _PLANS: Mapping[str, Callable[[Ledger, Asked], Plan]] = {

@@ -135,6 +135,12 @@ WAYS: Mapping[str, Way] = {
 }
 
 
+def waives(data: Mapping[str, Any]) -> bool:
+    """Who was let in by force, or adopted as it worked, was let in over whatever stands: no failure ends by that, and
+    it shows nothing of an image."""
+    return bool(data.get("forced") or data.get(ADOPTED))
+
+
 def bar_to_service(current: str, known: Known, now: float) -> str:
     """What a node lacks that is about to be given work, whatever its state is called; empty where it may be."""
     problem, wanted = objection(current, "admitted", known, {}, now)

@@ -6,7 +6,8 @@
 By the image, and by no name that a person gives: whoever takes a node for it, in whatever waves, has tried it out. A
 node that was admitted on it has come through, whatever became of it weeks later. One that a killed run left half-way
 has shown nothing. What failed counts until it was admitted on that image, or until a person says that it was mended:
-neither a later wave that was killed or given back, nor the image of before, nor who adopts the node, takes it back.
+neither a later wave that was killed or given back, nor the image of before, nor who adopts the node, or admits it for a
+reason of their own, takes it back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, waives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import Mended, read, took
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import (
@@ -124,7 +125,7 @@ class Past:
         elif self._state in _BARE or data.get(ADOPTED):
             # Whoever adopts a node has seen that it works, and not what was deployed there, nor by whom.
             self._runs = ""
-        elif self._state == "admitted" and self._runs == image:
+        elif self._state == "admitted" and self._runs == image and not waives(data):
             self._shows(event, THROUGH)
         elif self._state == "quarantined":
             arrives = before in _ARRIVES and self._runs == image

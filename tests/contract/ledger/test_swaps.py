@@ -226,6 +226,19 @@ def test_u3_what_nobody_has_and_nobody_lost_is_told(ledger: Ledger, ask: Ask) ->
         assert not again.get("failed") and not again["changed"] and rows(ledger) == before, again
 
 
+def test_u3_what_a_swap_took_off_needs_not_be_retired(ledger: Ledger, ask: Ask) -> None:
+    node = in_service(ledger)
+    ledger.append("r0", [(node, Event("state", "drained"))])
+    new = {"gpufleet_serial": "NEW0001", "gpufleet_boot_mac": MAC2}
+    assert ask(new, state="replaced", part="board")["changed"]
+    # A release of before has told the serials of boards alone.
+    ledger.append("r0", [(node, Event("identity", "replaced", {"part": "board", "serials": ["OLD0000"]}))])
+    before = rows(ledger)
+    for kind, value in (("serial", "OLD0001"), ("mac", MAC.upper()), ("serial", "OLD0000")):
+        done = ask(new, state="retired", kind=kind, value=value)
+        assert not done.get("failed") and not done["changed"] and rows(ledger) == before, done
+
+
 def test_u3_a_node_that_another_run_works_on_is_left_to_it(ledger: Ledger, ask: Ask) -> None:
     in_service(ledger)
     other = in_service(ledger, "gpu002", "OLD0002", MAC2)

@@ -42,6 +42,7 @@ DRAINING, DRAINED, WIPING, VALIDATING, ADMITTED, QUARANTINED, RETIRED = (
     for name in ("draining", "drained", "wiping", "validating", "admitted", "quarantined", "retired")
 )
 ADOPTED = ("state", "admitted", {"adopted": True})
+FORCED = ("state", "admitted", {"forced": "the spare part comes on Monday"})
 
 
 def imaging(version: str) -> tuple[str, str, dict[str, Any]]:
@@ -87,6 +88,13 @@ PASTS = {
         [("a", [WAVE, imaging("2"), QUARANTINED]), ("p", [ADOPTED])],
         "admitted",
         FAILED,
+    ),
+    "failed, and let in by force": ([("a", [WAVE, imaging("2"), QUARANTINED]), ("p", [FORCED])], "admitted", FAILED),
+    "let in by force at once": ([("a", [WAVE, imaging("2"), FORCED])], "admitted", UNTOUCHED),
+    "failed, let in by force, and readmitted by its gates": (
+        [("a", [WAVE, imaging("2"), QUARANTINED]), ("p", [FORCED, DRAINING, DRAINED, VALIDATING, ADMITTED])],
+        "admitted",
+        THROUGH,
     ),
     "failed, adopted, and readmitted": (
         [("a", [WAVE, imaging("2"), QUARANTINED]), ("p", [ADOPTED, DRAINING, DRAINED, ADMITTED])],
