@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event i
     ledger_event,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, waives
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import newest_holds, newest_look
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import FIRST_LOOK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
@@ -29,8 +30,6 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import Ve
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import proven
 
-#: What a transition may need to know: the newest event of each kind.
-_KINDS = ("state", "hold", "evidence")
 #: What the inventory says of where a node belongs, which an adoption is held against.
 _SITE = ("scheduler", "provisioner", "provisioner_url", "provisioner_cloud", "provisioner_id", "boot_mac")
 
@@ -103,7 +102,8 @@ class ActionModule(VerbAction):
 
     def _known(self, node_id: str) -> dict[str, Any]:
         ledger = self.ledger()
-        known: dict[str, Any] = {kind: ledger.latest([node_id], kind).get(node_id) for kind in _KINDS}
+        known: dict[str, Any] = {"state": ledger.latest([node_id], "state").get(node_id)}
+        known["hold"], known["evidence"] = newest_holds(ledger, [node_id]).get(node_id), newest_look(ledger, node_id)
         for kind in ("imaging", "quarantined"):
             known[kind] = ledger.latest([node_id], "state", [kind]).get(node_id)
         known["passport"] = ledger.passport(node_id)

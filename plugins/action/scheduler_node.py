@@ -11,12 +11,13 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.action.kernel_log_gate import ActionModule as KernelLog
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import ABOUT, TOKENS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import alike, is_called
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import NAMED, OWN_NAME
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import is_unnamed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import announced, is_unnamed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
@@ -77,6 +78,11 @@ class ActionModule(VerbAction):
         known["known_own"] = self._heard(params)
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
+
+    def noted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """By these words a hold is known whose run was killed before it told of it."""
+        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        return {**super().noted(params), TOKENS: list(announced(self.run_id, params)), ABOUT: name}
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         """All hosts of this run wait together for a scheduler that is away."""

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import EVIDENCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import DRIVERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks_there import Looks
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
@@ -54,6 +56,10 @@ class ActionModule(SlicedAction):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
-        known = holds(self.ledger(), self.ids, self.host_var)
-        params["nodes"] = [{**known.get(node["host"], {}), **node} for node in params["nodes"]]
+        failed: dict[str, FleetError] = {}
+        known = holds(self.ledger(), self.ids, self.host_var, failed)
+        refused = {host: refusal(str(exc), exc.kind) for host, exc in failed.items()}
+        params["nodes"] = [
+            {**known.get(node["host"], {}), **refused.get(node["host"], {}), **node} for node in params["nodes"]
+        ]
         return params

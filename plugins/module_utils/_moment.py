@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 #: In the ledger's copy of a verdict: the newest event that the ledger had when the node began to be looked at, and the
 #: ledger's time then, in seconds since the epoch.
 AFTER_EVENT, LOOKED_AT = "after_event", "looked_at"
+#: The newest event when that was read by which the look judges whose the node is, where others had come by the look: a
+#: service that is away may lie between the two.
+JUDGED_AFTER = "judged_after"
 
 
 class Moment(NamedTuple):
@@ -33,6 +36,17 @@ class Moment(NamedTuple):
         return cls(event if isinstance(event, int) else 0, at if isinstance(at, float) else 0.0)
 
 
+def judged_after(judged: int, look: Moment) -> dict[str, int]:
+    """:param judged: where the ledger stood when it was read. :param look: the moment of the look by that."""
+    return {JUDGED_AFTER: judged} if judged < look.event else {}
+
+
 def looked_at(verdict: Mapping[str, Any]) -> float:
     """When the look began that ended in this event, by the ledger's clock; 0.0 where nobody has said so."""
     return min(Moment.of(verdict["data"]).at, float(verdict["at"]))
+
+
+def seen_at(event: Mapping[str, Any]) -> Moment:
+    """When the look began that ended in this evidence: what happened since may not have been seen by it."""
+    told = Moment.of(event["data"])
+    return Moment(min(told.event or event["id"], event["id"]), min(told.at or event["at"], event["at"]))

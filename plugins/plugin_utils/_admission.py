@@ -12,8 +12,8 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import FailureStands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import bar_to_service
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing

@@ -28,10 +28,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.plac
 _TELLS = ("scheduler_node", GIVEN_UP)
 _HOLDS = "SELECT id, node_id, name, data FROM events WHERE node_id IN :nodes AND kind = 'hold' ORDER BY id"
 
-#: By the index of nodes and kinds: all that was ever noted is too much for each first hold of a day 0.
+#: By the index of nodes and kinds, a few rows of each node: all that was ever noted is too much for each first hold of
+#: a day 0. What binds a node is the newest of these that names one.
+_NEWEST = "(SELECT max(id) FROM events WHERE node_id = n.node_id AND kind = {kind})"
 _NAMES = (
-    "SELECT DISTINCT node_id FROM events WHERE node_id IN (SELECT node_id FROM nodes)"
-    " AND kind IN ('hold', 'named', 'state') AND (kind <> 'state' OR name = 'admitted') AND data LIKE :words"
+    "SELECT n.node_id FROM nodes n WHERE EXISTS (SELECT 1 FROM events e WHERE e.data LIKE :words AND e.id IN ("
+    + ", ".join(_NEWEST.format(kind=kind) for kind in ("'hold'", "'named'", "'state' AND name = 'admitted'"))
+    + "))"
 )
 
 _Event = Mapping[str, Any]
@@ -83,7 +86,7 @@ def bindings(ledger: Ledger, nodes: Sequence[str]) -> dict[str, Bound]:
 
 def others(ledger: Ledger, name: str, node_id: str) -> list[dict[str, str]]:
     """The other living machines that are a node of this name by our ledger, each with where: ``host`` and the keys of a
-    place. Asked for where a machine is about to become that node: all that was ever held is looked through."""
+    place. Asked for where a machine is about to become that node."""
     words = {"words": f'%"scheduler_node": {json.dumps(name)}%'}
     rows = ledger._rows(_NAMES, words)
     found = bindings(ledger, [one for one in dict.fromkeys(str(row["node_id"]) for row in rows) if one != node_id])

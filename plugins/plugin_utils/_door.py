@@ -20,9 +20,7 @@ the verb's events into the ledger.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -64,7 +62,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process i
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import LOOKS, Shipping
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import Shipping
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, alone, learnt, node_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
 
@@ -119,7 +117,7 @@ class VerbAction(Shipping):
         self._variables = OfEach(self, self._vars, self._host)
         self._intended, self._begun_there = "", {}
         self._asked: list[Any] = []
-        self._began = Moment()
+        self._began, self._known_at = Moment(), 0
         self._elsewhere = False
         self._secrets: frozenset[str] = frozenset()
         result: dict[str, Any]
@@ -158,6 +156,7 @@ class VerbAction(Shipping):
     def _prepared(self, params: dict[str, Any]) -> dict[str, Any]:
         if self._looks():
             self._began = self.ledger().moment()
+            self._known_at = self._began.event
         return self.prepare(params)
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +171,10 @@ class VerbAction(Shipping):
             own_name=self._own_name,
         )
         try:
-            return type(self).verb(params, ctx).as_dict(ctx)
+            done = type(self).verb(params, ctx)
+            if any(event.kind == "hold" for event in done.events):
+                self._line.confirm()  # of a node that another run has taken since, that one tells the newest hold
+            return done.as_dict(ctx)
         except FleetError as exc:
             self._asked = list(ctx.asked)
             for line in ctx.warnings:
@@ -287,12 +289,16 @@ class VerbAction(Shipping):
     def run_id(self) -> str:
         return self._run_as.run_id
 
+    def noted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What an intent of this call tells beside its options."""
+        return moves.noted(params)
+
     def _lifeline(self, params: Mapping[str, Any]) -> LedgerLifeline:
         return LedgerLifeline(
             self.ledger,
             self._run_as,
             verb=self.NAME,
-            intent={"options": redact(small(params), secrets=self._secrets), **moves.noted(params)},
+            intent={"options": redact(small(params), secrets=self._secrets), **self.noted(params)},
             identify=self.node_id,
             default_node=self._host,
             force_reason=str(params.get("force_reason") or ""),
@@ -368,28 +374,8 @@ class VerbAction(Shipping):
         except FleetError as exc:
             display.warning(shown(f"{self._host}: the ledger was not told: {exc}", self._secrets))
 
-    def began(self, host: str) -> Moment:
-        """Where the ledger stood when the look at this host began that ends in a verdict."""
-        return self._began
-
-    def _moment(self) -> dict[str, Any]:
-        """A ledger that is away for a while ends no wait: a look is as old then as the one before."""
-        if not self._looks():
-            return {}
-        with contextlib.suppress(FleetError):
-            self._began = self.ledger().moment()
-        return self._began.as_data()
-
     def _append(self, events: list[Event]) -> list[int]:
         if not events or self._task.check_mode:
             return []
         pairs = [(self.node_id(event.node), self._placed(event)) for event in events]
         return self.ledger().append(self.run_id, pairs, secrets=self._secrets)
-
-    def _placed(self, event: Event) -> Event:
-        """A verdict, or a last look, is written down after the look. What was imaged or booted between the two is not
-        what was looked at, and its age is that of the look. So is that of what a machine elsewhere has looked at; here,
-        each look of those tells its own."""
-        if event.kind not in ("verdict", "look") and not (self._elsewhere and event.kind in LOOKS):
-            return event
-        return replace(event, data={**event.data, **self.began(event.node).as_data()})

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import holders
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import elsewhere, holders
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import announced
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._bound import Bound, bindings
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._bound import Bound, bindings, others
 
 #: Reads a variable of a host; None where it is not set.
 Variable = Callable[[str, str], Any]
@@ -37,8 +36,10 @@ def holds(
     found, runs, uuids = bindings(ledger, nodes), holders(ledger, nodes), ledger.values("system_uuid", nodes)
     told = {}
     for host, node_id in ids.items():
-        of_ledger = _known(found.get(node_id) or Bound(), runs.get(node_id, {}), uuids.get(node_id, []))
+        one = found.get(node_id) or Bound()
         try:
+            unnoted = _its_own(ledger, node_id, one, runs.get(node_id, {}), _named(variable, host))
+            of_ledger = _known(one, unnoted, uuids.get(node_id, []))
             told[host] = {**of_ledger, **of_the_row(variable, host, of_ledger)}
         except FleetError as exc:
             if failed is None:
@@ -47,21 +48,34 @@ def holds(
     return told
 
 
+def _named(variable: Variable, host: str) -> str:
+    return str(variable("gpufleet_scheduler_node", host) or host)
+
+
+def _its_own(
+    ledger: Ledger, node_id: str, one: Bound, unnoted: Mapping[str, set[str]], name: str
+) -> Mapping[str, set[str]]:
+    """Of runs that may have held the node, those that may have held it for this machine: two rows may name one node,
+    and of a hold that nobody noted its words tell no machine."""
+    if not unnoted or one.name == name:
+        return unnoted
+    return {} if others(ledger, name, node_id) else elsewhere(ledger, node_id, name, unnoted)
+
+
 def of_the_row(variable: Variable, host: str, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The same by its row alone, where no ledger can be asked. :param known: what the ledger tells."""
     return {"known_as": known_as(variable, host), "known_uuids": known_uuids(variable, host, known or {})}
 
 
-def _known(one: Bound, runs: Mapping[str, Sequence[Mapping[str, Any]]], uuids: list[str]) -> dict[str, Any]:
+def _known(one: Bound, runs: Mapping[str, Collection[str]], uuids: list[str]) -> dict[str, Any]:
     taken = one.hold["data"] if one.hold is not None and one.hold["name"] == "taken" else {}
-    said = {token for run, calls in runs.items() for options in calls for token in announced(run, options)}
     return {
         "known_left": bool(taken) and one.left,
         "known_standing": [{"token": token, "author": author} for token, author in one.standing],
         "known_token": str(taken.get("hold_token", "")),
         "known_author": str(taken.get("hold_author", "")),
         "known_runs": sorted(runs),
-        "known_announced": sorted(said),
+        "known_announced": sorted({token for tokens in runs.values() for token in tokens}),
         "known_admitted": one.admitted,
         "known_here": one.here,
         "known_scheduler_node": one.name,

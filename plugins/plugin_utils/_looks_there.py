@@ -48,7 +48,7 @@ class Looks(Slices):
         return over
 
     def note(self, part: Mapping[str, Any], verdicts: Mapping[str, Any]) -> None:
-        self._carried = {key: part.get(key) or {} for key in ("settled", "stuck", "away", "elsewhere")}
+        self._carried = {key: part.get(key) or {} for key in ("settled", "stuck", "away", "elsewhere", "again")}
         self._over = bool(part.get("over")) or not self.left
 
     def passes(self, kind: str) -> bool:

@@ -170,12 +170,16 @@ def scheduler(batch: Batch) -> None:
 
 def _one_scheduler(batch: Batch, driver: Scheduler, named: Mapping[str, str]) -> None:
     """:param named: by host, the name of its node there."""
-    held = batch.holds()
-    known = {host: held.get(host, {}) for host in named}
-    claims = {
-        name: Claim.of({**of_the_row(batch.variable, host, known[host]), **known[host]}) for host, name in named.items()
-    }
-    batch.heard(f"{driver.NAME} {driver.address}", lambda: _looked(batch, driver, named, claims))
+    held, claims = batch.holds(), dict[str, Claim]()
+    for host, name in named.items():
+        try:
+            known = held.get(host, {})
+            claims[name] = Claim.of({**of_the_row(batch.variable, host, known), **known})
+        except FleetError as exc:
+            batch.tell([host], cause_of(SCHEDULER_CHECK, exc))
+    named = {host: name for host, name in named.items() if name in claims}
+    if named:
+        batch.heard(f"{driver.NAME} {driver.address}", lambda: _looked(batch, driver, named, claims))
 
 
 def _looked(batch: Batch, driver: Scheduler, named: Mapping[str, str], claims: Mapping[str, Claim]) -> None:

@@ -19,9 +19,10 @@ from typing import Any
 from ansible import constants as C
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import EVIDENCE_SECONDS, seen_at
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import EVIDENCE_SECONDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import judged_after, seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Scheduler
@@ -111,8 +112,10 @@ class Proofs:
 
     def _asked(self, due: Due, asking: Sequence[str], silence: _Silence) -> dict[str, FleetError]:
         ids = {host: event["node_id"] for host, event in due.items()}
-        known = holds(self._ledger(), ids, self._variable)
+        judged = self._ledger().moment().event
         failed: dict[str, FleetError] = {}
+        known = holds(self._ledger(), ids, self._variable, failed)
+        due = {host: due[host] for host in known}
         for driver, hosts in schedulers.each(due, lambda host: self._settings(host, due[host]), failed):
             hear = [host for host in asking if host in hosts]
             silent = silence.heard(driver, hear)
@@ -120,7 +123,8 @@ class Proofs:
                 failed.update(dict.fromkeys(hosts, silent))
                 continue
             # Before the look: what happens from here on, it may not have seen.
-            moment = self._ledger().moment().as_data()
+            began = self._ledger().moment()
+            moment = {**began.as_data(), **judged_after(judged, began)}
             claims = {name: self._claim(host, known[host]) for host, name in hosts.items()}
             try:
                 views = driver.states(list(claims))

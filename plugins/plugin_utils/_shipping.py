@@ -9,8 +9,10 @@ what could hit running work is written there only under leave that ends; beyond 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ansible.errors import AnsibleConnectionFailure
@@ -26,7 +28,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment, judged_after
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, with_reason
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._term import LEAST_SECONDS, Term
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import believed
@@ -59,6 +62,9 @@ class Shipping(ActionBase):
     #: Where the ledger stood when the newest look began; was that one on another machine?
     _began: Moment
     _elsewhere: bool
+    #: The newest event when the ledger was read by which that look judges.
+    _known_at: int
+    _params: Mapping[str, Any]
 
     def ledger(self) -> Ledger:
         raise NotImplementedError
@@ -98,6 +104,32 @@ class Shipping(ActionBase):
     def _looks(self) -> bool:
         """Does it tell the ledger what a look has found?"""
         return bool(LOOKS & set(self.TELLS)) and not self._task.check_mode
+
+    def began(self, host: str) -> Moment:
+        """Where the ledger stood when the look at this host began that ends in a verdict."""
+        return self._began
+
+    def _moment(self) -> dict[str, Any]:
+        """A ledger that is away for a while ends no wait: a look is as old then as the one before."""
+        if not self._looks():
+            return {}
+        with contextlib.suppress(FleetError):
+            self._began = self.ledger().moment()
+        return self._as_seen()
+
+    def _as_seen(self) -> dict[str, Any]:
+        return {**self._began.as_data(), **judged_after(self._known_at, self._began)}
+
+    def _placed(self, event: Event) -> Event:
+        """A verdict, or a last look, is written down after the look. What was imaged or booted between the two is not
+        what was looked at, and its age is that of the look. So is that of what a machine elsewhere has looked at; here,
+        each look of those tells its own."""
+        # That a hold is gone, whoever only looks has found; whoever resumes the node has lifted it.
+        found = (event.kind, event.name) == ("hold", "released") and self._params.get("state") == "present"
+        if event.kind not in ("verdict", "look") and not (self._elsewhere and (event.kind in LOOKS or found)):
+            return event
+        judged = judged_after(self._known_at, self._began) if event.kind == "evidence" else {}
+        return replace(event, data={**event.data, **self.began(event.node).as_data(), **judged})
 
     def _where(self) -> str:
         return str(self._task.delegate_to or self._host)

@@ -13,7 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import AFTER_EVENT, Moment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import (
+    AFTER_EVENT,
+    JUDGED_AFTER,
+    Moment,
+    seen_at,
+)
 
 Event = Mapping[str, Any]
 
@@ -34,6 +39,30 @@ def as_seen(ledger: Ledger, found: Mapping[str, dict[str, Any]]) -> dict[str, di
 def is_look(hold: Event) -> bool:
     """Was it told by a look, and not by whoever lifted it?"""
     return hold["name"] != "taken" and AFTER_EVENT in hold["data"]
+
+
+def is_late(ledger: Ledger, event: Event) -> bool:
+    """Is it a look of another run that began before our newest hold was noted, and was told after that? What it saw of
+    the node is what was then."""
+    if event["kind"] != "evidence":
+        return False
+    taken = ledger.latest([event["node_id"]], "hold", ("taken",)).get(event["node_id"])
+    between = taken is not None and _judged_at(event) < taken["id"] < event["id"]
+    return taken is not None and between and event["run_id"] != taken["run_id"]
+
+
+def newest_look(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
+    """The newest look at a node in its scheduler, without those that are late."""
+    newest = ledger.latest([node_id], "evidence").get(node_id)
+    if newest is None or not is_late(ledger, newest):
+        return newest
+    told = ledger.history(node_id, since=_judged_at(newest), kinds=("evidence",))
+    return next((event for event in reversed(told) if not is_late(ledger, event)), newest)
+
+
+def _judged_at(look: Event) -> int:
+    judged = look["data"].get(JUDGED_AFTER)
+    return min(seen_at(look).event, judged if isinstance(judged, int) else int(look["id"]))
 
 
 def seen(hold: Event) -> int:

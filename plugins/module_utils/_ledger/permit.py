@@ -19,10 +19,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     EvidenceOld,
     NotOurs,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import is_late
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import CLOCK_SECONDS, Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import ours
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import not_adopted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
     FOREIGN_HOLD,
     IN_SERVICE,
@@ -154,12 +156,13 @@ class Permits:
             problem = "nobody has looked at it there" if event is None else _too_old(event, now, permit.oldest)
             if event is None or problem:
                 old[name] = problem
-            elif event["name"] == FOREIGN_HOLD and self._is_late(event):
-                told_late[name] = _says(event)
-            elif name in strangers and _at_work(event):
-                raise not_adopted(name, _says(event), before=what)
-            elif event["name"] == FOREIGN_HOLD:
-                raise _held(name, what, event)
+                continue
+            theirs = name in strangers and _at_work(event)
+            if not theirs and event["name"] != FOREIGN_HOLD:
+                continue
+            if not is_late(self._open(), event):
+                raise not_adopted(name, _says(event), before=what) if theirs else _held(name, what, event)
+            told_late[name] = _says(event)
         _ask_again(told_late, what)
         for name, problem in old.items():
             error = _evidence_missing(EvidenceOld, name, what, problem)
@@ -206,19 +209,12 @@ class Permits:
         if event is None:
             return "the ledger has no such event for this node", False
         if event["name"] not in PERMITS:
-            return _says(event), self._is_late(event)
+            return _says(event), is_late(self._open(), event)
         since = self._open().history(event["node_id"], since=seen_at(event).event, kinds=("evidence", "intent"))
         # Who announced a resume may have died before or after the write: nobody knows whether the node serves again.
         against = [one for one in since if _takes_back(one)]
-        return (_says(against[0]), all(map(self._is_late, against))) if against else ("", False)
-
-    def _is_late(self, event: Mapping[str, Any]) -> bool:
-        """Is it a look of another run that began before our newest hold was noted? It may have seen what was then."""
-        if event["kind"] != "evidence":
-            return False
-        taken = self._open().latest([event["node_id"]], "hold", ("taken",)).get(event["node_id"])
-        between = taken is not None and seen_at(event).event < taken["id"] < event["id"]
-        return taken is not None and between and event["run_id"] != taken["run_id"]
+        late = all(is_late(self._open(), one) for one in against)
+        return (_says(against[0]), late) if against else ("", False)
 
     def _demand_maintenance(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like.
@@ -279,12 +275,6 @@ def _ask_again(told_late: Mapping[str, str], what: str) -> None:
         raise error
 
 
-def seen_at(event: Mapping[str, Any]) -> Moment:
-    """When the look began that ended in this evidence: what happened since may not have been seen by it."""
-    told = Moment.of(event["data"])
-    return Moment(min(told.event or event["id"], event["id"]), min(told.at or event["at"], event["at"]))
-
-
 def _too_old(event: Mapping[str, Any], now: float, oldest: float) -> str:
     """In words; empty where it is fresh enough by itself.
 
@@ -310,12 +300,17 @@ def _takes_back(event: Mapping[str, Any]) -> bool:
     if event["kind"] == "evidence":
         return event["name"] not in PERMITS
     options = event["data"].get("options")
-    return event["name"] == RESUMING and isinstance(options, Mapping) and options.get("state") == RESUMED
+    if event["name"] != RESUMING or not isinstance(options, Mapping):
+        return False
+    # Who announced a keep may have died right after the write, and their hands be inside.
+    return options.get("state") == RESUMED or options.get("kind") == KEEP
 
 
 def _says(event: Mapping[str, Any]) -> str:
     if event["kind"] == "evidence":
         return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
+    if event["data"]["options"].get("kind") == KEEP:
+        return f"a person has begun to keep it since (event {event['id']})"
     return f"run {event['run_id']} has begun to resume it since (event {event['id']})"
 
 

@@ -292,7 +292,11 @@ def _instead(whose: str, at: Place, claim: Claim) -> str:
         f" where two have exchanged their names, take one of them out meanwhile (-e gpufleet_{names.OPTION}=none with"
         " state=present and force_reason)"
     )
-    return f"correct gpufleet_{names.OPTION}_node; where {whose} is another node, or is it elsewhere, {again}"
+    left = (
+        f"where that machine has left the fleet, retire it: with a row of {whose} and its serial, ledger_event with"
+        " state=quarantined, then with state=retired, each with a reason"
+    )
+    return f"correct gpufleet_{names.OPTION}_node; where {whose} is another node, or is it elsewhere, {again}; {left}"
 
 
 def its_own(driver: Scheduler, view: NodeView, claim: Claim, run: str) -> None:

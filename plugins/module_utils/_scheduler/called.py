@@ -101,7 +101,8 @@ def named(node: _Asks, view: NodeView) -> list[Event]:
 def _leaves(node: _Asks, view: NodeView) -> None:
     """Our hold stays where it was taken, and nobody asks that scheduler about this machine any more."""
     claim = node.claim
-    left = [token for token in dict.fromkeys((claim.token, *(token for token, _author in claim.standing))) if token]
+    told = (claim.token, *(token for token, _author in claim.standing), *claim.unnoted_keeps)
+    left = [token for token in dict.fromkeys(told) if token]
     kept = [token for token in left if kind_of(token) == KEEP]
     if kept and not node.params.get("over_keep"):
         raise NotOurs(

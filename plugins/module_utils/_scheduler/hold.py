@@ -140,20 +140,20 @@ class Claim:
             return OURS if run in self.runs and self.untouched(hold) else FOREIGN
         if has_form(hold.text) or not hold.by_scheduler:
             return FOREIGN
-        # A quarantine is kept, whatever the machine has left since: it is given no work for that.
-        stands = (self.token and not self.left) or QUARANTINE in self._kinds(hold)
+        # These two are kept, whatever the machine has left since: it is given no work for that.
+        stands = (self.token and not self.left) or self._kinds(hold) & {KEEP, QUARANTINE}
         return OURS if hold.overwrites and stands else SCHEDULER
 
     def untouched(self, hold: Hold) -> bool:
         """Still as the ledger knows it: a person who adds words to our hold, or writes it anew, has made it theirs.
 
-        Of a hold that the ledger does not know, because its run ended right after the write, nothing can be told. Where
-        the run has held the node before, it is the one that it announced since, word for word.
+        One that the ledger does not know, because its run ended right after the write, is the one that the run has
+        announced, word for word, set by whoever set the others of that run. Without a ledger nothing can be told.
         """
-        ours = [(self.token, self.author), *self.standing]
-        known = [one for one in ours if one[0] and run_of(one[0]) == run_of(hold.text)]
-        unnoted = set(self.announced).difference(token for token, _author in known)
-        known += [(token, author) for token in unnoted for _token, author in known]
+        ours, run = [(self.token, self.author), *self.standing], run_of(hold.text)
+        known = [one for one in ours if one[0] and run_of(one[0]) == run]
+        said = {token for token in self.announced if run_of(token) == run}.difference(token for token, _by in known)
+        known += [(token, author) for token in said for author in [by for _token, by in known] or [""]]
         return not known or any(_is_of(*one, hold) for one in known)
 
     def has(self, hold: Hold) -> bool:
@@ -195,8 +195,16 @@ class Claim:
 
     def _kinds(self, hold: Hold) -> set[str]:
         """By what the scheduler keeps of its kind, by its token, or by the one that it overwrote: any is enough."""
-        over = (self.token, *(token for token, _author in self.standing)) if hold.overwrites else ()
+        over = (
+            (self.token, *(token for token, _author in self.standing), *self.unnoted_keeps) if hold.overwrites else ()
+        )
         return {hold.kind, kind_of(hold.text), *map(kind_of, over)}
+
+    @property
+    def unnoted_keeps(self) -> tuple[str, ...]:
+        """Of holds that were announced: whoever keeps a node does so from the write on, though its run was killed right
+        after that. That a run may leave a quarantine what it is, says nothing here."""
+        return tuple(token for token in self.announced if kind_of(token) == KEEP)
 
     def keep(self, view: NodeView) -> Hold | None:
         """The keep hold of ours that stands, if one does, for whom a person asks."""

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import of_each_host, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     ConfigError,
@@ -30,7 +29,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._leave import clock
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.absence import doubts, is_elsewhere
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import put_on
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
@@ -40,7 +38,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Scheduler,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.evidence import evidence, taken
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import Claim
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judge import (
     JUDGES,
     Judgement,
@@ -48,64 +45,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.judg
     after_outage,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.watched import Watched
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refused
 
 #: Looks in a row at another scheduler than the host's, after which that is its verdict: a slurm.conf that is being
 #: written anew leads elsewhere for seconds, and is no reason to give up a drain of hours.
 _ELSEWHERE = 3
 
 
-def _connection(node: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Driver and options of one host: its own where it names them, be they empty, else those of the task.
-
-    The task's secrets were given for the task's scheduler: a host of another one is not let in with them.
-    """
-    known = of_each_host(names.OPTION, names.OPTIONS)
-    asked = {name: value_of(params, name, names.OPTIONS) for name in known}
-    own = {name: value_of(node, name, names.OPTIONS) if name in node else asked[name] for name in known}
-    secrets = {name: params.get(name) or "" for name in names.OPTIONS if name not in known and own == asked}
-    return {**own, **secrets}
-
-
-class _Watched:
-    """One host of the batch."""
-
-    def __init__(self, node: Mapping[str, Any], params: Mapping[str, Any]) -> None:
-        self.host = str(node["host"])
-        self.name = str(node.get("scheduler_node") or self.host)
-        self.connection = _connection(node, params)
-        self.claim = Claim.of({**node, "over_keep": params.get("over_keep")})
-        self.refused, kind = refused(node)
-        self.view: NodeView | None = None
-        self.judgement = Judgement(False, False, self.refused, kind=kind)
-        self.refusals: Sequence[Refusal] = ()
-        self.settled_after = 0.0
-        self.settled_before = False
-        #: In how many looks in a row it was another scheduler that told of it.
-        self.elsewhere = 0
-        #: Has its scheduler been away in this wait?
-        self.was_away = False
-        self.stuck_since: float | None = None
-        self.stuck_told = False
-        self.stuck_remedy = ""
-        #: That our hold was put on anew.
-        self.held_again: Event | None = None
-
-    def refuse(self, reason: str, kind: str) -> None:
-        """No verdict but that, and no evidence."""
-        self.refused = reason
-        self.doubt(reason, kind)
-
-    def doubt(self, reason: str, kind: str) -> None:
-        """No verdict yet, and no evidence: what was seen is not this host's."""
-        self.view, self.judgement = None, Judgement(False, False, reason, kind=kind)
-
-
 class _Cluster:
     """One scheduler and the hosts of the batch that belong to it."""
 
-    def __init__(self, driver: Scheduler, hosts: Sequence[_Watched]) -> None:
+    def __init__(self, driver: Scheduler, hosts: Sequence[Watched]) -> None:
         self.driver = driver
         self.hosts = list(hosts)
         self.trouble: Unreachable | None = None
@@ -141,7 +92,7 @@ class _Cluster:
             if host.elsewhere:
                 host.refuse(host.judgement.reason, host.judgement.kind)
 
-    def evict(self, host: _Watched, view: NodeView) -> None:
+    def evict(self, host: Watched, view: NodeView) -> None:
         """What is refused is told of this node; the next look shows what has left."""
         try:
             host.refusals = self.driver.evict(view)
@@ -164,14 +115,14 @@ class _Watch:
         self.begun = time.monotonic() - float(part.get("elapsed") or 0)
         self.over = False
         self.last_told = ""
-        self.hosts = [_Watched(node, params) for node in params.get("nodes") or []]
+        self.hosts = [Watched(node, params) for node in params.get("nodes") or []]
         self._goes_on(part)
         self._apart()
         self.clusters = self._clusters()
 
     def _apart(self) -> None:
         """Two hosts that name one node of one scheduler: one of them is wrong, and nobody can tell which."""
-        known: dict[tuple[str, str], list[_Watched]] = {}
+        known: dict[tuple[str, str], list[Watched]] = {}
         for host in self.hosts:
             known.setdefault((repr(host.connection), host.name), []).append(host)
         for (_connection, name), hosts in known.items():
@@ -182,7 +133,7 @@ class _Watch:
 
     def _clusters(self) -> list[_Cluster]:
         """The batch by scheduler; a host whose own options are wrong is refused alone."""
-        groups: dict[str, list[_Watched]] = {}
+        groups: dict[str, list[Watched]] = {}
         drivers: dict[str, Scheduler] = {}
         for host in self.hosts:
             key = repr(host.connection)
@@ -201,10 +152,12 @@ class _Watch:
 
     def _goes_on(self, part: Mapping[str, Any]) -> None:
         """A machine elsewhere is sent one look after the other, and remembers nothing of the one before."""
-        settled, stuck = part.get("settled") or {}, part.get("stuck") or {}
+        settled, stuck, again = (part.get(key) or {} for key in ("settled", "stuck", "again"))
         for host in self.hosts:
             host.was_away = host.host in (part.get("away") or ())
             host.elsewhere = int((part.get("elsewhere") or {}).get(host.host) or 0)
+            if host.host in again:
+                host.hold_again(str(again[host.host]))
             if host.host in settled:
                 host.settled_before = True
                 host.settled_after = float(settled[host.host])
@@ -217,8 +170,10 @@ class _Watch:
         settled = {host.host: host.settled_after for host in self.hosts if host.judgement.settled}
         away = [host.host for host in self.hosts if host.was_away]
         elsewhere = {host.host: host.elsewhere for host in self.hosts if host.elsewhere}
+        again = {host.host: host.claim.incarnation for host in self.hosts if host.again}
         line = {"due": self.ctx.lifeline.due(), "late": self.ctx.lifeline.late(), "clock": clock()}
-        return {"over": self.over, "settled": settled, "stuck": stuck, "away": away, "elsewhere": elsewhere, **line}
+        seen = {"settled": settled, "stuck": stuck, "away": away, "elsewhere": elsewhere, "again": again}
+        return {"over": self.over, **seen, **line}
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
@@ -258,7 +213,7 @@ class _Watch:
         self.over = not unread and all(host.refused or host.judgement.settled for host in self.hosts)
         return self.over
 
-    def _consider(self, cluster: _Cluster, host: _Watched) -> None:
+    def _consider(self, cluster: _Cluster, host: Watched) -> None:
         view = host.view
         if view is None:
             return
@@ -278,12 +233,12 @@ class _Watch:
         host.settled_before = host.judgement.settled and host.settled_before
         self._stuck(host, view, driver)
 
-    def _hold_again(self, cluster: _Cluster, host: _Watched, view: NodeView) -> None:
+    def _hold_again(self, cluster: _Cluster, host: Watched, view: NodeView) -> None:
         """Its record was made anew, as by a reimage, and our hold went with the old one; the next poll sees."""
         host.judgement = Judgement(False, False, "its record was made anew without our hold, which is put on again")
         try:
             if put_on(cluster.driver, self.ctx, view, host.claim.token, hosts=(host.host,)):
-                host.held_again = taken(Hold(host.claim.token), view, host.claim, host.host)
+                host.hold_again(view.incarnation)
         except Unreachable as exc:
             cluster.trouble = exc
         except Refused as exc:
@@ -291,7 +246,7 @@ class _Watch:
         except (LeaseLost, PermitDue, Changed):
             return  # given up, sent with leave, or judged anew at the next poll
 
-    def _stuck(self, host: _Watched, view: NodeView, driver: Scheduler) -> None:
+    def _stuck(self, host: Watched, view: NodeView, driver: Scheduler) -> None:
         """Work that ended and does not go away."""
         if not view.waits_for:
             host.stuck_since = None
@@ -327,7 +282,7 @@ class _Watch:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def verdict(self, host: _Watched) -> dict[str, Any]:
+    def verdict(self, host: Watched) -> dict[str, Any]:
         view = host.view or NodeView(host.name, state="unknown")
         judgement = self._last_word(host, view)
         return {
@@ -344,7 +299,7 @@ class _Watch:
             "kind": "" if judgement.ok else judgement.kind,
         }
 
-    def _last_word(self, host: _Watched, view: NodeView) -> Judgement:
+    def _last_word(self, host: Watched, view: NodeView) -> Judgement:
         """No wait goes on: what has not come by now is told as that, and whether the node is to blame for it."""
         judgement = host.judgement
         if not judgement.settled and not host.refused and not self.ctx.check_mode:
@@ -354,22 +309,21 @@ class _Watch:
         return after_outage(judgement, view, str(host.connection.get("scheduler") or "it")) if away else judgement
 
     def events(self) -> list[Event]:
-        again = [host.held_again for host in self.hosts if host.held_again is not None]
+        seen = [(one, host, host.view) for one in self.clusters for host in one.hosts if host.view is not None]
+        again = [taken(Hold(host.claim.token), view, host.claim, host.host) for _in, host, view in seen if host.again]
         return again + [
-            evidence(host.view, host.claim, scheduler=cluster.driver.NAME, host=host.host, moment=cluster.moment)
-            for cluster in self.clusters
-            for host in cluster.hosts
-            if host.view is not None
+            evidence(view, host.claim, scheduler=cluster.driver.NAME, host=host.host, moment=cluster.moment)
+            for cluster, host, view in seen
         ]
 
 
-def _waits(host: _Watched, view: NodeView) -> dict[str, str]:
+def _waits(host: Watched, view: NodeView) -> dict[str, str]:
     """Why work does not leave, by its id: what the scheduler tells of it, and what refused the eviction."""
     told = {work.id: work.waits_for for work in view.work if work.waits_for}
     return {**told, **{refusal.work: refusal.reason for refusal in host.refusals}}
 
 
-def _stuck_text(host: _Watched, view: NodeView) -> str:
+def _stuck_text(host: Watched, view: NodeView) -> str:
     if host.stuck_since is None or not view.waits_for:
         return ""
     seconds = time.monotonic() - host.stuck_since

@@ -201,6 +201,39 @@ def test_a_node_whose_object_was_made_anew_is_held_before_it_is_given_back(site:
     assert site.texts(NAME) == [TOKEN]
 
 
+@pytest.mark.parametrize("where", ["here", "in slices elsewhere"])
+def test_who_gives_back_what_was_held_again_has_given_it_back(site: KubernetesSite, where: str) -> None:
+    """A drain of hours goes on; whose record that is, it knows since it has held it again."""
+    node(site, NAME, "held")
+    about = known(site)
+    site.people.again(NAME)
+    if where == "here":
+        line = Line(at_poll={2: lambda: site.people.free(NAME)})
+        result = batch(site, about, line)
+    else:
+        part = dict(batch(site, about, timeout=0.0, slice={"elapsed": 0.0, "timeout": 60.0}).data["slice"])
+        assert site.texts(NAME) == [TOKEN] and part["again"]
+        site.people.free(NAME)
+        line = Line()
+        result = batch(site, about, line, timeout=0.0, slice={"elapsed": 1.0, "timeout": 60.0, "again": part["again"]})
+    assert not verdict(result, NAME)["ok"] and site.texts(NAME) == [] and line.writes == (where == "here")
+    assert events(result) == [("hold", "taken"), ("evidence", "in_service")]
+
+
+def test_whose_lease_is_lost_tells_of_no_hold_that_was_put_on_again(site: KubernetesSite) -> None:
+    node(site, NAME, "held")
+    about = known(site)
+    site.people.again(NAME)
+
+    class Losing(Line):
+        def lost(self) -> dict[str, str]:
+            return {NAME: "another run has it"} if self.polls > 1 else {}
+
+    line = Losing()
+    result = batch(site, about, line)
+    assert line.writes == 1 and verdict(result, NAME)["reason"] == "another run has it" and events(result) == []
+
+
 def test_a_node_that_a_person_gave_back_is_not_held_again(site: KubernetesSite) -> None:
     node(site, NAME, "held")
     about = known(site)

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.modules import scheduler_wait as module
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks_there import Looks
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 from ansible_collections.gpufleet.baremetal.tests.unit.scheduler.test_between_two_looks import BUSY, HELD, Evicting
 
@@ -262,3 +263,9 @@ def test_t1_each_host_of_a_batch_that_is_sent_once_has_its_intent_and_one_that_w
 
 def test_a_look_from_another_machine_is_no_write(tmp_path: Path) -> None:
     assert not node_wait.ActionModule.writes(object.__new__(node_wait.ActionModule), {})
+
+
+def test_what_was_held_again_is_told_to_the_next_look() -> None:
+    looks = Looks({"nodes": [{"host": "n1"}], "timeout": 60.0, "interval": 1.0}, "scheduler_wait")
+    looks.note({"again": {"n1": "its record"}}, {})
+    assert looks.asks({})["slice"]["again"] == {"n1": "its record"}
