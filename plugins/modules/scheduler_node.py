@@ -129,7 +129,8 @@ options:
     description: Who set that hold, as the scheduler told it then. Filled by the action.
     type: str
   known_runs:
-    description: The runs of ours that may have held this node since the newest hold that the ledger knows. Filled by the action.
+    description:
+      - The runs of ours that may have held this node since the newest hold that the ledger knows. Filled by the action.
     type: list
     elements: str
   known_announced:
