@@ -64,7 +64,8 @@ class ActionModule(VerbAction):
             self._line.hold([self._host])
         if params.get("seen_event") is not None and params["state"] != "present":
             self._as_it_was_seen(int(params["seen_event"]))
-        known = holds(self.ledger(), {self._host: self.node_id()}, self.host_var)[self._host]
+        named = {self._host: str(params.get("scheduler_node") or params.get("name") or "")}
+        known = holds(self.ledger(), {self._host: self.node_id()}, self.host_var, names=named)[self._host]
         known["known_runs"] = known["known_runs"] if self.node_id() else None
         if params["state"] == "resumed" and self.node_id():
             if not (self._task.check_mode or self._task.delegate_to or params.get("force_reason")):

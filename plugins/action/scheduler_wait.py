@@ -57,7 +57,8 @@ class ActionModule(SlicedAction):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         params = super().prepare(params)
         failed: dict[str, FleetError] = {}
-        known = holds(self.ledger(), self.ids, self.host_var, failed)
+        names_there = {node["host"]: str(node.get("scheduler_node") or "") for node in params["nodes"]}
+        known = holds(self.ledger(), self.ids, self.host_var, failed, names_there)
         refused = {host: refusal(str(exc), exc.kind) for host, exc in failed.items()}
         params["nodes"] = [
             {**known.get(node["host"], {}), **refused.get(node["host"], {}), **node} for node in params["nodes"]

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import elsewhere, holders
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.announced import Call, holders, of_whom
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold import announced
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._bound import Bound, bindings, others
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._bound import Bound, bindings
 
 #: Reads a variable of a host; None where it is not set.
 Variable = Callable[[str, str], Any]
@@ -21,25 +23,31 @@ _PROVISIONER_VERBS = ("provisioner_node", "provisioner_wait")
 
 
 def holds(
-    ledger: Ledger, ids: Mapping[str, str], variable: Variable, failed: dict[str, FleetError] | None = None
+    ledger: Ledger,
+    ids: Mapping[str, str],
+    variable: Variable,
+    failed: dict[str, FleetError] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """The options of a scheduler's verbs that the ledger and the row fill in, ``known_token`` and so on, by host, in a
     few queries for all. Whoever asks a scheduler asks with all of them, so that no two of us see another machine.
 
     :param ids: node id by host; empty for one that the ledger does not know.
     :param failed: gets what is wrong with the row of a host, which is left out then; without it that is raised.
+    :param names: as which node of its scheduler a host is asked for, where its row does not say that.
 
     A run is ours when it announced a write on this very node, and was not refused: the intent stands in the ledger
     before the write, so a run that was killed right after it is known as well.
     """
     nodes = [node_id for node_id in ids.values() if node_id]
-    found, runs, uuids = bindings(ledger, nodes), holders(ledger, nodes), ledger.values("system_uuid", nodes)
+    found, uuids = bindings(ledger, nodes), ledger.values("system_uuid", nodes)
+    unnoted = _Unnoted(ledger, holders(ledger, nodes))
     told = {}
     for host, node_id in ids.items():
         one = found.get(node_id) or Bound()
         try:
-            unnoted = _its_own(ledger, node_id, one, runs.get(node_id, {}), _named(variable, host))
-            of_ledger = _known(one, unnoted, uuids.get(node_id, []))
+            name = (names or {}).get(host) or str(variable("gpufleet_scheduler_node", host) or host)
+            of_ledger = _known(one, unnoted.of(node_id, one, name, host), uuids.get(node_id, []))
             told[host] = {**of_ledger, **of_the_row(variable, host, of_ledger)}
         except FleetError as exc:
             if failed is None:
@@ -48,18 +56,33 @@ def holds(
     return told
 
 
-def _named(variable: Variable, host: str) -> str:
-    return str(variable("gpufleet_scheduler_node", host) or host)
+class _Unnoted:
+    """Calls that may have held a node, and whose words nobody noted: for which machine they did, those do not tell."""
 
+    def __init__(self, ledger: Ledger, calls: Mapping[str, Sequence[Call]]) -> None:
+        self._ledger = ledger
+        self._calls = calls
 
-def _its_own(
-    ledger: Ledger, node_id: str, one: Bound, unnoted: Mapping[str, set[str]], name: str
-) -> Mapping[str, set[str]]:
-    """Of runs that may have held the node, those that may have held it for this machine: two rows may name one node,
-    and of a hold that nobody noted its words tell no machine."""
-    if not unnoted or one.name == name:
-        return unnoted
-    return {} if others(ledger, name, node_id) else elsewhere(ledger, node_id, name, unnoted)
+    def of(self, node_id: str, one: Bound, name: str, host: str) -> list[Call]:
+        """Those that held the scheduler's node of this name, and for no other machine. Two rows may name one node."""
+        calls = [call for call in self._calls.get(node_id, ()) if (call.about or host) == name]
+        if not calls or one.name == name:
+            return calls
+        if self._bound.get(name, set()) - {node_id}:
+            return []
+        return [call for call in calls if not self._machines.get((call.run, name), set()) - {node_id}]
+
+    @cached_property
+    def _bound(self) -> dict[str, set[str]]:
+        """By name of a scheduler's node, the machines that are it by the ledger."""
+        found: dict[str, set[str]] = {}
+        for node_id, one in bindings(self._ledger, self._ledger.everybody()).items():
+            found.setdefault(one.name, set()).add(node_id)
+        return found
+
+    @cached_property
+    def _machines(self) -> Mapping[tuple[str, str], set[str]]:
+        return of_whom(self._ledger, {call.run for calls in self._calls.values() for call in calls})
 
 
 def of_the_row(variable: Variable, host: str, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -67,15 +90,17 @@ def of_the_row(variable: Variable, host: str, known: Mapping[str, Any] | None = 
     return {"known_as": known_as(variable, host), "known_uuids": known_uuids(variable, host, known or {})}
 
 
-def _known(one: Bound, runs: Mapping[str, Collection[str]], uuids: list[str]) -> dict[str, Any]:
+def _known(one: Bound, calls: Sequence[Call], uuids: list[str]) -> dict[str, Any]:
+    """One of a release before it told its tokens has them from its options."""
     taken = one.hold["data"] if one.hold is not None and one.hold["name"] == "taken" else {}
+    said = [call.tokens if call.tokens is not None else announced(call.run, call.options) for call in calls]
     return {
         "known_left": bool(taken) and one.left,
         "known_standing": [{"token": token, "author": author} for token, author in one.standing],
         "known_token": str(taken.get("hold_token", "")),
         "known_author": str(taken.get("hold_author", "")),
-        "known_runs": sorted(runs),
-        "known_announced": sorted({token for tokens in runs.values() for token in tokens}),
+        "known_runs": sorted({call.run for call in calls}),
+        "known_announced": sorted({token for tokens in said for token in tokens}),
         "known_admitted": one.admitted,
         "known_here": one.here,
         "known_scheduler_node": one.name,

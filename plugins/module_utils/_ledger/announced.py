@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -18,6 +19,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import is_look
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import KEEP
 
 _VERB = "scheduler_node"
 #: In an intent, the tokens of which its call may write one, and the scheduler's node that it is about.
@@ -26,25 +29,50 @@ TOKENS, ABOUT = "announces", "scheduler_node"
 #: an order of a provisioner was not taken, it may have ended after its write: its lease was lost then, for instance.
 _BEFORE_ITS_WRITE = frozenset(one.kind for one in (Changed, NotAdopted, NotOurs, WrongMachine))
 
+#: After so many seconds no call writes any more, whatever became of it: a hold is written as soon as it is announced,
+#: and elsewhere under leave that ends.
+_OVER_SECONDS = 600.0
+
 _CALLS = (
-    "SELECT node_id, run_id, kind, data FROM events WHERE node_id IN :nodes AND id > :since AND name = :verb"
+    "SELECT id, at, node_id, run_id, kind, data FROM events WHERE node_id IN :nodes AND id > :since AND name = :verb"
     " AND kind IN ('intent', 'outcome') ORDER BY id"
 )
-_OF_OTHERS = (
-    "SELECT node_id, run_id, data FROM events WHERE node_id IN (SELECT node_id FROM nodes) AND node_id <> :node"
-    " AND kind = 'intent' AND name = :verb AND run_id IN :runs"
+_OF_RUNS = (
+    "SELECT node_id, run_id, data FROM events WHERE node_id IN (SELECT node_id FROM nodes) AND kind = 'intent'"
+    " AND name = :verb AND run_id IN :runs"
 )
 #: Since the newest event of a hold, whoever told it.
 _SINCE = "coalesce((SELECT max(h.id) FROM events h WHERE h.node_id = events.node_id AND h.kind = 'hold'), 0)"
 
 
-#: By node, and by run, the tokens that the run's calls have announced.
-Announced = Mapping[str, Mapping[str, "set[str]"]]
+@dataclass(frozen=True)
+class Call:
+    """One that announced what it would write, and may have written it. run: whose it is. number, at: of its event."""
+
+    run: str
+    number: int
+    at: float
+    data: Mapping[str, Any]
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return self.data.get("options") or {}
+
+    @property
+    def about(self) -> str:
+        """The scheduler's node; empty where nobody has told it, which is the one that is called like the host."""
+        return str(self.data.get(ABOUT) or self.options.get(ABOUT) or self.options.get("name") or "")
+
+    @property
+    def tokens(self) -> Sequence[str] | None:
+        """None where that was not told."""
+        found: Sequence[str] | None = self.data.get(TOKENS)
+        return found
 
 
-def holders(ledger: Ledger, node_ids: Collection[str]) -> Announced:
-    """The runs that may have held a node since the newest hold of ours: theirs is ours, though nobody noted it, as long
-    as it reads as they announced it.
+def holders(ledger: Ledger, node_ids: Collection[str]) -> dict[str, list[Call]]:
+    """By node, the calls that may have held it since the newest hold of ours: what they announced is ours, though
+    nobody noted it, as long as it reads so.
 
     What is announced stands in the ledger before the write, and through another machine before the node is looked at:
     of each call there is one intent, and one outcome unless it was killed. A run whose calls were all refused, or found
@@ -53,45 +81,49 @@ def holders(ledger: Ledger, node_ids: Collection[str]) -> Announced:
     """
     asked = [node_id for node_id in dict.fromkeys(node_ids) if node_id] or [""]
     raw = ledger.latest(asked, "hold")
-    looked = [node for node, event in raw.items() if is_look(event)]
+    looked = {node: event for node, event in raw.items() if is_look(event)}
     # Whoever looked, and found no hold, may have come between an announcement and its write.
-    taken = ledger.latest(looked, "hold", ("taken",)) if looked else {}
+    taken = ledger.latest(list(looked), "hold", ("taken",)) if looked else {}
     found = _since(ledger, [node for node in asked if node not in looked], _SINCE, {})
-    for node in looked:
-        found.update(_since(ledger, [node], ":number", {"number": int(taken[node]["id"]) if node in taken else 0}))
+    for node, look in looked.items():
+        calls = _since(ledger, [node], ":number", {"number": int(taken[node]["id"]) if node in taken else 0})
+        found[node] = [call for call in calls.get(node, ()) if not _is_given_back(call, look)]
     return found
 
 
-def _since(
-    ledger: Ledger, nodes: Collection[str], since: str, more: Mapping[str, Any]
-) -> dict[str, dict[str, set[str]]]:
+def _is_given_back(call: Call, look: Mapping[str, Any]) -> bool:
+    """Was it a keep, of which a look found nothing when it could be written no more?"""
+    seen = Moment.of(look["data"])
+    return call.options.get("kind") == KEEP and call.number <= seen.event and seen.at - call.at > _OVER_SECONDS
+
+
+def _since(ledger: Ledger, nodes: Collection[str], since: str, more: Mapping[str, Any]) -> dict[str, list[Call]]:
     """What was announced after that event, and what came of it, in their order: of each call its own outcome counts,
     and an earlier one speaks for no later one."""
-    open_calls: dict[tuple[str, str], list[set[str]]] = {}
+    found: dict[str, dict[str, list[Call]]] = {}
     under_way: Counter[tuple[str, str]] = Counter()
     for row in ledger._many(_CALLS.replace(":since", since), "nodes", nodes, {"verb": _VERB, **more}):
-        of, data = (str(row["node_id"]), str(row["run_id"])), json.loads(row["data"])
-        calls = open_calls.setdefault(of, [])
+        node, run, data = str(row["node_id"]), str(row["run_id"]), json.loads(row["data"])
+        calls = found.setdefault(node, {}).setdefault(run, [])
         if row["kind"] == "intent":
-            calls.append(set(data.get(TOKENS) or ()))
-            under_way[of] += 1
-        elif under_way[of]:
-            under_way[of] -= 1
+            calls.append(Call(run, int(row["id"]), float(row["at"]), data))
+            under_way[node, run] += 1
+        elif under_way[node, run]:
+            under_way[node, run] -= 1
             if _wrote_nothing(data):
                 calls.pop()
-    found: dict[str, dict[str, set[str]]] = {}
-    for (node, run), calls in open_calls.items():
-        if calls:
-            found.setdefault(node, {})[run] = set().union(*calls)
+    return {node: [call for calls in runs.values() for call in calls] for node, runs in found.items()}
+
+
+def of_whom(ledger: Ledger, runs: Collection[str]) -> dict[tuple[str, str], set[str]]:
+    """By run and scheduler's node, the machines for which the run announced a hold of it. Where they are two, nobody
+    knows for which one the run holds it."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for row in ledger._many(_OF_RUNS, "runs", list(runs), {"verb": _VERB}) if runs else ():
+        node, run = str(row["node_id"]), str(row["run_id"])
+        about = Call(run, 0, 0.0, json.loads(row["data"])).about or ledger.name(node)
+        found.setdefault((run, about), set()).add(node)
     return found
-
-
-def elsewhere(ledger: Ledger, node_id: str, name: str, runs: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Without the runs that announced a hold of the scheduler's node of this name for another machine, too: for which
-    of the two they hold it nobody knows."""
-    rows = ledger._many(_OF_OTHERS, "runs", list(runs), {"node": node_id, "verb": _VERB}) if runs else ()
-    theirs = {str(row["run_id"]) for row in rows if json.loads(row["data"]).get(ABOUT) == name}
-    return {run: tokens for run, tokens in runs.items() if run not in theirs}
 
 
 def _wrote_nothing(outcome: Mapping[str, Any]) -> bool:

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import 
     Moment,
     seen_at,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import FOREIGN_HOLD
 
 Event = Mapping[str, Any]
 
@@ -61,7 +62,8 @@ def newest_look(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
 
 
 def _judged_at(look: Event) -> int:
-    judged = look["data"].get(JUDGED_AFTER)
+    """Whose a hold is rests on what our ledger told; that it serves, or has work, on the look alone."""
+    judged = look["data"].get(JUDGED_AFTER) if look["name"] == FOREIGN_HOLD else None
     return min(seen_at(look).event, judged if isinstance(judged, int) else int(look["id"]))
 
 

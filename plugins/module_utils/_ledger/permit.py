@@ -213,8 +213,9 @@ class Permits:
         since = self._open().history(event["node_id"], since=seen_at(event).event, kinds=("evidence", "intent"))
         # Who announced a resume may have died before or after the write: nobody knows whether the node serves again.
         against = [one for one in since if _takes_back(one)]
-        late = all(is_late(self._open(), one) for one in against)
-        return (_says(against[0]), late) if against else ("", False)
+        # Of a keep the scheduler tells whether it was written, and stands.
+        again = all(_keeps(one) or is_late(self._open(), one) for one in against)
+        return (_says(against[0]), again) if against else ("", False)
 
     def _demand_maintenance(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like.
@@ -302,14 +303,18 @@ def _takes_back(event: Mapping[str, Any]) -> bool:
     options = event["data"].get("options")
     if event["name"] != RESUMING or not isinstance(options, Mapping):
         return False
-    # Who announced a keep may have died right after the write, and their hands be inside.
-    return options.get("state") == RESUMED or options.get("kind") == KEEP
+    return options.get("state") == RESUMED or _keeps(event)
+
+
+def _keeps(event: Mapping[str, Any]) -> bool:
+    """Who announced a keep may have died right after the write, and their hands be inside."""
+    return event["kind"] == "intent" and (event["data"].get("options") or {}).get("kind") == KEEP
 
 
 def _says(event: Mapping[str, Any]) -> str:
     if event["kind"] == "evidence":
         return f"the newest event of this kind says {event['name']}{_whose(event['data'])}"
-    if event["data"]["options"].get("kind") == KEEP:
+    if _keeps(event):
         return f"a person has begun to keep it since (event {event['id']})"
     return f"run {event['run_id']} has begun to resume it since (event {event['id']})"
 

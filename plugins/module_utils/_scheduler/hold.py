@@ -51,7 +51,8 @@ _OUT_OF_SIGHT = ("unknown", "down")
 #: Whose a hold is that is not ours, and what to do about it.
 _A_PERSONS_KEEP = (
     "held by a person: a keep hold that was made through us, and that no run lifts",
-    "ask the person whom its text names; the playbook maintenance with -e maintenance=off gives the node back",
+    "ask the person who keeps it, whom its text names unless the scheduler wrote over that; the playbook maintenance"
+    " with -e maintenance=off gives the node back",
 )
 _OTHER_SITES = (
     "held by another controller of this kind",
@@ -260,7 +261,8 @@ class Claim:
 
     def _whose(self, foreign: Sequence[Hold]) -> tuple[str, str]:
         """Whose they are in words, and what to do; no holds at all are somebody else's."""
-        if foreign and all(KEEP in self._kinds(hold) and run_of(hold.text) in self.runs for hold in foreign):
+        ours = [run_of(hold.text) in self.runs or hold.overwrites for hold in foreign if KEEP in self._kinds(hold)]
+        if foreign and len(ours) == len(foreign) and all(ours):
             return _A_PERSONS_KEEP
         others = [has_form(hold.text) and run_of(hold.text) not in self.runs for hold in foreign]
         return _OTHER_SITES if others and all(others) else _SOMEBODY_ELSES

@@ -379,7 +379,8 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
 
 def _found_lifted(node: _Node, view: NodeView) -> list[Event]:
     """By somebody else; where the machine has left the scheduler of our hold, that may stand there still."""
-    found = [] if node.claim.left else _released(node, view, node.claim.token)
+    tokens = () if node.claim.left else (node.claim.token, *node.claim.unnoted_keeps)
+    found = [event for token in tokens for event in _released(node, view, token)]
     return [replace(event, data={**event.data, **node._moment}) for event in found]
 
 

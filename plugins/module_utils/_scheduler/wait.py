@@ -310,7 +310,8 @@ class _Watch:
 
     def events(self) -> list[Event]:
         seen = [(one, host, host.view) for one in self.clusters for host in one.hosts if host.view is not None]
-        again = [taken(Hold(host.claim.token), view, host.claim, host.host) for _in, host, view in seen if host.again]
+        anew = [(host, replace(view, incarnation=host.claim.incarnation)) for _in, host, view in seen if host.again]
+        again = [taken(Hold(host.claim.token), view, host.claim, host.host) for host, view in anew]
         return again + [
             evidence(view, host.claim, scheduler=cluster.driver.NAME, host=host.host, moment=cluster.moment)
             for cluster, host, view in seen

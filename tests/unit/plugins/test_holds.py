@@ -147,3 +147,22 @@ def test_r5_by_what_a_machine_calls_itself_it_is_the_one_node_that_is_called_so(
     own: str, name: str, was: str, shown: bool
 ) -> None:
     assert own_name.shows(own, name, was) is shown
+
+
+def test_many_holds_that_nobody_noted_are_read_in_a_few_queries(ledger: Ledger) -> None:
+    """As of a jump host that was away during the hold of a batch."""
+    names = [f"gpu{number:03d}" for number in range(40)]
+    ids = {name: ledger.identify(name, aliases=[("serial", name)]) for name in names}
+    for host, node_id in ids.items():
+        told = {"announces": ["gpufleet:r1:day0"], "scheduler_node": host, "options": {"state": "held", "why": "day0"}}
+        ledger.append("r1", [(node_id, Event("intent", "scheduler_node", told))])
+    asked: list[str] = []
+
+    def listen(*args: object) -> None:
+        asked.append(str(args[2]))
+
+    hooks.listen(ledger._conn, "before_cursor_execute", listen)
+    found = holds(ledger, ids, unset)
+    hooks.remove(ledger._conn, "before_cursor_execute", listen)
+    assert all(one["known_announced"] == ["gpufleet:r1:day0"] for one in found.values())
+    assert len(asked) < 30, len(asked)
