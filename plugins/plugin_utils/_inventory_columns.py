@@ -106,13 +106,14 @@ def is_secret(name: str) -> bool:
 def near(name: str) -> str:
     """The known column that this one looks like, which is hardly another one: without it a typo costs the whole column.
 
-    A plural, and a number or a word more, are names of a site's own.
+    A plural, and a number or a word more, are names of a site's own; a letter or two less at the end are not.
     """
     if name in COLUMNS or len(name) < _SHORTEST:
         return ""
     found = next(iter(difflib.get_close_matches(name, [*COLUMNS, *ALIASES], n=1, cutoff=_LIKE)), "")
-    longer = bool(found) and (name.startswith(found) or name.endswith(found) or found.startswith(name))
-    if not found or longer or not is_slip(name, found) or _another_word(name, found):
+    longer = bool(found) and (name.startswith(found) or name.endswith(found))
+    shorter = bool(found) and found.startswith(name)
+    if not found or longer or not is_slip(name, found) or (not shorter and _another_word(name, found)):
         return ""
     return ALIASES.get(found, found)
 

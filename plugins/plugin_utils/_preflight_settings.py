@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
     SCHEDULER,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_OPTIONS
@@ -134,6 +134,11 @@ def _unheard(name: str, beside: Collection[str]) -> Cause | None:
     return Cause(CHECK, kind, f"nobody reads the variable {name}", do=f"did you mean {near}? Else leave it as it is")
 
 
+def _given(given: Mapping[str, Any]) -> str:
+    """The words themselves may be a part of a password."""
+    return ", ".join(sorted(cut(name, 60) for name in given if name != _REST)) or "no name at all"
+
+
 def demand_heard(given: Mapping[str, Any]) -> None:
     """What a person gives to one run, and nobody reads, was meant to change it.
 
@@ -144,7 +149,7 @@ def demand_heard(given: Mapping[str, Any]) -> None:
         raise ConfigError(
             "words of -e belong to no variable: a value ends at its first blank",
             wanted='-e \'{"NAME": "a value with blanks"}\'',
-            seen=f"-e ... {short(given[_REST], 200)}",
+            seen=f"{len(str(given[_REST]).split())} words behind that, among the values of {_given(given)}",
             do="write that value as JSON; nothing was changed",
         )
     for name in sorted(set(given) - _HEARD):

@@ -107,12 +107,22 @@ def carry_out(ledger: Ledger, file: Ledger, asked: Due, run_id: str, path: str, 
     _for_good(file, path)
     for table, numbers in (("events", asked.events), ("passports", asked.passports)):
         for start in range(0, len(numbers), _AT_ONCE):
-            some = numbers[start : start + _AT_ONCE]
             with ledger.transaction() as conn:
+                ledger.alone_with_archive(conn)
+                some = _there_still(conn, table, numbers[start : start + _AT_ONCE])
+                if not some:  # another archive has taken them meanwhile, into a file of its own
+                    continue
                 _into(ledger, conn, file, table, some)
                 _out_of(ledger, conn, table, some)
                 copies.record(ledger, conn, run_id, "archived", {table: len(some), "path": path})
             say(f"{start + len(some)} of {len(numbers)} {table} are in the archive")
+
+
+def _there_still(conn: Any, table: str, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """What is counted as taken out twice would make the ledger less than whole for ever."""
+    ids: Any = sa.bindparam("ids", expanding=True)
+    statement = sa.text(f"SELECT id FROM {table} WHERE id IN :ids ORDER BY id").bindparams(ids)
+    return tuple(int(row[0]) for row in conn.execute(statement, {"ids": numbers}))
 
 
 def _for_good(file: Ledger, path: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, Refused
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import report, upkeep
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import archive, copies, report, upkeep
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.copies import Asked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
@@ -29,6 +29,11 @@ def archived(url: str, folder: Path, *, dry: bool = False, days: int = 90, name:
     params = {"state": "archived", "older_than": days, "path": f"{folder}/{name}"}
     result = upkeep.kept(Asked(url, params, "a-run", dry))
     return {"changed": result.changed, **result.data["rows"]}
+
+
+def rows_of(path: Path) -> int:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return int(file.execute("SELECT count(*) FROM events").fetchone()[0])
 
 
 def look(verdict: str = "pass") -> Event:
@@ -227,3 +232,19 @@ def test_c10_an_empty_file_becomes_the_archive(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "a.sqlite").touch()
     monkeypatch.setattr(time, "time", lambda: later)
     assert archived(url, tmp_path)["events"] == 2
+
+
+def test_c10_two_archives_at_once_take_each_row_out_once(
+    ledger: Ledger, url: str, tell: Callable[..., str], tmp_path: Path
+) -> None:
+    """Both have chosen before one of them begins, as with a file of a date of its own. What is counted twice would make
+    the ledger less than whole for ever."""
+    for number in range(3):
+        tell(f"gpu{number:03d}", look(), look(), state("imaging"), state("admitted"))
+    with Ledger(url) as there:
+        chosen = archive.due(there, 90)
+    assert archived(url, tmp_path, name="one.sqlite")["events"] == len(chosen.events) > 0
+    with Ledger(copies.file_url(f"{tmp_path}/two.sqlite")) as file:
+        archive.carry_out(ledger, file, chosen, "another", f"{tmp_path}/two.sqlite", lambda line: None)
+    assert not upkeep.kept(Asked(url, {"state": "verified"}, "a-run", False)).data["findings"]
+    assert rows_of(tmp_path / "one.sqlite") == len(chosen.events) and rows_of(tmp_path / "two.sqlite") == 0

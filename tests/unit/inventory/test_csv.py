@@ -294,6 +294,7 @@ def test_r4_nodes_of_one_chassis_are_listed_by_system_and_boot_port(tmp_path: Pa
     [
         *(("seriel", "serial"), ("Serial Numbr", "serial"), ("hostnmae", "name"), ("sytem uuid", "system_uuid")),
         *(("boot mca", "boot_mac"), ("bmc adress", "bmc_ip"), ("bmc_protcol", "bmc_protocol"), ("tennant", "tenant")),
+        *(("tenan", "tenant"), ("seria", "serial"), ("bmc_addres", "bmc_ip"), ("failure_domai", "failure_domain")),
         *(("faliure_domain", "failure_domain"), ("Slurm Noed", "scheduler_node"), ("service tga", "serial")),
     ],
 )
