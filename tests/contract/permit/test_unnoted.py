@@ -197,6 +197,8 @@ def test_h2_a_keep_that_nobody_noted_stays_one_when_slurm_writes_over_it(control
     site.later(100)
     assert of_another_run(site, "scheduler_node", state="held", why="reimage")["error"]["kind"] == "not_ours"
     assert site.power().get("failed") and not site.switched()
+    kept_by = site.run("scheduler_node", state="present", over_keep=True)
+    assert kept_by["owner"] == "ours" and kept_by["holds"][0]["kind"] == "keep", "as maintenance=off asks first"
     back = site.run("scheduler_node", state="held", why="maintenance is over", over_keep=True)
     assert back["owner"] == "ours" and site.power()["changed"]
 
