@@ -89,7 +89,7 @@ def _why_bad(row: Mapping[str, Any], keys: Mapping[str, Any]) -> tuple[str, bool
         if keys:
             dsse.verify(envelope, keys)
     except TrustError as exc:
-        return exc.what, exc.details.get("finding") == "unknown_key"
+        return exc.what, exc.details.get("finding") == dsse.UNKNOWN_KEY
     except ValueError:
         return "", False  # said of its row already
     return "", False

@@ -41,6 +41,8 @@ else:
     HAS_CRYPTOGRAPHY = True
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+#: The finding where none of the known keys has signed: it is the site that says which are known.
+UNKNOWN_KEY = "unknown_key"
 _PEM = re.compile(r"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.S)
 
 
@@ -186,7 +188,7 @@ def verify(envelope: Any, known: Mapping[str, Any]) -> tuple[dict[str, Any], str
     told = [str(item.get("keyid") or "") for item in signatures]
     if any(not name or name in known for name in told):
         raise _bad("bad_signature", "the signature does not fit: the passport has been altered")
-    raise _bad("unknown_key", f"signed by an unknown key: {', '.join(told) or 'none named'}")
+    raise _bad(UNKNOWN_KEY, f"signed by an unknown key: {', '.join(told) or 'none named'}")
 
 
 def _by_hint(known: Mapping[str, Any], signature: Mapping[str, Any]) -> list[str]:

@@ -134,7 +134,7 @@ def _verdicts(history: Sequence[Event], name: str) -> list[Event]:
 def _required(name: str, rows: Sequence[Event], policy: Mapping[str, Any]) -> tuple[Event | None, list[str]]:
     """The verdict of a required gate that counts, and what is wrong with it."""
     if not rows:
-        return None, [f"gate {name}: no verdict since the node was imaged"]
+        return None, [Setting(f"gate {name}: no verdict since the node was imaged")]  # nobody ran it: no node's fault
     fit = [event for event in rows if event["data"].get("verdict") == "pass" and not _short(name, event, policy)]
     if not fit:
         return rows[-1], [_unfit(name, rows[-1], policy)]

@@ -127,7 +127,11 @@ def _examined(
     try:
         statement, key = dsse.verify(envelope, known)
     except TrustError as exc:
-        return {}, [f"{exc.details['finding']}: {exc.what}"]
+        told = f"{exc.details['finding']}: {exc.what}"
+        if exc.details["finding"] != dsse.UNKNOWN_KEY:
+            return {}, [told]
+        # Which keys are known the site says: one that was replaced makes no node faulty.
+        return {}, [policies.Setting(f"{told} (keep its public key beside a new one until its passports are renewed)")]
     reasons = _judged(statement, machine, params, evidence, valid_for=params["valid_for"])
     if not reasons or all(not item.startswith(("type:", "predicate:", "subject: not")) for item in reasons):
         return _summary(envelope, statement, key), reasons + _since(statement, evidence, params["policy"])
@@ -379,7 +383,7 @@ def _seen_by_image_verify(machine: Mapping[str, Any], event: Mapping[str, Any] |
 def _image(wanted: Mapping[str, Any] | None, event: Mapping[str, Any] | None) -> list[str]:
     found = (event or {}).get("data", {}).get("image") or {}
     if event is None:  # also where the policy asks for no such verdict: the passport names the image
-        return [f"image: no verdict of {_IMAGE_GATE} says what runs"]
+        return [policies.Setting(f"image: no verdict of {_IMAGE_GATE} says what runs")]
     if not found.get("manifest_sha256"):
         return ["image: its verdict does not name the signed manifest"]
     reasons = []

@@ -53,8 +53,9 @@ class Setting(str):
 
 #: What helps where settings are the reason.
 DO = (
-    "let each gate be asked what the policy asks under gates (the role gate: gate_dcgm_level), or let the policy ask no"
-    " more than that, the same where passports are issued and where they are verified, then run again"
+    "let each gate that the policy requires be run (the role gate: gate_more) and be asked what it asks under gates"
+    " (gate_dcgm_level), or let the policy ask no more than that, the same where passports are issued and where they"
+    " are verified, then run again"
 )
 
 

@@ -161,7 +161,9 @@ def _in_time(
     if now >= expires:
         reasons.append(f"expired: it was good until {utc(expires)}")
     elif expires - now < valid_for:
-        reasons.append(f"expired: it is good until {utc(expires)}, and {valid_for} s more were asked for")
+        told = f"expired: it is good until {utc(expires)}, and {valid_for} s more were asked for"
+        # What is asked for longer than it lives at all, no passport of any node is good for.
+        reasons.append(Setting(told) if valid_for >= expires - issued else told)
     if issued > now + skew:
         reasons.append(f"future: it was issued at {utc(issued)}, which is {issued - now:.0f} s from now")
     if expires - issued > policy["max_lifetime"]:
@@ -188,7 +190,7 @@ def _required(
     name: str, gate: Mapping[str, Any] | None, issued: float, policy: Mapping[str, Any], skew: float
 ) -> list[str]:
     if gate is None:
-        return [f"policy: the gate {name} is required, and the passport has none"]
+        return [Setting(f"policy: the gate {name} is required, and the passport has none")]
     reasons = []
     if gate["verdict"] not in ("pass", "fail"):
         reasons.append(f"gate {name}: {gate['verdict']}")

@@ -74,13 +74,26 @@ def test_v9_a_policy_that_asks_more_than_the_site_does_is_no_nodes_fault(
 
 
 @pytest.mark.parametrize("gate", ["image_verify", "dcgm_gate", "kernel_log_gate"])
-@pytest.mark.parametrize("word", ["", "fail", "inconclusive"])
+def test_v9_a_gate_that_nobody_ran_is_no_nodes_fault(key: str, gate: str) -> None:
+    """Also where another gate was asked too little; where one failed, the node is at fault all the same."""
+    kept = [event for event in evidence()["verdicts"] if event["name"] != gate]
+    found = evidence(verdicts=kept)
+    told = refused(key, evidence=found, policy={**POLICY, "gates": {"dcgm_gate": {"level": 4}}})
+    assert f"gate {gate}: no verdict since the node was imaged" in told
+    assert not issue(key, evidence=found, fail=False)["valid"]
+    other = "fabric_gate"
+    bad = evidence(verdicts=[*kept, verdict(20, other, "fail")])
+    assert f"gate {other}: fail" in refused(key, reasons, evidence=bad)
+
+
+@pytest.mark.parametrize("gate", ["image_verify", "dcgm_gate", "kernel_log_gate"])
+@pytest.mark.parametrize("word", ["fail", "inconclusive"])
 def test_v9_a_node_that_lacks_the_pass_of_a_gate_is_untrusted(key: str, gate: str, word: str) -> None:
     """Also where the gate was asked less than the policy asks, and where an earlier look passed too little."""
     kept = [event for event in evidence()["verdicts"] if event["name"] != gate]
     weak = verdict(15, gate, asked={"level": 1, "tests": [], "window": "boot"}, profile=BY_SKU)
-    rows = [verdict(16, gate, word, asked={"level": 1, "window": "boot"}, profile=BY_SKU)] if word else []
-    for history in (rows, [weak, *rows] if rows else []):
+    rows = [verdict(16, gate, word, asked={"level": 1, "window": "boot"}, profile=BY_SKU)]
+    for history in (rows, [weak, *rows]):
         assert f"gate {gate}: " in refused(key, reasons, evidence=evidence(verdicts=[*kept, *history]))
 
 
