@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact, report
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import foretold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import unproven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import of_another_image, unproven
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
@@ -210,12 +210,17 @@ class ActionModule(VerbAction):
             )
             display.warning(f"{some}, and this ledger has let none in: {self.ledger().shown_url}. {WRONG_ONE}")
 
-    def _unproven(self, node_id: str, one: Mapping[str, Any]) -> str:
+    def _unproven(self, host: str, node_id: str, one: Mapping[str, Any]) -> str:
         """Its history is read of those that a renewal would take, and of no other."""
         serves = one["state"] == "admitted" and not one["adopted"]
-        if not serves or not (one["passport_due"] or self._params["proof"]):
+        if not one["renewing"] and not (serves and (one["passport_due"] or self._params["proof"])):
             return ""
-        return "; ".join(map(str, unproven(evidence(self.ledger(), node_id))))
+        known = evidence(self.ledger(), node_id)
+        try:
+            image = self.host_var("gpufleet_image", host)
+        except ConfigError as exc:
+            return _why(exc)
+        return "; ".join([*unproven(known), *of_another_image(known, image if isinstance(image, Mapping) else {})])
 
     def _turn_to(self, url: str) -> None:
         ledger, self._ledger = self._ledger, None

@@ -8,7 +8,7 @@ Who verifies an image and who deploys it are two ports that do not ask each othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
@@ -19,4 +19,19 @@ DEPLOYED_BY = ("name", "version", "named", "url", "sha256", "kernel_url", "forma
 
 def declaration(image: Mapping[str, Any]) -> str:
     """A digest of the declaration: an image with another address, kernel or digest is another one."""
-    return json_digest({key: str(image[key]).strip() for key in DEPLOYED_BY if image.get(key) not in (None, "")})
+    told = {key: str(image[key]).strip() for key in DEPLOYED_BY if image.get(key) not in (None, "")}
+    return json_digest({**told, "sha256": bare_sha256(told["sha256"])} if "sha256" in told else told)
+
+
+def bare_sha256(given: Any) -> str:
+    """The digest alone and in small letters, however it was written (``sha256:ABC...``); empty where there is none."""
+    return str(given or "").strip().lower().rpartition(":")[2]
+
+
+def differing(found: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
+    """In what an image is another one than is wanted: the key, what was found, what is wanted. Nothing is any."""
+    for key in ("name", "version", "sha256"):
+        given = str((wanted or {}).get(key) or "")
+        given = bare_sha256(given) if key == "sha256" else given
+        if given and given != found.get(key):
+            yield key, str(found.get(key) or "unknown"), given

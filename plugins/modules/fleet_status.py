@@ -265,8 +265,10 @@ nodes:
     unproven:
       description:
         - Why no renewal can sign a new passport of a node in service, namely that the ledger has nothing that proves
-          the deployment by which the node was imaged; empty where it has, or it was not asked for.
-        - It is asked where RV(nodes.passport_due) is true, or with O(proof). C(next) then images the node.
+          the deployment by which the node was imaged, or that C(gpufleet_image) declares another image than the one of
+          its passport; empty where nothing stands in the way, or it was not asked for.
+        - It is asked where RV(nodes.passport_due) or RV(nodes.renewing) is true, or with O(proof). C(next) then images
+          the node.
       type: str
       sample: ""
     passport_fresh:

@@ -242,6 +242,8 @@ kind:
       or a web server that does not answer is the site's or a service's failure, for which no node is quarantined.
     - The result of a look at a node has it where the look ended at the image, before the node was asked.
     - V(unproven) where a node is right in all but that nothing proves O(deploy_id).
+    - V(config) where a node told nothing of who it is, which root alone may read, and nothing that it told is wrong.
+      How it was asked is the site's to set.
   returned: where it is no verdict about the node
   type: str
   sample: artifact

@@ -112,7 +112,7 @@ def status(
     *,
     seen: Mapping[str, Seen] | None = None,
     asker: Holder | None = None,
-    unproven: Callable[[str, Mapping[str, Any]], str] = lambda node_id, one: "",
+    unproven: Callable[[str, str, Mapping[str, Any]], str] = lambda host, node_id, one: "",
     foreseen: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
@@ -122,7 +122,7 @@ def status(
     :param expire_within, issued_within: seconds; within them a passport that ends is due, and one issued is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
     :param asker: who asks, and can see of runs on its own machine that they are dead.
-    :param unproven: of a node, and where it stands: why no renewal can sign a passport.
+    :param unproven: of a host, its node, and where it stands: why no renewal can sign a passport.
     :param foreseen: by host name, the events ``state`` and ``stopped`` that a run in check mode would have recorded.
     """
     ids = list(filter(None, nodes.values()))
@@ -141,7 +141,7 @@ def status(
         one.update(adopted=node_id in adopted, outlier=slower.since(slow.get(node_id), imaging.get(node_id)))
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
         _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
-        one["unproven"] = unproven(node_id, one)
+        one["unproven"] = unproven(host, node_id, one)
         one.update(left(one, tried.get(node_id, 0)))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
         one.update({} if one["stopped"] else _noted(host, one["next"], newest, run_id, turned.get(node_id, 0)))

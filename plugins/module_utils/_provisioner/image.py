@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _fetch as fetch
@@ -24,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     TrustError,
     Unsupported,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import bare_sha256
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import DEPLOYED, Driver
@@ -46,8 +46,7 @@ def image(params: Mapping[str, Any], ctx: Context) -> Result:
         wanted = wants.of_task({**params, **named}, driver.name, driver.image_needs, ctx.node)
         if wanted.flaw is not None or wanted.image is None:
             raise wanted.flaw or ConfigError("no image is declared", node=wanted.host)
-        declared = replace(wanted.image, sha256=_bare(wanted.image.sha256))
-        run = _Asked(driver, replace(wanted, image=declared), declared, params, ctx)
+        run = _Asked(driver, wanted, wanted.image, params, ctx)
         away = Away(str(params.get("run_cache") or ""), wanted.host)
         result: Result = away.heard(
             driver.address,
@@ -87,7 +86,7 @@ class _Asked:
         """:raises ConfigError: where another file has the image's name, which may be in use: nobody replaces it."""
         found = self._driver.stored_image(self._wanted)
         wanted = self._image.sha256
-        if found.state == stored.ABSENT or not found.sha256 or not wanted or _bare(found.sha256) == wanted:
+        if found.state == stored.ABSENT or not found.sha256 or not wanted or bare_sha256(found.sha256) == wanted:
             return found
         raise ConfigError(
             f"{self._driver.name} has another file under the name of the image: {found.name}",
@@ -196,7 +195,3 @@ class _Asked:
 
 #: Seconds without a byte after which the image's own server is given up.
 _READ_SECONDS = 60.0
-
-
-def _bare(digest: str) -> str:
-    return digest.strip().lower().rpartition(":")[2]

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, of_each_host, require, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import bare_sha256
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import known_runs, make_token
 
@@ -61,6 +62,8 @@ class Image:
         picked = {key: str(given[key]) for key in cls.__dataclass_fields__ if given.get(key)}
         if picked.get("format", "ramdisk") not in _FORMATS:
             raise ConfigError(f"unknown image format {picked['format']}", node=node, wanted=" or ".join(_FORMATS))
+        if "sha256" in picked:  # one digest in two spellings is no other image
+            picked["sha256"] = bare_sha256(picked["sha256"])
         return cls(**picked)
 
     @property
@@ -76,7 +79,8 @@ class Image:
 
     def is_noted(self, noted: Mapping[str, Any]) -> bool:
         """Is this the image, and where one is asked for this very deployment, that the provisioner's note tells of?"""
-        return all(str(noted.get(key) or "") == value for key, value in self.identity().items())
+        known = {**noted, "sha256": bare_sha256(noted.get("sha256"))}
+        return all(str(known.get(key) or "") == value for key, value in self.identity().items())
 
 
 @dataclass(frozen=True)

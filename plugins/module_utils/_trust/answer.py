@@ -35,8 +35,10 @@ _IDENTITY = {
     "gpu_problem": any_text,
     "boot_id": any_text,
 }
+#: What was answered cannot be what the module told.
+FORGED = "forged"
 #: What the controller finds of a look itself. From them follows what becomes of the node, which is not for it to say.
-_CONTROLLERS = frozenset({"unreachable", "aborted", "crashed", "forged", "other_machine"})
+_CONTROLLERS = frozenset({"unreachable", "aborted", "crashed", FORGED, "other_machine"})
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 
@@ -100,7 +102,7 @@ def forged(whole: Judgement, text: str, seen: Any) -> None:
         wanted="every cell that was asked for, each with its value",
         source="the controller",
         verdict=INCONCLUSIVE,
-        finding="forged",
+        finding=FORGED,
         text=f"what the node answered cannot be believed: {text}",
         remedy="retest",
     )

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     TrustError,
     Unreachable,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import bare_sha256
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import checksums, manifest, openpgp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.runcache import RunCache
@@ -212,17 +213,13 @@ def _declared(image: Mapping[str, Any], signed: Mapping[str, Any], judgement: Ju
         judgement.same(
             "declared_digest",
             entity=name,
-            measured=_bare(image["sha256"]),
+            measured=bare_sha256(image["sha256"]),
             wanted=wanted,
             source=f"SHA256SUMS signed by {signed['signer']}",
             finding="other_digest_declared",
             text=f"gpufleet_image declares another sha256 for {name} than the signed SHA256SUMS",
         )
     return wanted
-
-
-def _bare(digest: str) -> str:
-    return digest.strip().lower().rpartition(":")[2]
 
 
 def _artifact(
@@ -388,7 +385,7 @@ def _self_signed(
             "declared_digest",
             entity=name,
             measured=read["sha256"],
-            wanted=_bare(image["sha256"]),
+            wanted=bare_sha256(image["sha256"]),
             source="gpufleet_image.sha256",
             finding="other_digest_declared",
             text=f"gpufleet_image declares another sha256 for {name} than the signed artifact has",

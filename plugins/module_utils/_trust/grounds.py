@@ -10,12 +10,15 @@ stronger one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import differing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment, looked_at
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed, dsse, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import Rebooted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
@@ -116,6 +119,17 @@ def unproven(evidence: Mapping[str, Any]) -> list[str]:
     else:
         told = f"no look has proven that {evidence['deploy_id']} reached the node (image_verify with deploy_id)"
     return [Setting(f"deployment: {told}")]
+
+
+def of_another_image(evidence: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> list[str]:
+    """In what the image of the node's passport is another one than is declared now: the node runs what it was given,
+    and is given a newer one by an imaging alone."""
+    try:
+        told = json.loads(dsse.payload_of((evidence["stored"] or {}).get("envelope")))
+        image = told["predicate"]["image"]
+    except (TrustError, ValueError, KeyError, TypeError):
+        return []  # there is none, or nothing can be read in it: a new one stands in its place
+    return [Setting(f"image: its {key} is {has}, declared is {given}") for key, has, given in differing(image, wanted)]
 
 
 def lifted(evidence: Mapping[str, Any]) -> list[dict[str, Any]]:

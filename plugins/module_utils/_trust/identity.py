@@ -24,6 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgemen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS
 
 _GPU = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{36}")
+#: What helps where a node tells neither serial nor system UUID.
+AS_ROOT = "root alone may read: log in as root, or set ansible_become"
 #: What BMC and node both tell of a machine.
 _NAMES = ("serial", "system_uuid")
 
@@ -143,10 +145,15 @@ def _gpu_difference(one: str, ours: Sequence[str], other: str, theirs: Sequence[
     return f"GPUs: {'; '.join(parts)}"
 
 
+def untold(node: Mapping[str, Any]) -> bool:
+    """Has the node told nothing of who it is? Serial and UUID are root's to read: it was hardly asked as root."""
+    return not any(node[key] for key in _NAMES)
+
+
 def differences(subject: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
     """Why a passport's subject is not this machine; empty where it is."""
     told: list[str] = []
-    if not node["serial"] and not node["system_uuid"]:
+    if untold(node):
         told.append("subject: this machine tells neither serial nor system UUID")
     for key, same in SAME.items():
         if subject[key] and not (node[key] and same(subject[key], node[key])):

@@ -14,22 +14,24 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Unreachable, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import declaration
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import take
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.answer import FORGED, take
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import Cell, verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import check_clock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
+    AS_ROOT,
     another,
     judge_machine,
     normal_identity,
+    untold,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import Cells, judge_node, required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS, sentence
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import INCONCLUSIVE, PASS, sentence
 
 #: What tells one declared image from another.
 _DECLARED = ("name", "version", "sha256")
@@ -96,7 +98,7 @@ def combined(
         return _combined(controller, expect, node, params, required(expect, params), offset)
     except Exception as exc:  # an answer that breaks what reads it is one all the same, and no pass
         told = f"what the node answered cannot be believed: it cannot be read: {type(exc).__name__}: {cut(exc, 120)}"
-        return unanswered(controller, expect, params, "forged", told)
+        return unanswered(controller, expect, params, FORGED, told)
 
 
 def unanswered(
@@ -135,7 +137,16 @@ def _combined(
         judge_machine(whole, normal_identity(params["bmc_identity"]), machine)
     more = {"mode": "node", "image": facts(expect), "identity": machine}
     result = result_of(whole, fail_on=params["fail_on"], more=more, asked=asked_of(whole, params))
-    return _unproven(result)
+    return _not_as_root(result) if believed and untold(machine) else _unproven(result)
+
+
+def _not_as_root(result: Result) -> Result:
+    """What a node could not read that does not even tell who it is says nothing of it: how it was asked is the site's
+    to set. What it did read, and is wrong, is its own."""
+    forged = any(finding["id"] == FORGED for finding in result.data["findings"])
+    if result.data["verdict"] == INCONCLUSIVE and not forged:
+        result.data.update(kind=ConfigError.kind, msg=f"{result.data['msg']} (who the node is {AS_ROOT})")
+    return result
 
 
 def _unproven(result: Result) -> Result:

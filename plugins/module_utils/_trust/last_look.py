@@ -15,7 +15,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     TrustError,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences, normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import strangers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
 
 #: The event of a look at a node on which it may be given work, and the seconds for which it may.
@@ -56,7 +57,7 @@ def looked_again(look: Mapping[str, Any], machine: Mapping[str, Any], ctx: Conte
     :param look: what that look has on record; machine: who answers now.
     :raises FleetError: where the node is no longer what was seen.
     """
-    reasons = [*differences(normal_identity(look["seen"]), machine), *since_gates(look, machine, {"same_boot": True})]
+    reasons = [*strangers(normal_identity(look["seen"]), machine), *since_gates(look, machine, {"same_boot": True})]
     if reasons:
         wanted, do = "the node as its last look saw it", "validate the node again (playbook revalidate)"
         raise refusal("the node has changed since its last look", reasons, ctx, wanted, do)

@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     TrustError,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import differing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import (
@@ -44,9 +45,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds 
     unproven,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
+    AS_ROOT,
     differences,
     disagreements,
     normal_identity,
+    untold,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import last_look, refusal, since_gates
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import (
@@ -351,8 +354,8 @@ def _objections(params: Mapping[str, Any], machine: Mapping[str, Any], ground: G
 
 def _machine(params: Mapping[str, Any], machine: Mapping[str, Any], seen: Mapping[str, Any] | None) -> list[str]:
     """The node must be known to be one machine, the one that its BMC says, with the GPUs that it has."""
-    if not machine["serial"] and not machine["system_uuid"]:
-        return ["identity: the node tells neither serial nor system UUID"]
+    if untold(machine):
+        return [policies.Setting(f"identity: the node tells neither serial nor system UUID, which {AS_ROOT}")]
     reasons = []
     if params["policy"]["require_gpus"] and (machine["gpu_problem"] or not machine["gpu_uuids"]):
         reasons.append(f"identity: which GPUs the node has is unknown: {machine['gpu_problem'] or 'none was named'}")
@@ -386,13 +389,7 @@ def _image(wanted: Mapping[str, Any] | None, event: Mapping[str, Any] | None) ->
         return [policies.Setting(f"image: no verdict of {_IMAGE_GATE} says what runs")]
     if not found.get("manifest_sha256"):
         return ["image: its verdict does not name the signed manifest"]
-    reasons = []
-    for key in ("name", "version", "sha256"):
-        given = str((wanted or {}).get(key) or "")
-        given = given.lower().rpartition(":")[2] if key == "sha256" else given
-        if given and given != found.get(key):
-            reasons.append(f"image: {key} {found.get(key) or 'unknown'} runs, wanted {given}")
-    return reasons
+    return [f"image: {key} {has} runs, wanted {given}" for key, has, given in differing(found, wanted)]
 
 
 _STATES: Mapping[str, Callable[[Mapping[str, Any], Context], Result]] = {

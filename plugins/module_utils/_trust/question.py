@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import bare_sha256
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import heavier, seconds_of, worst_remedy
 
 Event = Mapping[str, Any]
@@ -42,12 +43,18 @@ def window_covers(new: Any, old: Any) -> bool:
     return None not in begins and begins[0] <= begins[1]  # type: ignore[operator]
 
 
+def _spelled_alike(image: Any) -> Any:
+    if isinstance(image, Mapping) and "sha256" in image:
+        return {**image, "sha256": bare_sha256(image["sha256"])}
+    return image
+
+
 #: Of a part of a question that is not here, only the same one is no weaker.
 _COVERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "level": lambda new, old: (new or 0) >= (old or 0),
     "tests": lambda new, old: set(old or ()) <= set(new or ()),
     "window": window_covers,
-    "image": operator.eq,
+    "image": lambda new, old: _spelled_alike(new) == _spelled_alike(old),
 }
 #: What stands beside the parts of a question: the profile has a rule of its own, and an age is none of the question.
 _BESIDE = frozenset({"profile", "max_age"})

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import differing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import differences
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import AS_ROOT, differences, untold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
@@ -135,7 +136,7 @@ def judge(
         return ["predicate: not schema 1"]
     if subject is None:
         return ["subject: not one machine, or not what its digests say"]
-    reasons = differences(subject, machine) if machine is not None else []
+    reasons = strangers(subject, machine) if machine is not None else []
     if policy["require_gpus"] and not subject["gpu_uuids"]:
         reasons.append("subject: it names no GPU")
     times, told = _times(predicate)
@@ -144,6 +145,12 @@ def judge(
         reasons += _in_time(times, now, policy, skew, valid_for)
         reasons += _gates(predicate, times[0], policy, skew)
     return reasons + _image(predicate.get("image"), image)
+
+
+def strangers(subject: Mapping[str, Any], machine: Mapping[str, Any]) -> list[str]:
+    """Why the subject is not this machine; how a machine was asked that told nothing at all is the site's to set."""
+    told = differences(subject, machine)
+    return [Setting(f"{told[0]}, which {AS_ROOT}")] if untold(machine) else told
 
 
 def _times(predicate: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list[str]]:
@@ -224,10 +231,4 @@ def _asked(said: Any, reason: str) -> str:
 def _image(found: Any, wanted: Mapping[str, Any] | None) -> list[str]:
     if not isinstance(found, Mapping) or not found.get("manifest_sha256") or not found.get("name"):
         return ["predicate: the image is not named"]
-    reasons = []
-    for key in ("name", "version", "sha256") if wanted else ():
-        given = str((wanted or {}).get(key) or "")
-        given = given.lower().rpartition(":")[2] if key == "sha256" else given
-        if given and given != found.get(key):
-            reasons.append(f"image: the passport is for {key} {found.get(key) or 'unknown'}, wanted {given}")
-    return reasons
+    return [f"image: the passport is for {key} {has}, wanted {given}" for key, has, given in differing(found, wanted)]

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 from contract.trust.conftest import Image
@@ -72,7 +74,33 @@ def test_j7_what_nothing_proves_to_be_imaged_is_told_before_it_is_held(tmp_path:
         told = nodes.book("passports", *RENEW, *(["-e", "passports_all=true"] if asked == "all" else []), ok=False)
         assert nodes.states("gpu001") == [] and nodes.scheduler("gpu001") == "IDLE", told
         [(note, data)] = nodes.events("gpu001", "note")
-        assert note == "stopped" and "left in service: deployment: nothing tells by which one" in data["reason"], data
+        assert note == "stopped" and "left as it was: deployment: nothing tells by which one" in data["reason"], data
+        assert not nodes.bmcs["gpu001"].paths
+        assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told and "day2_recycle_all=true" in told
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["due", "begun"])
+def test_l4_a_node_whose_image_is_another_one_than_declared_is_told_before_it_is_held(
+    tmp_path: Path, goes_on: bool
+) -> None:
+    """The site declared a newer image and images later: no gate would find what is declared, on a healthy node."""
+    with in_service(tmp_path) as nodes:
+        nodes.shared["gpufleet_image"] = {"name": "hpc", "version": "1.5", "sha256": "sha256:" + "AB" * 32}
+        predicate = {"image": {"name": "hpc", "version": "1.4", "sha256": "ab" * 32, "manifest_sha256": "c" * 64}}
+        payload = base64.b64encode(json.dumps({"predicate": predicate}).encode()).decode()
+        with Ledger(nodes.url) as ledger:
+            node = ledger.identify("gpu001", aliases=[("serial", nodes.hosts["gpu001"]["gpufleet_serial"])])
+            ledger.append("r1", [(node, Event("state", "admitted"))])
+            envelope, now = {"payloadType": dsse.PAYLOAD_TYPE, "payload": payload}, ledger.now()
+            ledger.save_passport("r1", node, issued=now - 9e6, expires=now + 60, digest="sha256:1", envelope=envelope)
+        if goes_on:
+            begun(nodes, seen=True)
+        before = nodes.scheduler("gpu001"), len(nodes.states("gpu001"))
+        told = nodes.book("passports", *RENEW, ok=False)
+        assert (nodes.scheduler("gpu001"), len(nodes.states("gpu001"))) == before, told
+        [(note, data)] = nodes.events("gpu001", "note")
+        assert note == "stopped" and "image: its version is 1.4, declared is 1.5" in data["reason"], data
+        assert "sha256" not in data["reason"], "one digest in two spellings is one"
         assert not nodes.bmcs["gpu001"].paths
         assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told and "day2_recycle_all=true" in told
 

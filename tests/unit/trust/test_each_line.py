@@ -9,6 +9,7 @@ import itertools
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.image import combined, no_nodes_fault
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.judgement import Judgement, result_of
 
@@ -122,6 +123,28 @@ def test_v2_what_was_measured_on_another_machine_is_not_the_nodes(word: str) -> 
         check["id"] in ("driver", "image") for check in result.data["checks"] if check["measured"] is not None
     )
     assert [finding["id"] for finding in result.data["findings"]][:1] == ["other_machine"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({"identity": {}}, "config"),
+        ({"identity": {"serial": "To be filled by O.E.M."}}, "config"),
+        ({"identity": {}, "word": "inconclusive"}, "config"),
+        ({"identity": {}, "word": "fail"}, None),
+        ({"identity": {"serial": "GF0001"}, "word": "inconclusive"}, None),
+        ({"identity": {}, "verdict": "fail"}, None),
+    ],
+)
+def test_u5_a_node_that_was_not_asked_as_root_is_not_called_faulty(changed: dict[str, Any], kind: str | None) -> None:
+    """One missing ansible_become, and no node can tell who it is. What it did read, and is wrong, is its own; and who
+    answers what was not asked has told nothing."""
+    given = dict(changed)
+    answer = node(given.pop("word", "pass"), **given)
+    asked = {**OPTIONS, "bmc_identity": {"serial": "GF0001"}}
+    told = combined(judged("pass"), EXPECT, answer, asked, offset=(0.0, 0.1)).data
+    assert told["failed"] and told.get("kind") == kind, told
+    assert quarantines(told) is (kind is None) and ("ansible_become" in told["msg"]) is (kind is not None)
 
 
 def test_v2_of_a_whole_answer_each_cell_is_needed_and_judged_here() -> None:

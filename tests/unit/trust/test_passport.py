@@ -275,8 +275,13 @@ def test_one_that_is_about_to_expire_is_issued_anew(key: str) -> None:
     "told", [{"serial": "", "system_uuid": ""}, {"serial": "To be filled by O.E.M.", "system_uuid": ""}]
 )
 def test_t1_a_node_that_does_not_say_who_it_is_gets_none(key: str, told: dict[str, Any]) -> None:
-    found = reasons(state="issued", key_path=key, evidence=evidence(), bmc_identity=BMC, identity={**MACHINE, **told})
-    assert "the node tells neither serial nor system UUID" in found
+    """Nor is it called faulty: root alone may read either, and as whom it is asked is the site's to set."""
+    silent = {**MACHINE, **told}
+    found = settings(state="issued", key_path=key, evidence=evidence(), bmc_identity=BMC, identity=silent)
+    assert "the node tells neither serial nor system UUID" in found and "ansible_become" in found
+    known = evidence(stored=stored(issue(key)))
+    assert "ansible_become" in settings(evidence=known, identity=silent)
+    assert "this machine has GF0999" in reasons(evidence=known, identity={**silent, "serial": "GF0999"})
 
 
 def test_t1_an_image_whose_manifest_nobody_signed_gets_none(key: str) -> None:

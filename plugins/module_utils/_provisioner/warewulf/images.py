@@ -59,7 +59,7 @@ def unpinned(image: Image) -> str:
     pinned = _PINNED.match(image.url)
     if pinned is None:
         return f"{image.url.partition('@')[0]} is no reference of the form docker://REGISTRY/NAME@sha256:DIGEST"
-    if pinned["digest"] != image.sha256.rpartition(":")[2].lower():
+    if pinned["digest"] != image.sha256:
         return f"url holds the digest {pinned['digest']}, and sha256 is {image.sha256}"
     return ""
 
