@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import places, rows, upkeep
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.copies import Asked, Judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import digest_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
+
+#: Seconds: a passport's times are written in milliseconds.
+_PRECISION = 0.002
 
 
 class ActionModule(VerbAction):
@@ -86,6 +91,8 @@ def _why_bad(row: Mapping[str, Any], keys: Mapping[str, Any]) -> tuple[str, bool
         envelope = json.loads(row["envelope"])
         if digest_of(envelope) != row["digest"]:
             return "it is another one than its digest says", False
+        if said := _said_otherwise(row, json.loads(dsse.payload_of(envelope))):
+            return f"its row says of {said} what was not signed", False
         if keys:
             dsse.verify(envelope, keys)
     except TrustError as exc:
@@ -93,3 +100,23 @@ def _why_bad(row: Mapping[str, Any], keys: Mapping[str, Any]) -> tuple[str, bool
     except ValueError:
         return "", False  # said of its row already
     return "", False
+
+
+def _said_otherwise(row: Mapping[str, Any], statement: Any) -> str:
+    """What a row says of its passport otherwise than the passport: by the row it is found, and found due."""
+    predicate = statement.get("predicate") if isinstance(statement, Mapping) else None
+    if not isinstance(predicate, Mapping):
+        return ""
+    owner = predicate.get("node")
+    for name in ("issued", "expires"):
+        if name in predicate and abs(_at(predicate[name]) - float(row[name])) > _PRECISION:
+            return name
+    known = isinstance(owner, Mapping) and owner.get("id") not in (None, row["node_id"])
+    return "its node" if known else ""
+
+
+def _at(text: Any) -> float:
+    try:
+        return seconds(str(text))
+    except ConfigError:
+        return math.inf

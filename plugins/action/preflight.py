@@ -24,12 +24,15 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflig
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import (
     LEAVES_OUT,
     NOTE,
+    ONE_NODE,
     STOPS,
+    THEIRS,
     Cause,
     folded,
     grouped,
     line_of,
     lines_of,
+    stopped_by,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import FIXED
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
@@ -189,7 +192,8 @@ class ActionModule(VerbAction):
         }
         if stops and params["stop"]:
             first = next(one for one in groups if one["kind"] in STOPS)
-            result.update(failed=True, msg=f"{lines[0]}. {shown(line_of(first, batch.hosts), self._secrets)}")
+            told = f"{lines[0]}. {shown(line_of(first, batch.hosts), self._secrets)}"
+            result.update(stopped_by(first, told))
         return result
 
 
@@ -202,6 +206,7 @@ def _of_host(causes: Sequence[Cause]) -> dict[str, Any]:
     return {
         "ok": all(one.kind == NOTE for one in causes),
         "left_out": bool(out),
-        "kind": out[0].kind if out else "",
+        # What is wrong with the node itself leaves it out; what is somebody else's may be given back.
+        "kind": min((one.kind for one in out), key=[ONE_NODE, THEIRS].index, default=""),
         "reason": "; ".join(map(str, reasons)),
     }

@@ -138,7 +138,9 @@ nodes:
       description: Should a run go on without it?
       type: bool
     kind:
-      description: Whose the first such trouble is, V(node) or V(somebody_else); empty where the node is not left out.
+      description:
+        - Whose such trouble is, V(node) or V(somebody_else), the node's before anybody else's; empty where the node is
+          not left out.
       type: str
     reason:
       description: Why it is left out, in words.

@@ -5,21 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    AuthFailed,
     ConfigError,
+    DeadlineExceeded,
     FleetError,
-    NotOurs,
+    NotProven,
     Refused,
     TrustError,
-    Unsupported,
+    Unreachable,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded as folded_names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
 
 #: Whose it is: a setting of the site, a service that is away, a node's own, somebody else's; and what stops nobody.
 SITE, SERVICE, ONE_NODE, THEIRS, NOTE = "site", "service", "node", "somebody_else", "note"
@@ -34,13 +35,17 @@ HEADINGS: Mapping[str, str] = {
     NOTE: "Good to know, and nothing stops for it:",
 }
 
-#: Errors, the special before the general, and whose they are. What is not here is a service's.
-KINDS: Sequence[tuple[type[FleetError], str]] = (
-    (WrongMachine, ONE_NODE),
-    *((one, SITE) for one in (ConfigError, AuthFailed, Refused, Unsupported, TrustError)),
-    (NotOurs, THEIRS),
-    (FleetError, SERVICE),
-)
+#: Whose a failure is says the one list (_quarantine.py), in these words; but for what differs before a run, where
+#: nothing was asked of any node yet: a signature is the image's, a refusal that of what was declared, who was waited
+#: for is a service, and another machine than the declared one is that row's.
+_WORDS: Mapping[str, str] = {"site": SITE, "service": SERVICE, "somebody else": THEIRS, "node": ONE_NODE}
+BEFORE_A_RUN: Mapping[str, str] = {
+    **dict.fromkeys((TrustError.kind, Refused.kind), SITE),
+    **dict.fromkeys((NotProven.kind, DeadlineExceeded.kind), SERVICE),
+    WrongMachine.kind: ONE_NODE,
+}
+#: As what error a run is told what stops it.
+_STOPPED_BY: Mapping[str, type[FleetError]] = {SITE: ConfigError, SERVICE: Unreachable}
 #: Shorter than this, what a host is called or reached by stands in words by chance.
 _SHORTEST = 3
 
@@ -61,8 +66,21 @@ class Cause:
     address: str = ""
 
 
-def cause_of(check: str, exc: FleetError, kinds: Sequence[tuple[type[FleetError], str]] = KINDS) -> Cause:
-    kind = next(kind for error, kind in kinds if isinstance(exc, error))
+def of_the_list(exc: FleetError) -> str:
+    """Whose this failure of a look is; of a kind that nobody knows, a service's."""
+    return BEFORE_A_RUN.get(exc.kind) or _WORDS.get(WHOSE.get(exc.kind, ""), SERVICE)
+
+
+def stopped_by(group: Mapping[str, Any], told: str) -> dict[str, Any]:
+    """The result of a task that such a group stops: as each failed task tells it, and no verdict about a node."""
+    error = _STOPPED_BY[group["kind"]](
+        group["what"], address=group["address"], wanted=group["wanted"], seen=group["seen"], do=group["do"]
+    )
+    return {"failed": True, "kind": error.kind, **error.as_result(), "msg": told}
+
+
+def cause_of(check: str, exc: FleetError, whose: Callable[[FleetError], str] = of_the_list) -> Cause:
+    kind = whose(exc)
     if kind == SERVICE and exc.details.get("setting"):
         kind = SITE  # it answered, and is another one: running again helps nobody
     return Cause(check, kind, exc.what, exc.wanted, exc.seen, exc.do, exc.address)

@@ -22,11 +22,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
     unexpected,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import KINDS, Cause, cause_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import Cause, cause_of, of_the_list
 
 display = Display()
 T = TypeVar("T")
-Kinds = Sequence[tuple[type[FleetError], str]]
+Whose = Callable[[FleetError], str]
 #: By what a host is called and reached: two that differ in nothing else have one trouble.
 _ITS_OWN = (
     *("gpufleet_serial", "gpufleet_system_uuid", "gpufleet_boot_mac", "gpufleet_bmc_address", "gpufleet_node_id"),
@@ -178,15 +178,15 @@ class Batch:
             self.found[host].append(cause)
 
     def try_for(
-        self, hosts: Iterable[str], check: str, look: Callable[..., Any], *given: Any, kinds: Kinds = KINDS
+        self, hosts: Iterable[str], check: str, look: Callable[..., Any], *given: Any, whose: Whose = of_the_list
     ) -> None:
         """A look on behalf of these hosts: what it raises is what is wrong."""
         try:
             look(*given)
         except FleetError as exc:
-            self.tell(hosts, cause_of(check, exc, kinds))
+            self.tell(hosts, cause_of(check, exc, whose))
         except Exception as exc:  # a library's surprise must not end the look at everything else
-            self.tell(hosts, cause_of(check, unexpected(exc), kinds))
+            self.tell(hosts, cause_of(check, unexpected(exc), whose))
 
     def heard(self, service: str, look: Callable[[], T]) -> T:
         """A look at one service, begun anew while that is away and the run has patience with it.
@@ -221,10 +221,12 @@ class Batch:
                 self._silent[service] = exc
             raise
 
-    def each(self, check: str, asked: Mapping[str, T], look: Callable[[str, T], None], kinds: Kinds = KINDS) -> None:
+    def each(
+        self, check: str, asked: Mapping[str, T], look: Callable[[str, T], None], whose: Whose = of_the_list
+    ) -> None:
         """A look at each host's own peer, several at once. What it is given was read before."""
         if not asked:
             return
         with ThreadPoolExecutor(max_workers=min(self.threads, len(asked))) as pool:
             for host, future in [(host, pool.submit(look, host, one)) for host, one in asked.items()]:
-                self.try_for([host], check, future.result, kinds=kinds)
+                self.try_for([host], check, future.result, whose=whose)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,7 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_apar
 display = Display()
 CHECK = "bmc"
 #: Each node has a BMC of its own: what that one says, or does not, is that node's.
-KINDS: Sequence[tuple[type[FleetError], str]] = ((ConfigError, SITE), (Unsupported, SITE), (FleetError, ONE_NODE))
+_OF_THE_SITE = (ConfigError, Unsupported)
 _LOGIN = ("gpufleet_bmc_address", "gpufleet_bmc_username", "gpufleet_bmc_password")
 _BESIDE = ("boot_mac", "system_uuid", "bmc_system_id", "node_id")
 _FIXED = "bmc_tls_fingerprint"
@@ -57,17 +57,22 @@ def look(batch: Batch) -> None:
     _one_each(batch)
     asked: dict[str, dict[str, Any]] = {}
     for host in batch.with_all(*_LOGIN):
-        batch.try_for([host], CHECK, lambda one: asked.update(_params(batch, one)), host, kinds=KINDS)
+        batch.try_for([host], CHECK, lambda one: asked.update(_params(batch, one)), host, whose=_whose)
     if asked:
         display.display(f"asking {len(asked)} BMC{'s' if len(asked) > 1 else ''}")
     alone = {host: params for host, params in asked.items() if not _in_threads(params)}
     with apart(
         CHECK, list(alone), lambda host: _cause(host, alone[host]), _SILENT_CHILD_SECONDS, _CHILDREN
     ) as children:
-        batch.each(CHECK, {host: params for host, params in asked.items() if host not in alone}, _knocked, KINDS)
+        batch.each(CHECK, {host: params for host, params in asked.items() if host not in alone}, _knocked, _whose)
         for host, cause in children.answers():  # its threads have ended
             if cause:
                 batch.tell([host], cause)
+
+
+def _whose(exc: FleetError) -> str:
+    """A BMC is one node's, and what is wrong with it that node's alone, but for what the site has set."""
+    return SITE if isinstance(exc, _OF_THE_SITE) else ONE_NODE
 
 
 def _one_each(batch: Batch) -> None:
@@ -164,5 +169,5 @@ def _asked(host: str, params: Mapping[str, Any]) -> None:
 
 def _cause(host: str, params: Mapping[str, Any]) -> Cause | None:
     one = Batch([host], lambda name, of: None, lambda of: (), 1)
-    one.try_for([host], CHECK, _asked, host, params, kinds=KINDS)
+    one.try_for([host], CHECK, _asked, host, params, whose=_whose)
     return next(iter(one.found[host]), None)

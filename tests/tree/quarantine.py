@@ -18,6 +18,15 @@ from ansible_collections.gpufleet.baremetal.tests.tree.listing import loaded, un
 
 LIST = "plugins/module_utils/_quarantine.py"
 KINDS = {kind for kind, whose in WHOSE.items() if kind and whose == "node"}
+#: Roles that no play runs on nodes.
+OF_NO_NODE = frozenset({"awx", "netboot", "virtual_rack"})
+#: Tasks that mean the node.
+VERDICTS = frozenset({
+    "Read this node's verdict",
+    "Read whether this node is deployed and answers",
+    "Say what speaks against the node",
+    "Say that the node answers nobody",
+})  # fmt: skip
 QUOTED = re.compile(r"[\"'](\w+)[\"']")
 
 
@@ -36,6 +45,47 @@ def kinds_listed_again(root: Path) -> list[str]:
         for where, words in found
         if len(words & KINDS) > 1
     ]
+
+
+def asserts_that_quarantine(root: Path) -> list[str]:
+    """A stock assert that fails has a key by which it is a verdict about its node: of a setting it says a healthy node
+    ill. Whoever means the node is named in VERDICTS; a setting is refused by ansible.builtin.fail."""
+    found = [
+        (path.relative_to(root).as_posix(), task)
+        for path in yamls(root)
+        if "/tasks/" in path.as_posix() and path.relative_to(root).parts[1] not in OF_NO_NODE
+        for task in asserts(loaded(path))
+    ]
+    found += [
+        (path.relative_to(root).as_posix(), task)
+        for path in under(root, "playbooks", suffix=".yml")
+        for block in rescued(loaded(path))
+        for task in asserts(block)
+    ]
+    return [
+        f"{where}: the assert {task.get('name')} would quarantine its node: let ansible.builtin.fail refuse a setting"
+        for where, task in found
+        if task.get("name") not in VERDICTS
+    ]
+
+
+def asserts(thing: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(thing, dict):
+        if {"assert", "ansible.builtin.assert"} & {*thing}:
+            yield thing
+        thing = list(thing.values())
+    for inner in thing if isinstance(thing, list) else []:
+        yield from asserts(inner)
+
+
+def rescued(thing: Any) -> Iterator[Any]:
+    """Blocks whose rescue asks the role quarantine."""
+    if isinstance(thing, dict):
+        if "block" in thing and "gpufleet.baremetal.quarantine" in str(thing.get("rescue")):
+            yield thing["block"]
+        thing = list(thing.values())
+    for inner in thing if isinstance(thing, list) else []:
+        yield from rescued(inner)
 
 
 def yamls(root: Path) -> list[Path]:

@@ -15,13 +15,13 @@ import pytest
 from ansible_collections.gpufleet.baremetal.tests import recorded
 from ansible_collections.gpufleet.baremetal.tests.tree import (
     cases_of_awx,
+    cases_of_failures,
     cases_of_ports,
     code,
     heard,
     listing,
     messages,
     parts,
-    quarantine,
     role_variables,
 )
 from ansible_collections.gpufleet.baremetal.tests.tree.test_tree import RULES
@@ -292,24 +292,6 @@ CASES = (
         {"playbooks/a.yml": TRUSTS.format("hold, drain")},
     ),
     (
-        quarantine.kinds_listed_again,
-        {"roles/a/tasks/main.yml": '---\n- name: A\n  when: x.kind not in ["", "trust", "deadline"]\n'},
-        "roles/a/tasks/main.yml: deadline, trust",
-        {"roles/a/tasks/main.yml": '---\n- name: A\n  when: x.kind == "trust" or x is not quarantines\n'},
-    ),
-    (
-        quarantine.kinds_listed_again,
-        {"roles/a/defaults/main.yml": "---\na_kinds:\n- trust\n- not_proven\n"},
-        "roles/a/defaults/main.yml: not_proven, trust",
-        {"playbooks/a.yml": "---\n- name: A deadline is not trust\n"},
-    ),
-    (
-        quarantine.kinds_listed_again,
-        {"plugins/action/a.py": "KINDS = {'trust': 1, 'deadline': 2}\n"},
-        "plugins/action/a.py:1: deadline, trust",
-        {quarantine.LIST: "KINDS = ('trust', 'deadline')\n"},
-    ),
-    (
         role_variables.roles_that_do_not_tell,
         {**ROLE, "roles/gate/tasks/main.yml": "---\n- name: A\n  gpufleet.baremetal.bmc_info:\n"},
         SPEC,
@@ -333,6 +315,7 @@ CASES = (
         "no row for gpufleet_boot_mac",
         {"docs/reference/a.md": ""},
     ),
+    *cases_of_failures.CASES,
     *cases_of_ports.CASES,
     *cases_of_awx.CASES,
 )

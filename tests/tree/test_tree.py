@@ -77,6 +77,7 @@ RULES = (
     parts.bad_locks,
     parts.environments_that_differ,
     quarantine.kinds_listed_again,
+    quarantine.asserts_that_quarantine,
     messages.messages_that_differ,
     role_variables.roles_that_do_not_tell,
     role_variables.variables_of_nobody,

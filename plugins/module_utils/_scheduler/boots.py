@@ -41,9 +41,11 @@ class LastLook:
     def check(self, before: NodeView, now: NodeView) -> None:
         """:raises EvidenceMissing: which says nothing of the node, and quarantines it not."""
         missed = self._missed(before, now)
-        if missed:
+        # A registration that lay before a controller which was stopped is reckoned from when it came to it: that much
+        # later the boot seems to have begun. The node's own word for its boot is none that a delay makes another one.
+        if missed and not (self._probe and self._boot_id):
             raise _another(now, f"{now.native}, booted {now.booted} (before: {before.booted or 'not known'})")
-        if missed is None:
+        if missed is not False:
             self._by_the_node(now)
 
     def _missed(self, before: NodeView, now: NodeView) -> Optional[bool]:

@@ -18,7 +18,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.copies import Asked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import digest_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
 from contract.ledger.kept import backed_up
 from passports import KEY, PUBLIC, STRANGER
 
@@ -60,6 +62,27 @@ def test_c10_no_ledger_with_an_altered_passport_verifies_or_is_restored(
     with pytest.raises(BadAnswer, match=words):
         judged(f"sqlite:///{tmp_path}/new.sqlite", "restored", said.append, path=backed_up(url, tmp_path))
     assert said == [] and not (tmp_path / "new.sqlite").exists()
+
+
+@pytest.mark.parametrize("name", ["expires", "issued", "node", "nothing"])
+def test_c10_a_row_that_says_of_its_passport_what_was_not_signed_is_told(tmp_path: Path, name: str) -> None:
+    """By its row a passport is found to be a node's, and to be due: who moves the end there has it never renewed."""
+    url, now = f"sqlite:///{tmp_path}/l.sqlite", time.time()
+    with Ledger(url) as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "S1")])
+        told = {"issued": utc(now), "expires": utc(now + 60), "node": {"id": node, "name": "gpu001"}}
+        other = {"issued": utc(now - 60), "expires": utc(now + 6e6), "node": {"id": "n-of-another"}}
+        signed = dsse.sign({"predicate": {**told, **({name: other[name]} if name in other else {})}}, KEY)
+        row = {"issued": seconds(told["issued"]), "expires": seconds(told["expires"])}
+        ledger.save_passport("r", node, **row, digest=digest_of(signed), envelope=signed)
+    if name == "nothing":
+        judged(url, "verified")
+        return
+    of_what = "its node" if name == "node" else name
+    with pytest.raises(BadAnswer, match=f"1 passports: its row says of {of_what} what was"):
+        judged(url, "verified")
+    with pytest.raises(BadAnswer, match="what was not signed"):
+        judged(f"sqlite:///{tmp_path}/new.sqlite", "restored", path=backed_up(url, tmp_path))
 
 
 def test_c10_a_passport_of_an_unknown_signer_is_told_and_keeps_no_backup_from_being_restored(tmp_path: Path) -> None:

@@ -87,3 +87,16 @@ def test_r5_a_verdict_is_recorded_though_the_node_that_its_row_names_is_not_held
         [*_before, (state, data)] = nodes.events("gpu001", "state")
         assert state == "quarantined" and data["remedy"] == "reset_gpu", told
         assert data["reason"].startswith("Xid 79; not held: ") and "n7" in data["reason"], data
+
+
+def test_u2_a_preflight_that_stops_a_run_is_no_verdict_about_its_node(tmp_path: Path) -> None:
+    """It has findings, as a gate has, and says of each failed task what each failed task says."""
+    fleet = Fleet(tmp_path)
+    fleet.shared |= {"gpufleet_scheduler": "none", "gpufleet_provisioner": "", "gpufleet_passport_key_path": "/nowhere"}
+    look = {"gpufleet.baremetal.preflight": {"skip": ["ssh", "image", "bmc"]}}
+    flags = ("--limit", "released")
+    fleet.play({"block": [look], "rescue": [ROLE]}, flags=flags)
+    told = fleet.play(status(), flags=flags)[0]["nodes"]["released"]
+    assert told["state"] == "drained" and "to be mended before anything is written" in told["stopped"], told
+    failed = fleet.play({**look, "register": "looked", "ignore_errors": True}, flags=flags)[0]
+    assert failed["kind"] == "config" == failed["error"]["kind"] and failed["error"]["do"], failed

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import node as verb
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.boots import LastLook
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     Hold,
     NodeView,
@@ -266,8 +267,10 @@ class Rebooting(Evicting):
 
     NAME = "rebooting"
     zone: ClassVar[float] = 0
+    boot: ClassVar[str] = "b1"
 
     def resume(self, view: NodeView) -> None:
+        Rebooting.boot = "b2"
         self.looks[:] = [replace(IDLE, answers=False), replace(IDLE, booted=ago(-self.zone))]
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
@@ -282,10 +285,10 @@ class Rebooting(Evicting):
 def test_c6_a_node_that_boots_right_after_the_resume_is_held_again(
     monkeypatch: pytest.MonkeyPatch, zone: float
 ) -> None:
-    """Whatever the scheduler's clock, of which it tells nothing here: its agent answered on either boot."""
+    """Whatever the scheduler's clock, of which it tells nothing here: its agent answered on either boot. The node says
+    so itself, and where it cannot be asked the scheduler's word is enough."""
     monkeypatch.setitem(DRIVERS, Rebooting.NAME, Rebooting)
     monkeypatch.setattr(Rebooting, "zone", zone)
-    looks = [replace(HELD, booted=ago(4000 - zone))]
     given = {
         "state": "resumed",
         "scheduler": "rebooting",
@@ -293,6 +296,26 @@ def test_c6_a_node_that_boots_right_after_the_resume_is_held_again(
         "looked_ago": 300.0,
         "looked_boot": "b1",
     }
+
+    def node() -> dict[str, str] | None:
+        return {"boot_id": Rebooting.boot, "cmdline": "", "uptime": "1"}
+
+    for probe in (node, None) if zone == 0 else (node,):
+        monkeypatch.setattr(Rebooting, "boot", "b1")
+        looks = [replace(HELD, booted=ago(4000 - zone))]
+        with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
+            call(verb.scheduler_node, looks, probe, **given)
+        assert Evicting.said[-2:] == ["held gpufleet:r1:booted since the last look work", "drained"], Evicting.said
+
+
+@pytest.mark.parametrize("late", [33, -33], ids=["before", "now"])
+def test_c6_a_registration_that_lay_before_a_stopped_controller_is_no_other_boot(late: int) -> None:
+    """Slurm reckons when a boot began from when the node's word reaches it: a controller that was stopped for half a
+    minute tells it half a minute too late, at the next registration no more. The node says that it is the same boot."""
+    views = replace(HELD, booted=ago(400)), replace(IDLE, booted=ago(400 - late))
+    LastLook(300.0, boot_id="b1", probe=asked_node("b1")).check(*views)
+    for word, told in (("b2", "no gate has seen this boot"), ("", "nobody tells whether the node was booted")):
+        with pytest.raises(EvidenceMissing, match=told):
+            LastLook(300.0, boot_id="b1", probe=asked_node(word)).check(*views)
     with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
-        call(verb.scheduler_node, looks, asked_node("b1"), **given)
-    assert Evicting.said[-2:] == ["held gpufleet:r1:booted since the last look work", "drained"], Evicting.said
+        LastLook(300.0, boot_id="b1").check(*views)
