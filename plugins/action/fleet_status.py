@@ -175,12 +175,13 @@ class ActionModule(VerbAction):
         self._warn_of_another(seen)
         told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven,
                       foreseen=self._foreseen(hosts))  # fmt: skip
+        self._moved_on(told, ids)
+        # The last that says what is next: of a tenant's node each command names the tenant.
         for host, one in told.items():
             try:
                 told[host] = of_tenant(one, owner(self.host_var, host), stranger(self.host_var, host))
             except ConfigError as exc:
                 problems[host] = exc
-        self._moved_on(told, ids)
         for host, problem in problems.items():
             # Of whom nothing is told may be a new one; who contradicts the ledger may be a node in service.
             one = told[host] if problem.what == NAMELESS else not_told(host, "")

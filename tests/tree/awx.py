@@ -20,6 +20,12 @@ from ansible_collections.gpufleet.baremetal.tests.tree.parts import COLLECTION
 
 Data = Mapping[str, Any]
 DATA, PROJECT = "roles/awx/vars/main", "extensions/awx/project/playbooks"
+#: What a next step may name for one node; and what each of them says of a tenant's.
+OF_A_NODE = frozenset({
+    *("adopt", "day0_bringup", "day2_recycle", "drain", "maintenance"),
+    *("passports", "readmit", "reimage", "revalidate"),
+})  # fmt: skip
+FOR_TENANT = "gpufleet_for_tenant"
 NEXT = ("success", "failure", "always")
 _SLICED, _IMPORT = "May be sliced", "ansible.builtin.import_playbook"
 _LONGEST = 400
@@ -69,6 +75,8 @@ def of_surveys(root: Path, data: Data) -> Iterator[str]:
     options = options_of_playbooks(root)
     for key, template in data["awx_templates"].items():
         known = set(options.get(plays(key, template), ()))
+        names_tenant = plays(key, template) in OF_A_NODE and not template.get("whole") and key != "look"
+        known |= {FOR_TENANT} if names_tenant else set()
         asked = [question["variable"] for question in template.get("survey", ())]
         left = set(template.get("left_out", ()))
         yield from (f"template {key}: {one} is no option of its playbook" for one in sorted({*asked, *left} - known))

@@ -12,11 +12,12 @@ import yaml
 from ansible_collections.gpufleet.baremetal.tests.tree import awx, awx_page
 
 _WHY = {"type": "text", "variable": "drain_why", "required": True, "min": 3, "max": 160}
+_TENANT = {"type": "text", "variable": awx.FOR_TENANT, "required": False, "min": 0, "max": 60}
 _NODES = {"one": {"run": "drain", "extra_data": {"drain_why": "x"}, "success": ["two"]}, "two": {"run": "readmit"}}
 SOUND: dict[str, Any] = {
     "awx_templates": {
-        "drain": {"title": "drain", "survey": [_WHY], "left_out": {"drain_to": "why"}},
-        "readmit": {"title": "readmit", "sliced": True},
+        "drain": {"title": "drain", "survey": [_WHY, _TENANT], "left_out": {"drain_to": "why"}},
+        "readmit": {"title": "readmit", "sliced": True, "survey": [_TENANT]},
     },
     "awx_no_templates": {"rack": "why"},
     "awx_workflows": {"both": {"title": "both", "description": "Both", "nodes": _NODES}},
@@ -56,6 +57,7 @@ _BROKEN = (
     (tree(*_DRAIN, "sliced", value=True), "template drain: sliced is True"),
     (tree("awx_templates", "readmit", "sliced", value=False), "template readmit: sliced is False"),
     (tree(*_DRAIN, "survey", value=[_WHY, _OTHER]), "drain_when is no option"),
+    (tree(*_DRAIN, "survey", value=[_WHY]), f"drain: {awx.FOR_TENANT} is neither asked for nor left out"),
     (tree(*_DRAIN, "left_out", value={}), "drain_to is neither asked for nor left out"),
     (tree(*_DRAIN, "left_out", value={"drain_to": "x", "drain_why": "x"}), "drain_why is asked for and left out"),
     (tree(*_DRAIN, "survey", value=[{**_WHY, "max": 4000}]), "max is over"),

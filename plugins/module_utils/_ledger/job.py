@@ -55,6 +55,8 @@ def _launch(command: str, playbook: str, template: str, words: str) -> str:
 
 def _launched(playbook: str, template: str, asked: Sequence[str]) -> str:
     given = list(zip(asked[::2], asked[1::2]))
+    if any(option == "-e" and value.startswith("@") for option, value in given):
+        raise ValueError("a file of variables is no answer to a template")
     limit = ",".join(value for option, value in given if option == "--limit")
     more: dict[str, Any] = {}
     for option, value in given:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.action.scheduler_node import ActionModule
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.specs import NODE
@@ -111,6 +112,14 @@ def test_u10_a_tenants_node_is_touched_only_by_a_run_that_names_the_tenant(tmp_p
         told = nodes.book("status", "-e", "gpufleet_for_tenant=blue", ok=True)
         recycle = "ansible-playbook gpufleet.baremetal.day2_recycle -i INVENTORY --limit"
         assert f"{recycle} gpu001 -e gpufleet_for_tenant=blue" in told and f"{recycle} gpu002 -e" not in told, told
+        # On its way from one provisioner to another, it is brought on by who names the tenant as well.
+        place = {"provisioner": "maas", "url": "http://127.0.0.1:9/MAAS"}
+        nodes.shared |= {"gpufleet_provisioner": "maas", "gpufleet_provisioner_url": place["url"]}
+        with Ledger(nodes.url) as ledger:
+            left = Event(moves.KIND, moves.LEFT, {"from": place, "to": {**place, "url": "http://127.0.0.2:9/MAAS"}})
+            ledger.append("r1", [(nodes.node_id("gpu001"), left)])
+        told = " ".join(nodes.book("status", ok=False).split())
+        assert "--limit gpu001 -e @MIGRATE_TO -e gpufleet_for_tenant=blue" in told, told
 
 
 @pytest.mark.slow

@@ -61,6 +61,8 @@ def test_w4_a_run_is_called_as_its_job(monkeypatch: pytest.MonkeyPatch, env: dic
             'as you like (launch the template "GPU day 2" with limit gpu1). Or not',
         ),
         ("no command of ours: ansible-playbook site.yml --limit x", None),
+        # A file of variables is answered by no form, and the playbook has no template.
+        (DAY_2.format("gpu1 -e @MIGRATE_TO"), None),
         # As anybody may write it into the reason of a node, which each report shows.
         (DAY_2.format("a\\"), None),
         (DAY_2.format("gpu1 -e '{'"), None),
