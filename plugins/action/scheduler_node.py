@@ -80,6 +80,24 @@ class ActionModule(VerbAction):
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
 
+    def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """A hold that stood already was looked at without a lease: of a node that was held anew since it is no news,
+        and noted it would pass for the newest one."""
+        told = any(event["kind"] == "hold" and event["name"] == "taken" for event in result.get("events") or [])
+        if not told or result.get("asked") or self._task.check_mode:
+            return result
+        self._line.hold([self._host])
+        newest = self.ledger().latest([self.node_id()], "hold").get(self.node_id())
+        if newest is not None and newest["id"] > self._known_at:
+            raise NotOurs(
+                "another run has held this node since this one looked at it",
+                node=self._host,
+                wanted=f"the hold that this run saw: {result.get('reason') or params.get('why')}",
+                seen=f"{newest['name']}: {newest['data'].get('hold_token') or 'no token'} (event {newest['id']})",
+                do="run again, which looks at what stands now; nothing was noted",
+            )
+        return result
+
     def noted(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """By these words a hold is known whose run was killed before it told of it."""
         name = str(params.get("scheduler_node") or params.get("name") or self._host)

@@ -48,8 +48,8 @@ _MUTE = (
 )
 #: A board that was swapped has another UUID than the passport says; only the BMC can prove that machine.
 _SWAPPED = (
-    "if the node's board was swapped, prove the machine by its BMC: playbook passports with -e passports_renew=true"
-    " -e passports_all=true"
+    "if the node's board was swapped, prove the machine by its BMC: playbook passports with --limit and the name of"
+    " this node, -e passports_renew=true and -e passports_all=true"
 )
 
 
@@ -59,7 +59,8 @@ class Known:
 
     serial: tuple[str, ...] = ()
     system_uuid: tuple[str, ...] = ()
-    #: Is it the passport alone that tells the UUID? That was the machine's when it was signed.
+    #: Is it the passport alone that tells the UUID, and not the serial? That was the machine's when it was signed; and
+    #: a serial that the passport alone tells may be that of a whole chassis.
     remembered: bool = False
 
 
@@ -108,7 +109,7 @@ def known(ledger: Ledger, node_id: str, inventory: Mapping[str, Any]) -> Known:
     shaped = [[normal_identity(one) for one in source] for source in sources]
     of = {key: [tuple(one[key] for one in source if one[key]) for source in shaped] for key in SAME}
     serial, system_uuid = (next(filter(None, of[key]), ()) for key in ("serial", "system_uuid"))
-    return Known(serial, system_uuid, remembered=not any(of["system_uuid"][:-1]))
+    return Known(serial, system_uuid, remembered=not any(of["system_uuid"][:-1]) and any(of["serial"][:-1]))
 
 
 def _subject(passport: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -146,7 +146,7 @@ def _not_in_service(seen: Seen) -> str:
     return (
         f"The scheduler has {told.get('scheduler_node') or 'the node'} as {state}: only a node in service is adopted."
         " Bring it into service and run again; or, if nobody needs what it has, release it at its provisioner and bring"
-        ' it up with day0_bringup -e \'{"hold_force_reason": "WHY"}\''
+        ' it up alone: day0_bringup with --limit and its name, -e \'{"hold_force_reason": "WHY"}\''
     )
 
 

@@ -209,13 +209,19 @@ class Permits:
         if event is None:
             return "the ledger has no such event for this node", False
         if event["name"] not in PERMITS:
-            return _says(event), is_late(self._open(), event)
+            return _says(event), is_late(self._open(), event) or self._overtaken(event)
         since = self._open().history(event["node_id"], since=seen_at(event).event, kinds=("evidence", "intent"))
         # Who announced a resume may have died before or after the write: nobody knows whether the node serves again.
         against = [one for one in since if _takes_back(one)]
         # Of a keep the scheduler tells whether it was written, and stands.
         again = all(_keeps(one) or is_late(self._open(), one) for one in against)
         return (_says(against[0]), again) if against else ("", False)
+
+    def _overtaken(self, event: Mapping[str, Any]) -> bool:
+        """Did a look that was told before this one begin after it? So it looked later, and the scheduler is asked."""
+        began = seen_at(event)
+        told = self._open().history(event["node_id"], since=began.event, kinds=("evidence",))
+        return any(one["id"] < event["id"] and seen_at(one) > began for one in told)
 
     def _demand_maintenance(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
         """Provisioners revert outside power changes (Ironic within its sync interval), and boot what they like.

@@ -68,7 +68,8 @@ def together(one: Mapping[str, Any], seen: Seen | None, run_id: str = "") -> dic
 def _kept(one: Mapping[str, Any], seen: Seen) -> str:
     """Who has lifted such a hold in the scheduler itself has told nobody; who wrote another reason keeps the node."""
     text = next((str(hold["text"]) for hold in seen.holds if hold.get("kind") == KEEP), "")
-    return why_of(text) or str(text or one["kept"] if text or seen.owner == FOREIGN else "")
+    # A keep whose text is none of ours is one that the scheduler wrote over: who keeps the node the ledger knows.
+    return why_of(text) or str(one["kept"] or text if text or seen.owner == FOREIGN else "")
 
 
 def _unserved(one: Mapping[str, Any], seen: Seen) -> dict[str, str]:

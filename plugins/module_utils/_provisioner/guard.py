@@ -395,6 +395,21 @@ def writing(driver: Driver, node: NodeState, wanted: Wanted, *, hits: bool = Fal
 
 
 def _is_right(driver: Driver, node: NodeState | None, wanted: Wanted, hits: bool) -> None:
-    """What we write into a record would agree with us from then on: so one that is at work is known before that."""
-    if node is not None and node.id:
-        (demand_known if hits or node.state in (DEPLOYED, DEPLOYING) else right_machine)(driver, node, wanted)
+    """What we write into a record would agree with us from then on: so one that is at work, or says of itself which
+    machine it is, is known before that. In check mode nothing is written, and a look tells in what both agree."""
+    if node is None or not node.id:
+        return
+    if (
+        hits
+        or node.state in (DEPLOYED, DEPLOYING)
+        or not right_machine(driver, node, wanted)
+        and not driver.ctx.check_mode
+        and _says_which(driver, node)
+    ):
+        demand_known(driver, node, wanted)
+
+
+def _says_which(driver: Driver, node: NodeState) -> bool:
+    """Does the record have a machine's serial, port or BMC, whosever that is?"""
+    told = (*driver.serials(node, ask=True).values(), *driver.network(node, ask=True).macs, driver.bmc(node)[0])
+    return any(told)

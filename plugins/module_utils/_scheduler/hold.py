@@ -217,12 +217,18 @@ class Claim:
         :raises NotOurs: with those.
         """
         stands = self.keep(view)
-        if stands is not None:
+        if stands is None:
+            return
+        # Where the scheduler has written over theirs, the ledger knows them, noted or announced.
+        over = (self.token, *self.unnoted_keeps) if stands.overwrites else ()
+        said = [why_of(one) for one in over if kind_of(one) == KEEP]
+        words = next(iter(said), why_of(stands.text) or stands.text)
+        if why_of(make_token("r", why)) not in said:
             raise NotOurs(
                 "a person keeps this node already, for another reason",
                 node=host,
                 wanted=why,
-                seen=why_of(stands.text) or stands.text,
+                seen=words if not stands.overwrites else f"{words} (the scheduler has written over it: {stands.text})",
                 do="talk to them, or wait until they have given it back. over_keep (of the playbook maintenance: -e"
                 " maintenance_replaces=true) puts your words in the place of theirs; nothing was changed",
                 details={"holds": self.told(view)},

@@ -199,7 +199,7 @@ def _stands(node: _Node, view: NodeView, kind: str, why: str) -> bool:
         return False
     holds = node.claim.holds_of(view, OURS)
     if kind == KEEP:  # a person gives another reason by leaving the end of the first away, such as its date
-        return any(says_just(hold.token, why) or hold.overwrites for hold in holds)
+        return any(says_just(node.claim.token if hold.overwrites else hold.token, why) for hold in holds)
     return any(says(hold.text, why) or hold.overwrites for hold in holds)
 
 
@@ -379,7 +379,8 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
 
 def _found_lifted(node: _Node, view: NodeView) -> list[Event]:
     """By somebody else; where the machine has left the scheduler of our hold, that may stand there still."""
-    tokens = () if node.claim.left else (node.claim.token, *node.claim.unnoted_keeps)
+    keeps = node.claim.unnoted_keeps if node.claim.bound == view.name else ()
+    tokens = () if node.claim.left else (node.claim.token, *keeps)
     found = [event for token in tokens for event in _released(node, view, token)]
     return [replace(event, data={**event.data, **node._moment}) for event in found]
 

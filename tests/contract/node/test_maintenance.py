@@ -48,6 +48,23 @@ def test_h2_day_2_leaves_a_kept_node_alone_whatever_slurm_writes_in_its_place(tm
         assert nodes.states("gpu001") == ["draining", "drained"]
 
 
+def test_h2_what_slurm_writes_over_two_keeps_makes_them_no_one_persons(tmp_path: Path) -> None:
+    """Each is told by the words of who keeps it; and one person's two are given back though Slurm wrote over one."""
+    finding = {"reason": "gres/gpu count reported lower than configured (7 < 8)", "by": "slurm"}
+    with in_service(tmp_path, 2) as nodes:
+        nodes.book("maintenance", *on("anna: hands inside"), "--limit", "gpu001", ok=True)
+        nodes.book("maintenance", *on("bob: cable check"), "--limit", "gpu002", ok=True)
+        held = [nodes.scheduler(name, **finding) for name in nodes.hosts]
+        told = nodes.book("maintenance", *OFF, ok=False)
+        assert "anna: hands inside" in told and "bob: cable check" in told, told
+        assert [nodes.scheduler(name) for name in nodes.hosts] == held
+        nodes.book("maintenance", *OFF, "--limit", "gpu002", ok=True)
+        nodes.book("maintenance", *on("anna: hands inside"), "--limit", "gpu002", ok=True)
+        nodes.book("maintenance", *OFF, ok=True)
+        seen = [nodes.scheduler(name) for name in nodes.hosts]
+        assert all("+keep" not in one and "gpufleet:" in one for one in seen), seen
+
+
 def test_h2_who_resumes_a_kept_node_in_the_scheduler_itself_ends_the_keeping(tmp_path: Path) -> None:
     with in_service(tmp_path) as nodes:
         nodes.book("maintenance", *on(), ok=True)

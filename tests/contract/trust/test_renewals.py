@@ -79,6 +79,25 @@ def test_j7_what_nothing_proves_to_be_imaged_is_told_before_it_is_held(tmp_path:
         assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told and "day2_recycle_all=true" in told
 
 
+def test_r5_a_neighbour_that_answers_at_a_nodes_address_is_told_before_anything_is_held(
+    tmp_path: Path, image: Image
+) -> None:
+    """A wrong ansible_host: it answers the ping as well, and the node itself works."""
+    with in_service(tmp_path, 2) as nodes:
+        nodes.shared["gpufleet_image"] = image.declared()
+        dmi = tmp_path / "dmi"
+        dmi.mkdir()
+        (dmi / "product_serial").write_text("SN0002\n", encoding="utf-8")
+        (dmi / "product_uuid").write_text("5ac00000-0000-4000-8000-000000000002\n", encoding="utf-8")
+        del nodes.hosts["gpu002"]
+        nodes.hosts["gpu001"]["ansible_connection"] = "local"
+        nodes.options["image_verify"] = {"dmi_path": str(dmi)}
+        told = nodes.book("passports", *RENEW, ok=False)
+        assert nodes.states("gpu001") == [] and nodes.scheduler("gpu001") == "IDLE", told
+        [(note, data)] = nodes.events("gpu001", "note")
+        assert note == "stopped" and "not the one behind this node's BMC" in data["reason"], data
+
+
 @pytest.mark.parametrize("goes_on", [False, True], ids=["due", "begun"])
 def test_l4_a_node_whose_image_is_another_one_than_declared_is_told_before_it_is_held(
     tmp_path: Path, goes_on: bool

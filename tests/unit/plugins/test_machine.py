@@ -64,11 +64,11 @@ def passport(ledger: Ledger, node: str, serial: str, system_uuid: str) -> None:
 
 def test_v2_a_node_is_known_by_inventory_ledger_and_passport(ledger: Ledger) -> None:
     node = ledger.identify("gpu001", aliases=[("mac", "52:54:00:00:00:01")])
-    nothing = Known(remembered=True)
+    nothing = Known()
     assert _machine.known(ledger, node, {}) == nothing
     passport(ledger, node, "GF0001", THIS)
-    assert _machine.known(ledger, node, {}) == Known(("GF0001",), (THIS,), remembered=True)
-    assert _machine.known(ledger, node, {"serial": "GF0002"}).serial == ("GF0002",)
+    assert _machine.known(ledger, node, {}) == Known(("GF0001",), (THIS,))
+    assert _machine.known(ledger, node, {"serial": "GF0002"}) == Known(("GF0002",), (THIS,), remembered=True)
     assert _machine.known(ledger, node, {"system_uuid": OTHER}) == Known(("GF0001",), (OTHER,))
     ledger.save_passport("r", node, issued=1.0, expires=2.0, digest="d", envelope={"payload": 7})
     assert _machine.known(ledger, node, {}) == nothing
@@ -87,6 +87,17 @@ def test_n3_of_the_serials_that_a_ledger_has_each_is_the_nodes(ledger: Ledger) -
     with pytest.raises(WrongMachine):  # the inventory has said which one
         said = _machine.known(ledger, node, {"serial": "6XYZ003"})
         _machine.demand("gpu001", said, {"serial": "CN7016", "system_uuid": ""})
+
+
+def test_r4_the_sibling_in_a_chassis_of_one_serial_is_another_machine(ledger: Ledger) -> None:
+    """The rows leave the serial out and name boot ports, as they have to: passports alone tell it, and the UUID."""
+    node = ledger.identify("gpu001", aliases=[("mac", "52:54:00:00:00:01")])
+    passport(ledger, node, "CH1", THIS)
+    ours = _machine.known(ledger, node, {"serial": "", "system_uuid": ""})
+    _machine.demand("gpu001", ours, {"serial": "CH1", "system_uuid": THIS})
+    with pytest.raises(WrongMachine, match="another machine answers") as refused:
+        _machine.demand("gpu001", ours, {"serial": "CH1", "system_uuid": OTHER})
+    assert "--limit" in refused.value.do, "it is said of one node"
 
 
 def test_n3_a_board_that_was_swapped_since_the_passport_makes_no_other_machine(ledger: Ledger) -> None:

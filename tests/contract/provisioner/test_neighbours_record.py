@@ -1,0 +1,48 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A row that finds its neighbour's record by a mistyped id: what we wrote there would be the proof that it is ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
+from calls import await_all, lead, ready
+
+
+@pytest.mark.parametrize("state", ["enrolled", "ready", "deployed"])
+def test_r3_nothing_of_ours_is_written_into_a_record_that_says_which_machine_it_is(site: Any, state: str) -> None:
+    """It has a port and a BMC, and none of them is the row's; it lacks a serial, so nothing contradicts."""
+    theirs = ready(site)
+    site.forget_serial(theirs["name"])
+    row = {name: value for name, value in site.new().items() if name != "boot_mac"}
+    row["provisioner_id"] = theirs["name"]
+    site.faults.forget()
+    deployed = {"image": site.image(), "deploy_id": "7"} if state == "deployed" else {}
+    with pytest.raises(EvidenceMissing, match="nothing shows that this record") as refused:
+        lead(row, state, **deployed)
+    assert not site.faults.writes and "correct gpufleet_provisioner_id" in refused.value.do
+
+
+def test_r3_a_record_that_has_the_rows_boot_port_is_made_right(site: Any) -> None:
+    """As whoever enrolled it by hand left it: found by its name, and known by its port."""
+    ours = ready(site)
+    site.forget_serial(ours["name"])
+    lead({**ours, "provisioner_id": ours["name"]}, "ready")
+    await_all(site, "ready", ours)
+
+
+def test_r3_one_system_of_a_chassis_is_not_written_over_by_its_neighbours_row(ironic_site: Any) -> None:
+    """Both have one BMC address; the record names its system there, and the row names none."""
+    site = ironic_site
+    mine, theirs = site.new(), site.new()
+    about = {"redfish_address": mine["bmc_address"], "redfish_system_id": "/redfish/v1/Systems/2"}
+    there = {"name": theirs["name"], "driver": "fake-hardware", "deploy_interface": "fake", "driver_info": about}
+    site.ask("POST", "/nodes", there)
+    site.proxy.forget()
+    row = {**mine, "provisioner_id": site.ask("GET", f"/nodes/{theirs['name']}")["uuid"]}
+    with pytest.raises(EvidenceMissing, match="nothing shows that this record") as refused:
+        lead(row, "ready")
+    assert not site.proxy.writes and "gpufleet_bmc_system_id: 2" in refused.value.do
