@@ -74,8 +74,9 @@ def _known(one: Mapping[str, Any]) -> None:
     name = settings.get("hostkeyalias") or settings.get("hostname") or str(one["host"])
     port = settings.get("port", "22")
     named = name if port == "22" or settings.get("hostkeyalias") else f"[{name}]:{port}"
+    # Where no line has the port OpenSSH goes by one without it (sshconnect.c: "found matching key w/out port").
     files = [Path(file).expanduser() for key in _KNOWN_FILES for file in settings.get(key, "").split()]
-    if any(_holds(file, named) for file in files if file.is_file()):
+    if any(_holds(file, one) for file in files if file.is_file() for one in dict.fromkeys((named, name))):
         return
     raise ConfigError(
         "nobody here knows the node's host key: once it is imaged, no connection to it is made",

@@ -128,6 +128,7 @@ def status(
     ids = list(filter(None, nodes.values()))
     states, stopped = ledger.latest(ids, "state"), ledger.latest(ids, "note", ["stopped"])
     turned = _turned(holds := newest_holds(ledger, ids), ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
+    looked = _turned(ledger.latest(ids, "verdict"))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
@@ -144,7 +145,8 @@ def status(
         one["unproven"] = unproven(host, node_id, one)
         one.update(left(one, tried.get(node_id, 0)))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
-        one.update({} if one["stopped"] else _noted(host, one["next"], newest, run_id, turned.get(node_id, 0)))
+        since = turned.get(node_id, 0), looked.get(node_id, 0)
+        one.update({} if one["stopped"] else _noted(host, one["next"], newest, run_id, *since))
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found
@@ -222,30 +224,30 @@ def _turned(*turns: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _noted(
-    host: str, otherwise: str, newest: Mapping[str, Mapping[str, Any] | None], run_id: str, turned: int
+    host: str, otherwise: str, newest: Mapping[str, Mapping[str, Any] | None], run_id: str, turned: int, looked: int
 ) -> dict[str, Any]:
     """Why the newest run went no further, and the next command then.
 
     :param newest: of the node, ``state`` and ``stopped``. :param turned: what has become of it since, as
-        :func:`_turned`, ends that.
+        :func:`_turned`, ends that. :param looked: the newest verdict of a gate.
     """
     note = newest["stopped"]
-    why = "" if note is not None and turned > note["id"] else _stopped(newest["state"], note, run_id)
+    why = "" if note is not None and turned > note["id"] else _stopped(newest["state"], note, run_id, looked)
     if not why or note is None:
         return {"stopped": why}
     stranger = note["data"].get("playbook") == ADOPT
     return {"stopped": why, "stranger": stranger, "next": _after_a_stop(host, otherwise, note["data"])}
 
 
-def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str) -> str:
+def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str, looked: int) -> str:
     """Why the newest run went no further, where nothing has come of the node since.
 
-    A node in service that a later run finds healthy changes nothing in the ledger, so there a note is only its own
-    run's.
+    A node in service that a later run finds healthy changes nothing in the ledger but that its gates have looked.
     """
     if note is None or (state is not None and state["id"] > note["id"]):
         return ""
-    if state is not None and state["name"] == "admitted" and note["run_id"] != run_id:
+    serves = state is not None and state["name"] == "admitted"
+    if serves and note["run_id"] != run_id and looked > note["id"]:
         return ""
     return str(note["data"].get("reason") or "")
 

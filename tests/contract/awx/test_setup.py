@@ -147,6 +147,8 @@ def test_the_inventory_is_read_from_a_file_and_fails_where_it_cannot_be_read(mad
     variables = json.loads(source["source_vars"])
     assert variables["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] == "true"
     assert variables["ANSIBLE_INVENTORY_IGNORE"].endswith(",.csv")
+    # W6: the inventory plugin lies where the project's requirements are installed, or in the image.
+    assert variables["ANSIBLE_COLLECTIONS_PATH"] == "/runner/requirements_collections:/usr/share/ansible/collections"
     # What an image rolls out is what a person has read in, not what lies in the repository.
     assert not source["update_on_launch"] and not made.named("projects", "GPU project")["scm_update_on_launch"]
 

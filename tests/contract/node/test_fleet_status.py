@@ -37,7 +37,7 @@ HISTORY: Mapping[str, list[tuple[str, str, str, dict[str, Any]]]] = {
         ("r1", "verdict", "image_verify", proven("d0", 10**6).data),
         ("r1", "state", "admitted", {}),
     ],
-    # That a later run found nothing to do on a node in service is that run's business alone.
+    # A run could not look at it, and left it in service.
     "served": [("r1", "state", "admitted", {}), ("r2", "note", "stopped", {"reason": "the BMC did not answer"})],
     "quarantined": [
         ("r1", "state", "admitted", {}),
@@ -235,7 +235,11 @@ def test_why_a_run_went_no_further(fleet: Fleet) -> None:
     nodes = fleet.play(status())[0]["nodes"]
     assert nodes["stopped"]["stopped"] == "the BMC is silent"
     assert nodes["stopped-then-imaged"]["stopped"] == "", "something has come of it since"
-    assert nodes["served"]["stopped"] == "", "told by another run of a node in service"
+    assert nodes["served"]["stopped"] == "the BMC did not answer", "no run has looked at it since"
+    with Ledger(fleet.url) as ledger:
+        node = ledger.identify("served", aliases=[("serial", "S-served")])
+        ledger.append("r3", [(node, Event("verdict", "kernel_log_gate", {"verdict": "pass"}))])
+    assert fleet.play(status())[0]["nodes"]["served"]["stopped"] == "", "a later run has found it healthy"
 
 
 def test_q6_a_passport_that_ends_soon_is_told_with_the_command_that_renews_it(fleet: Fleet) -> None:

@@ -100,3 +100,16 @@ def test_u2_a_preflight_that_stops_a_run_is_no_verdict_about_its_node(tmp_path: 
     assert told["state"] == "drained" and "to be mended before anything is written" in told["stopped"], told
     failed = fleet.play({**look, "register": "looked", "ignore_errors": True}, flags=flags)[0]
     assert failed["kind"] == "config" == failed["error"]["kind"] and failed["error"]["do"], failed
+
+
+@pytest.mark.parametrize("file", ["main", "stopped"])
+def test_u5_who_was_merely_refused_a_lease_notes_nothing_over_why_the_node_stands(tmp_path: Path, file: str) -> None:
+    fleet = Fleet(tmp_path)
+    fleet.shared["gpufleet_scheduler"] = "none"
+    flags = ("--limit", "released")
+    role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.quarantine", "tasks_from": file}}
+    for failed in ({"msg": "its disk is full"}, {"msg": "another run works on it", "error": {"kind": "lease_held"}}):
+        told = {"ansible_failed_result": {"failed": True, **failed}}
+        fleet.play({**role, "vars": {**told, "quarantine_result": told["ansible_failed_result"]}}, flags=flags)
+    told = fleet.play(status(), flags=flags)[0]["nodes"]["released"]
+    assert told["state"] == "drained" and told["stopped"] == "its disk is full", told

@@ -55,8 +55,10 @@ def test_u1_a_ca_of_host_keys_is_one_line_for_all(nodes: SoundSite) -> None:
     known.write_text(f"@cert-authority 10.10.12.* {public_key(nodes.folder)}\n", encoding="utf-8")
     assert nodes.told(ssh.look) == []
     nodes.hosts["gpu002"]["ansible_port"] = 2222
+    assert nodes.told(ssh.look) == [], "where no line has the port OpenSSH takes one without it"
+    nodes.hosts["gpu003"] |= {"ansible_port": 2222, "ansible_host": "10.10.13.3"}
     [cause] = nodes.told(ssh.look)
-    assert cause["hosts"] == ["gpu002"] and "[10.10.12.2]:2222" in cause["wanted"]
+    assert cause["hosts"] == ["gpu003"] and "[10.10.13.3]:2222" in cause["wanted"]
 
 
 @pytest.mark.parametrize("said", ["ansible_port", "ansible_ssh_port", "ANSIBLE_REMOTE_PORT"])
