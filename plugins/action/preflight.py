@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._preflight import CHECKS, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_files as on_the_controller
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_machines as machines
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_policy as policy
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_services as services
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_settings as settings
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_ssh as ssh
@@ -46,6 +47,7 @@ LOOKS: Mapping[str, Callable[[Batch], None]] = {
     "ledger": on_the_controller.ledger,
     "keys": on_the_controller.keys,
     "sku": on_the_controller.sku,
+    "policy": policy.look,
     "image": on_the_controller.image,
     "bmc": machines.look,
     "provisioner": services.provisioner,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import spec
 
 #: What is looked at, in the order in which it is told.
-CHECKS = ("settings", "ledger", "keys", "sku", "image", "bmc", "provisioner", "scheduler", "ssh")
+CHECKS = ("settings", "ledger", "keys", "sku", "policy", "image", "bmc", "provisioner", "scheduler", "ssh")
 
 SPEC = spec(
     hosts={"type": "list", "elements": "str"},

@@ -39,6 +39,8 @@ options:
       - V(ledger) is whether the ledger can be opened and written, and is one for all hosts.
       - V(keys) is the key that signs passports, its mode, and whether its public half is among the public keys.
       - V(sku) is whether there is a valid profile for C(gpufleet_sku), with the section of each gate that the run uses.
+      - V(policy) is whether the policies of the roles C(passport) and C(join) can be read, and a node can meet them by
+        what the role C(gate) runs and asks.
       - V(image) is whether the image of C(gpufleet_image) is there, and signature, checksums and manifest fit. The
         artifact itself is not read, which takes minutes; the role C(image) does that.
       - V(bmc) is whether the BMC answers and takes the login, and the machine behind it is the one of this host.
@@ -51,7 +53,7 @@ options:
         nothing reaches a node that was imaged. Nobody is connected to. It is asked of connections of the type C(ssh).
     type: list
     elements: str
-    choices: [settings, ledger, keys, sku, image, bmc, provisioner, scheduler, ssh]
+    choices: [settings, ledger, keys, sku, policy, image, bmc, provisioner, scheduler, ssh]
     default: []
   stop:
     description: Fail where a setting of the site or a service stands in the way. V(false) only tells it.

@@ -80,7 +80,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "enroll_verify_hardware": {"type": "bool"},
     },
     "gate": {
-        "gate_dcgm_level": {"type": "int"},
+        "gate_dcgm_level": {"type": "int", "choices": [1, 2, 3, 4]},
         "gate_dcgm_timeout": {"type": "int"},
         "gate_gpu_state": {"type": "bool"},
         "gate_more": {"type": "dict"},
@@ -145,6 +145,14 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "reimage_drain_timeout": {"type": "int"},
     },
 }
+
+#: Options of playbooks that are yes or no: what is neither would be read as no, without a word.
+SWITCHES: frozenset[str] = frozenset({
+    *("adopt_again", "adopt_other_name", "day2_recycle_all", "day2_recycle_waves", "gate_profile_hardware"),
+    *("history_all", "import_servers_ask_bmc", "maintenance_readmit", "maintenance_replaces", "migrate_ask_bmc"),
+    *("migrate_erase", "passports_all", "passports_renew", "report_ask_scheduler", "status_ask_scheduler"),
+    *("waves_rollout",),
+})  # fmt: skip
 
 #: By playbook, what a person may give it with -e.
 PLAYBOOKS: dict[str, tuple[str, ...]] = {

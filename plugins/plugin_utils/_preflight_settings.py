@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names im
     OF_A_RUN,
     PLAYBOOKS,
     ROLES,
+    SWITCHES,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 
@@ -45,8 +46,8 @@ IMAGE = "gpufleet_image"
 OWN: frozenset[str] = frozenset([*(PREFIX + name for name in FROM_HOST_VARS), *OF_A_RUN])
 #: And what roles and playbooks take.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"type": "bool" if name in SWITCHES else "raw"} for names in PLAYBOOKS.values() for name in names},
     **{name: dict(option) for role in ROLES.values() for name, option in role.items()},
-    **{name: {"type": "raw"} for names in PLAYBOOKS.values() for name in names},
 }
 _OPTION_NAMES = frozenset(OPTIONS)
 #: Whatever is called so is no slip.
@@ -162,6 +163,20 @@ def demand_heard(given: Mapping[str, Any]) -> None:
                 seen=f"-e {name}",
                 do=f"did you mean {near}? Correct the name, or leave it out; nothing was changed",
             )
+    _demand_either(given)
+
+
+def _demand_either(given: Mapping[str, Any]) -> None:
+    """What is neither yes nor no would be no: of a renewal nothing would be renewed, and that called a success."""
+    wrong = {name: _problem(name, given[name]) for name in sorted(SWITCHES.intersection(given))}
+    told = [problem for name, problem in wrong.items() if problem and "{{" not in str(given[name])]
+    if told:
+        raise ConfigError(
+            "what is given with -e is neither yes nor no",
+            wanted="true or false",
+            seen="; ".join(told),
+            do="correct it; nothing was changed",
+        )
 
 
 def demand_sound(

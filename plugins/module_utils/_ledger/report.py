@@ -128,11 +128,10 @@ def status(
     ids = list(filter(None, nodes.values()))
     states, stopped = ledger.latest(ids, "state"), ledger.latest(ids, "note", ["stopped"])
     turned = _turned(holds := newest_holds(ledger, ids), ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
-    looked = _turned(ledger.latest(ids, "verdict"))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
-    orders = _orders(ledger, nodes, seen or {})
+    orders, looked = _orders(ledger, nodes, seen or {}), _turned(ledger.latest(ids, "verdict"))
     passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
@@ -142,8 +141,7 @@ def status(
         one.update(adopted=node_id in adopted, outlier=slower.since(slow.get(node_id), imaging.get(node_id)))
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
         _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
-        one["unproven"] = unproven(host, node_id, one)
-        one.update(left(one, tried.get(node_id, 0)))
+        one.update(left(one, tried.get(node_id, 0)), unproven=unproven(host, node_id, one))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
         since = turned.get(node_id, 0), looked.get(node_id, 0)
         one.update({} if one["stopped"] else _noted(host, one["next"], newest, run_id, *since))

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -32,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system, same_bmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_its_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -167,10 +167,6 @@ def _deployed_anew(node: NodeState, wanted: Wanted) -> NotOurs:
 # -- which machine is it -------------------------------------------------------------------------------------------
 
 
-#: Ports that an address of a BMC need not name.
-_BMC_PORTS = (None, 443, 623)
-
-
 def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool = True) -> tuple[str, ...]:
     """Hold what the provisioner knows of the machine against what the inventory says of it.
 
@@ -203,7 +199,7 @@ def agreed(driver: Driver, node: NodeState, wanted: Wanted) -> tuple[str, ...]:
     :raises WrongMachine: where one contradicts the other.
     """
     found = right_machine(driver, node, wanted)
-    return found or (("bmc_address",) if _same_bmc(driver.bmc(node), wanted.bmc) else ())
+    return found or (("bmc_address",) if same_bmc(driver.bmc(node), wanted.bmc) else ())
 
 
 def demand_known(driver: Driver, node: NodeState, wanted: Wanted) -> None:
@@ -232,37 +228,6 @@ def demand_known(driver: Driver, node: NodeState, wanted: Wanted) -> None:
         " you have seen that it is this machine, or give force_reason, which is recorded; nothing was changed",
         details={"provisioner_id": node.id},
     )
-
-
-def _same_bmc(told: tuple[str, str], bmc: Mapping[str, Any]) -> bool:
-    """One address may serve several systems."""
-    system, ours = _last(told[1]), _last(str(bmc.get("bmc_system_id") or ""))
-    return _same_address(told[0], bmc) and system in (ours, "")
-
-
-def other_system(told: tuple[str, str], bmc: Mapping[str, Any]) -> str:
-    """Which system the record has at the very BMC of the inventory, where that has another one or names none."""
-    return _last(told[1]) if _same_address(told[0], bmc) and not _same_bmc(told, bmc) else ""
-
-
-def _same_address(told: str, bmc: Mapping[str, Any]) -> bool:
-    address = _bmc_place(told)
-    return bool(address) and address == _bmc_place(str(bmc.get("bmc_address") or ""))
-
-
-def _bmc_place(address: str) -> str:
-    """Whatever it is called: an address with or without its scheme, and the port that goes without saying."""
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        port = parts.port
-    except ValueError:
-        return ""
-    host = (parts.hostname or "").rstrip(".")
-    return host if port in _BMC_PORTS else f"{host} {port}"
-
-
-def _last(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[2]
 
 
 def _other_serial(serials: Mapping[str, str], wanted: Wanted) -> str:

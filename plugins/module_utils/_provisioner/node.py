@@ -28,7 +28,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     demand_deployable,
     found,
     not_ours,
-    other_system,
     recording,
     right_machine,
     undeployable,
@@ -36,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     writing,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.move import left, moved
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form

@@ -379,8 +379,7 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
 
 def _found_lifted(node: _Node, view: NodeView) -> list[Event]:
     """By somebody else; where the machine has left the scheduler of our hold, that may stand there still."""
-    keeps = node.claim.unnoted_keeps if node.claim.bound == view.name else ()
-    tokens = () if node.claim.left else (node.claim.token, *keeps)
+    tokens = () if node.claim.left else (node.claim.token, *node.claim.unnoted_at(view))
     found = [event for token in tokens for event in _released(node, view, token)]
     return [replace(event, data={**event.data, **node._moment}) for event in found]
 

@@ -19,12 +19,15 @@ import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_files as files
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_policy as policy
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_settings as settings
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 from sound_site import SoundSite
 
 ROOT = Path(__file__).resolve().parents[3]
-LOOKS: tuple[Callable[[Batch], None], ...] = (settings.look, files.ledger, files.keys, files.sku, files.image)
+LOOKS: tuple[Callable[[Batch], None], ...] = (
+    *(settings.look, files.ledger, files.keys, files.sku, policy.look, files.image),
+)
 SITE, SERVICE, NOTE = "site", "service", "note"
 #: Looks at what is asked over the network, of which test_peers.py has some to play it.
 PEERS = ("bmc", "provisioner", "scheduler")
@@ -99,6 +102,30 @@ MISTAKES: list[tuple[Callable[[SoundSite], Any], str, str, str]] = [
     (of_all("gpufleet_colour", "x"), NOTE, f"{UNREAD} gpufleet_colour", "leave it out"),
     (of_all("gate_dcgm_levl", 2), NOTE, f"{UNREAD} gate_dcgm_levl", "gate_dcgm_level"),
     (of_all("gate_dcgm_level", "high"), SITE, "gate_dcgm_level", "correct gate_dcgm_level"),
+    (
+        of_all("gate_dcgm_level", 9),
+        SITE,
+        "value of gate_dcgm_level must be one of: 1, 2, 3, 4",
+        "correct gate_dcgm_level",
+    ),
+    (of_all("gate_dcgm_level", 2), SITE, "more than gate_dcgm_level: level 2, wanted 3", "gate_dcgm_level"),
+    (
+        of_all("gate_more", {"nvbandwith": {}}),
+        SITE,
+        "nvbandwith, which is no module's full name",
+        "collection and module",
+    ),
+    (
+        of_all("passport_policy", {"required_gates": ["image_verify", "gpu_bandwidth_gate"]}),
+        SITE,
+        "it requires gpu_bandwidth_gate, and nothing runs it (gate_more)",
+        "gate_more",
+    ),
+    (of_all("join_policy", {"required_gates": ["nvbandwith"]}), SITE, "nvbandwith: not a gate of the collection", ""),
+    (of_all("passport_policy_file", "/nonexistent"), SITE, "/nonexistent", ""),
+    (of_all("passport_lifetime", 9_000_000), SITE, "passport_lifetime is 9000000 s, allowed are 7776000 s", "policy"),
+    (of_all("join_timeout", 8_000_000), SITE, "join_timeout is 8000000 s, and a passport lives 7776000 s", "policy"),
+    (of_all("passports_renew", "ture"), SITE, "passports_renew", "correct passports_renew"),
     (of_all("gpufleet_scheduler", "slrum"), SITE, "slrum", "correct gpufleet_scheduler"),
     (of_all("gpufleet_bmc_verify_tls", "perhaps"), SITE, "gpufleet_bmc_verify_tls", "correct gpufleet_bmc_verify_tls"),
     (of_all("gpufleet_tenant", False), SITE, "gpufleet_tenant is no text", "quote it"),

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is the BMC that a provisioner's record has the one of the inventory, however each of them spells it? PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+#: Ports that an address of a BMC need not name.
+_BMC_PORTS = (None, 443, 623)
+
+
+def same_bmc(told: tuple[str, str], bmc: Mapping[str, Any]) -> bool:
+    """One address may serve several systems."""
+    system, ours = _last(told[1]), _last(str(bmc.get("bmc_system_id") or ""))
+    return _same_address(told[0], bmc) and system in (ours, "")
+
+
+def other_system(told: tuple[str, str], bmc: Mapping[str, Any]) -> str:
+    """Which system the record has at the very BMC of the inventory, where that has another one or names none."""
+    return _last(told[1]) if _same_address(told[0], bmc) and not same_bmc(told, bmc) else ""
+
+
+def _same_address(told: str, bmc: Mapping[str, Any]) -> bool:
+    address = _bmc_place(told)
+    return bool(address) and address == _bmc_place(str(bmc.get("bmc_address") or ""))
+
+
+def _bmc_place(address: str) -> str:
+    """Whatever it is called: an address with or without its scheme, and the port that goes without saying."""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        port = parts.port
+    except ValueError:
+        return ""
+    host = (parts.hostname or "").rstrip(".")
+    return host if port in _BMC_PORTS else f"{host} {port}"
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

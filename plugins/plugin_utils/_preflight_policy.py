@@ -1,0 +1,98 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Can a node meet the policies of its passport, by what the roles run and ask? PRIVATE to the collection.
+
+What they lack together, no node has: it would be found out after hours, at each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import GATES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import policy_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
+
+CHECK = "policy"
+#: What is read here, and what holds where nobody sets it, as the roles' own defaults have it.
+DEFAULTS: Mapping[str, Any] = {
+    "passport_policy": {},
+    "passport_policy_file": "",
+    "passport_lifetime": 7776000,
+    "join_policy": {},
+    "join_policy_file": "",
+    "join_timeout": 300,
+    "gate_dcgm_level": 3,
+    "gate_gpu_state": True,
+    "gate_more": {},
+}
+_OURS = "gpufleet.baremetal."
+
+
+def look(batch: Batch) -> None:
+    def said(host: str) -> dict[str, Any]:
+        given = {name: batch.value(host, name) for name in DEFAULTS}
+        set_there = {name: value for name, value in given.items() if value is not None}
+        return {**DEFAULTS, **set_there, "sku": batch.text(host, "gpufleet_sku")}
+
+    for options, hosts in batch.alike(batch.hosts, said).values():
+        batch.try_for(hosts, CHECK, _fit, options)
+
+
+def _fit(options: Mapping[str, Any]) -> None:
+    """:raises ConfigError: where a policy is none, or one that no node of this site can meet."""
+    wrong: dict[str, list[str]] = {}
+    for role in ("passport", "join"):
+        given = {"policy": options[f"{role}_policy"] or {}, "policy_file": options[f"{role}_policy_file"]}
+        # Of a missing profile the look at the SKU tells.
+        found, _no_profile = policy_of({**given, "sku": options["sku"]})
+        policy = {**policies.DEFAULTS, **{name: value for name, value in found.items() if value is not None}}
+        where = given["policy_file"] or f"{role}_policy" if any(given.values()) else f"the default, in the role {role}"
+        for problem in [*_of_gates(policy, options), *_of_time(policy, role, options)]:
+            wrong.setdefault(problem, []).append(str(where))
+    if wrong:
+        raise ConfigError(
+            f"no node of this site can meet the policy of its passport: {'; '.join(wrong)}",
+            seen="; ".join(dict.fromkeys(", ".join(places) for places in wrong.values())),
+            do=policies.DO,
+        )
+
+
+def _of_gates(policy: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    runs = {"image_verify", *GATES, *_added(options["gate_more"] or {})}
+    runs |= {"gpu_state_gate"} if boolean(options["gate_gpu_state"], strict=False) else set()
+    lacking = sorted(set(policy["required_gates"]) - runs)
+    wrong = [f"it requires {', '.join(lacking)}, and nothing runs it (gate_more)"] if lacking else []
+    least = {"level": policies.least(policy)["dcgm_gate"].get("level") or 0}
+    short = weaker({"level": int(options["gate_dcgm_level"])}, least)
+    return wrong + ([f"it asks dcgm_gate for more than gate_dcgm_level: {short}"] if short else [])
+
+
+def _added(more: Mapping[str, Any]) -> set[str]:
+    """Gates of the site by the name under which the ledger has them.
+
+    :raises ConfigError: where one is not called as a task calls it.
+    """
+    bare = sorted(name for name in more if name.count(".") < 2)
+    if bare:
+        raise ConfigError(
+            f"gate_more names {', '.join(bare)}, which is no module's full name",
+            wanted=f"such as {_OURS}gpu_bandwidth_gate",
+            do="name each gate by collection and module",
+        )
+    return {str(name).removeprefix(_OURS) for name in more}
+
+
+def _of_time(policy: Mapping[str, Any], role: str, options: Mapping[str, Any]) -> Sequence[str]:
+    lives = int(options["passport_lifetime"])
+    if not 0 < lives <= policy["max_lifetime"]:
+        return [f"passport_lifetime is {lives} s, allowed are {policy['max_lifetime']} s (max_lifetime)"]
+    asked = int(options["join_timeout"])
+    late = role == "join" and asked >= lives
+    return [f"join_timeout is {asked} s, and a passport lives {lives} s (passport_lifetime)"] if late else []

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""U2, U8: a policy that no node can meet, and what is neither yes nor no, are told before anything is written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_policy as policy
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_settings as settings
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import PLAYBOOKS, SWITCHES
+from sound_site import SoundSite
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_u2_what_the_look_at_policies_goes_by_is_what_the_roles_do() -> None:
+    roles = {name.partition("_")[0] for name in policy.DEFAULTS}
+    said: dict[str, Any] = {}
+    for role in roles:
+        said |= yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    assert {name: said[name] for name in policy.DEFAULTS} == dict(policy.DEFAULTS)
+
+
+def test_u2_a_gate_that_the_site_adds_meets_a_policy_that_requires_it(site: SoundSite) -> None:
+    site.shared["gate_more"] = {"gpufleet.baremetal.gpu_bandwidth_gate": {}}
+    for role in ("passport", "join"):
+        site.shared[f"{role}_policy"] = {
+            "required_gates": ["image_verify", "dcgm_gate", "gpu_bandwidth_gate", "gpu_state_gate"]
+        }
+    assert site.told(policy.look) == []
+    site.shared["gate_gpu_state"] = False
+    [cause] = site.told(policy.look)
+    assert "requires gpu_state_gate" in cause["what"] and "passport_policy, join_policy" in cause["seen"]
+
+
+def test_u8_each_switch_of_a_playbook_is_one_that_is_looked_at() -> None:
+    """What is neither yes nor no is read as no: of a renewal nothing would be renewed, and that called a success."""
+    given = {name for names in PLAYBOOKS.values() for name in names}
+    read = re.compile(r"\b([a-z][a-z0-9_]+) \| (?:default\([^)]*\) \| )?bool")
+    books = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("*.yml"))
+    assert set(read.findall(books)) & given - {"oob_ready_take_running"} == SWITCHES
+    for name in SWITCHES:
+        with pytest.raises(ConfigError, match="neither yes nor no"):
+            settings.demand_heard({name: "ture"})
+    settings.demand_heard(dict(zip(sorted(SWITCHES), (True, "no", "1", "{{ x }}", "True"))))
