@@ -57,10 +57,10 @@ def _read(note: Path) -> str:
 
 
 def _remember(note: Path, place: str) -> None:
-    """Whole or not at all, and by the first alone."""
+    """Whole or not at all, and by the first alone. Where none can be left (a full disk), each task looks itself."""
     if note.exists():
         return
-    with tempfile.NamedTemporaryFile("w", dir=note.parent, encoding="utf-8") as whole:
+    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile("w", dir=note.parent, encoding="utf-8") as whole:
         whole.write(place)
         whole.flush()
         with contextlib.suppress(FileExistsError):

@@ -70,9 +70,19 @@ AWAY: Mapping[str, Away] = {
 FULL = re.compile("disk is full|No space left on device")
 
 
+def no_room(problem: Any, address: str) -> Unreachable:
+    return Unreachable(
+        f"the ledger has no room: {problem}",
+        address=address,
+        do="make room on its disk, and run again: what could not be written was not done",
+    )
+
+
 def refused(problem: Any, address: str) -> FleetError:
     """What a driver counts among the program's own mistakes: an outage all the same, or no ledger of ours."""
     away = AWAY.get(getattr(problem, "sqlstate", None) or "")
+    if FULL.search(str(problem)):
+        return no_room(problem, address)
     if away is not None:
         return Unreachable(f"the ledger {away.what}: {problem}", address=address, do=away.do)
     return BadAnswer(

@@ -255,13 +255,12 @@ class Connection:
         try:
             yield
         except sa.exc.OperationalError as exc:
-            full = busy.FULL.search(str(exc.orig))
+            if busy.FULL.search(str(exc.orig)):
+                raise busy.no_room(exc.orig, self.shown_url) from exc
             raise Unreachable(
-                f"the ledger {'has no room' if full else 'does not answer'}: {exc.orig}",
+                f"the ledger does not answer: {exc.orig}",
                 address=self.shown_url,
-                do="make room on its disk, and run again: what could not be written was not done"
-                if full
-                else "check gpufleet_ledger_url, and that the database runs and this user may write it",
+                do="check gpufleet_ledger_url, and that the database runs and this user may write it",
             ) from exc
         except sa.exc.DBAPIError as exc:
             raise busy.refused(exc.orig, self.shown_url) from exc

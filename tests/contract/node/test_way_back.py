@@ -9,7 +9,7 @@ import contextlib
 import json
 import shlex
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._preflight import CHECKS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+from contract.trust.conftest import Image, image, keys
+from maas_server.config import Config, User
+from maas_server.server import MaasServer
 
 pytestmark = pytest.mark.slow
+
+__all__ = ["image", "keys"]
+
+KEY = "fleetkey:token:maas-S3cret-part"
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "lifecycle.md"
 DAY_0, DAY_2 = "day0_bringup", "day2_recycle"
@@ -29,6 +36,10 @@ Events = tuple[tuple[str, dict[str, Any]], ...]
 ANEW: Events = (("retired", {"reason": "sold"}), ("discovered", {"reason": "it is back"}))
 FAILED = ("quarantined", {"reason": "it failed", "remedy": "reimage"})
 HELD = {"state": "IDLE+DRAIN", "reason": "gpufleet:r1:x", "by": "root"}
+
+
+#: Nothing answers here: what waits is at its end at once.
+SOON = {"enroll_timeout": 2, "deploy_timeout": 2, "deploy_boot_timeout": 1, "enroll_verify_hardware": False}
 
 
 def states(*names: str) -> Events:
@@ -68,6 +79,11 @@ def lived(nodes: Nodes, name: str, events: Events) -> None:
         ledger.append("r1", [(node, Event("state", state, data)) for state, data in events])
 
 
+def named(nodes: Nodes) -> None:
+    for number, host in enumerate(nodes.hosts.values()):
+        host["gpufleet_boot_mac"] = f"7c:c2:55:00:00:{number:02x}"
+
+
 def shown(nodes: Nodes) -> dict[str, tuple[str, tuple[str, ...]]]:
     """By host the playbook that the report names, and what it says behind the limit."""
     nodes.book("status", "-e", f"status_write_to={nodes.folder}/status.json", ok=True)
@@ -81,10 +97,10 @@ def shown(nodes: Nodes) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def gone_on(nodes: Nodes) -> set[str]:
-    """Whom a run of these here has held, taken to another state, or noted why it went no further."""
+    """Whom a run of these here has held, or taken to another state. That it was met is no way back."""
     asked = (
         "SELECT DISTINCT nodes.name FROM events JOIN nodes USING (node_id)"
-        " WHERE run_id != 'r1' AND kind IN ('state', 'hold', 'note')"
+        " WHERE run_id != 'r1' AND kind IN ('state', 'hold')"
     )
     with contextlib.closing(sqlite3.connect(nodes.ledger)) as ledger:
         return {name for (name,) in ledger.execute(asked)}
@@ -97,18 +113,35 @@ def each_goes_on(nodes: Nodes, wanted: Mapping[str, tuple[str, tuple[str, ...]]]
         mine = {name for name, one in told.items() if one == command}
         before = gone_on(nodes)
         assert not before & mine
-        nodes.book(command[0], "--limit", ",".join(sorted(mine)), *command[1], ok=command[0] == "maintenance")
+        asked = ("--limit", ",".join(sorted(mine)), *command[1], "-e", json.dumps(SOON))
+        nodes.book(command[0], *asked, ok=command[0] == "maintenance")
         assert gone_on(nodes) == before | mine, (command, nodes.output[-4000:])
 
 
 def past_the_preflight(nodes: Nodes, *looks: str) -> None:
-    """Only these looks: of a site without a provisioner and an image the others would end day 0."""
+    """Only these looks."""
     nodes.options["preflight"] = {"skip": [check for check in CHECKS if check not in looks]}
 
 
-def test_q3_each_day_takes_up_what_never_served_in_whatever_stage(tmp_path: Path) -> None:
+@pytest.fixture
+def provisioner(tmp_path: Path, image: Image) -> Iterator[dict[str, Any]]:
+    """What a host names of a MAAS that knows none of them yet, and of the image."""
+    folder = tmp_path / "maas"
+    folder.mkdir()
+    images = {"hpc-1.4": {"url": "http://127.0.0.1:9/", "sha256": image.sha256}}
+    server = MaasServer(Config(users=(User("fleet", KEY),), state_dir=folder, images=images))
+    server.start()
+    yield {
+        "gpufleet_provisioner": "maas", "gpufleet_provisioner_url": server.url, "gpufleet_provisioner_api_key": KEY,
+        "gpufleet_image": image.declared(),
+    }  # fmt: skip
+    server.close()
+
+
+def test_q3_each_day_takes_up_what_never_served_in_whatever_stage(tmp_path: Path, provisioner: dict[str, Any]) -> None:
     with in_service(tmp_path, len(NEVER_SERVED)) as nodes:
-        nodes.shared["gpufleet_scheduler"] = "none"
+        nodes.shared |= {"gpufleet_scheduler": "none", **provisioner}
+        named(nodes)
         past_the_preflight(nodes)
         wanted = {}
         for name, (events, playbook, more) in zip(nodes.hosts, NEVER_SERVED.values()):
@@ -132,8 +165,10 @@ def test_q3_a_node_that_the_preflight_leaves_out_is_in_the_report_with_why(tmp_p
         assert command == (DAY_0, ()) and told["state"] == "discovered" and "login" in told["stopped"], told
 
 
-def test_q3_what_served_is_taken_up_by_the_command_that_is_shown(tmp_path: Path) -> None:
+def test_q3_what_served_is_taken_up_by_the_command_that_is_shown(tmp_path: Path, provisioner: dict[str, Any]) -> None:
     with in_service(tmp_path, len(SERVED)) as nodes:
+        nodes.shared |= provisioner
+        named(nodes)
         wanted = {}
         for name, (what, (events, scheduler, playbook, more)) in zip(nodes.hosts, SERVED.items()):
             lived(nodes, name, events)
