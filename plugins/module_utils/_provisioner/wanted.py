@@ -21,6 +21,12 @@ BY_URL = ("name", "version", "url")
 #: What a driver needs whose images lie at the provisioner and have a name there.
 BY_NAME = ("name", "version", "named")
 
+#: What helps where a port of the row is in another record; which one stands in ``seen``, so that an inventory which
+#: names no record's id is told in one line.
+KNOWN_THERE = (
+    "set gpufleet_provisioner_id to the record that was seen, once you have seen that it is this machine; or correct"
+    " gpufleet_boot_mac"
+)
 _FORMATS = ("ramdisk", "whole-disk")
 
 

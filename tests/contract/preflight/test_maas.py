@@ -117,3 +117,14 @@ def test_r3_a_row_that_leads_to_another_maas_than_the_one_that_has_it_is_told(si
     [cause] = batch.found["gpu001"]
     assert cause.what.startswith("this node was deployed, or adopted, at maas at https://maas2/MAAS"), cause
     assert not batch.found["gpu002"] and not batch.found["gpu003"], batch.found
+
+
+def test_u2_records_under_names_of_their_own_are_one_line_for_all(site: SoundSite, maas: Any) -> None:
+    """Whoever enlisted them there called them so; the inventory names no ids. One mistake, and the site's."""
+    enrolled(site, maas)
+    for number, machine in enumerate(maas.store.machines.values()):
+        machine.hostname, machine.status = f"rack7-{number}", statuses.READY
+    [cause] = site.told(services.provisioner)
+    assert cause["kind"] == SITE and len(cause["hosts"]) == len(site.hosts), cause
+    assert "MAC belongs to" in cause["what"] and "set gpufleet_provisioner_id to the record" in cause["do"]
+    assert "rack7-" in cause["seen"]

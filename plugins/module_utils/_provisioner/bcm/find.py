@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT as NOT_STORED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import PRESENT, Stored
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import KNOWN_THERE, Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -89,7 +89,7 @@ class BcmReader(Driver):
                 address=self.address,
                 wanted=f"MAC {card} of no other node",
                 seen=f"node {other}",
-                do=f"set gpufleet_provisioner_id: {other}, or correct gpufleet_boot_mac",
+                do=KNOWN_THERE,
             )
 
     def reread(self, node: NodeState, wanted: Wanted) -> NodeState:

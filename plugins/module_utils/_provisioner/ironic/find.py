@@ -23,7 +23,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, own_extras
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
+    KNOWN_THERE,
+    Wanted,
+    own_extras,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -95,7 +99,7 @@ class IronicReader(Driver):
                 address=self.api.address,
                 wanted=f"MAC {mac(wanted.boot_mac)} free, or the node's own id",
                 seen=f"node {port.get('node_uuid')}",
-                do=f"set gpufleet_provisioner_id: {port.get('node_uuid')}, or correct gpufleet_boot_mac",
+                do=KNOWN_THERE,
             )
 
     def port_of(self, address: str) -> dict[str, Any] | None:

@@ -31,7 +31,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, own_extras
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
+    KNOWN_THERE,
+    Wanted,
+    own_extras,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: Machines a list request; one of them costs MAAS 40 ms and 49 kB.
@@ -126,7 +130,7 @@ class MaasReader(Driver):
             address=self.api.address,
             wanted=f"MAC {address} free, or the machine's own id",
             seen=f"machine {node.name} ({node.id}), {node.native}",
-            do=f"set gpufleet_provisioner_id: {node.id}, or correct gpufleet_boot_mac",
+            do=KNOWN_THERE,
         )
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:

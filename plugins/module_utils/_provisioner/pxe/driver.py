@@ -29,7 +29,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.cli import Cli, broken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.record import Record
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted, own_extras
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
+    KNOWN_THERE,
+    Wanted,
+    own_extras,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 
@@ -84,7 +88,7 @@ class PxeDriver(Driver):
                 address=self.address,
                 wanted=f"MAC {card} free, or the node's own name",
                 seen=f"node {other}",
-                do=f"set gpufleet_provisioner_id: {other}, or correct gpufleet_boot_mac",
+                do=KNOWN_THERE,
             )
         return None
 

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import Opened, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
     BY_NAME,
+    KNOWN_THERE,
     Image,
     Wanted,
     own_extras,
@@ -131,7 +132,7 @@ class WarewulfDriver(Driver):
                 address=self.address,
                 wanted=f"MAC {card} free, or the node's own name",
                 seen=f"node {other}",
-                do=f"set gpufleet_provisioner_id: {other}, or correct gpufleet_boot_mac",
+                do=KNOWN_THERE,
             )
 
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
