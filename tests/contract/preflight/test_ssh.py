@@ -78,6 +78,24 @@ def test_u1_a_port_and_an_address_are_read_wherever_ansible_reads_them(
     assert cause["hosts"] == ["gpu002"] and "[10.10.13.2]:2222" in cause["wanted"]
 
 
+@pytest.mark.parametrize("file", ["User", "Global"])
+def test_u1_a_line_counts_by_the_name_under_which_openssh_looks_and_in_either_file(nodes: SoundSite, file: str) -> None:
+    """The how-to names the file of the machine; and behind a port forward the hosts have aliases."""
+    key = public_key(nodes.folder)
+    known = nodes.folder / "theirs"
+    known.write_text(f"10.10.12.* {key}\nrack7 {key}\n", encoding="utf-8")
+    other = "Global" if file == "User" else "User"
+    args = f"-F /dev/null -o {file}KnownHostsFile={known} -o {other}KnownHostsFile=/dev/null"
+    nodes.shared["ansible_ssh_common_args"] = args
+    assert nodes.told(ssh.look) == []
+    nodes.shared["ansible_ssh_common_args"] = f"{args} -o HostKeyAlias=rack7"
+    nodes.hosts["gpu001"] = {"ansible_host": "127.0.0.1", "ansible_port": 2201}
+    assert nodes.told(ssh.look) == []
+    nodes.shared["ansible_ssh_common_args"] = f"{args} -o HostKeyAlias=rack8"
+    [cause] = nodes.told(ssh.look)
+    assert len(cause["hosts"]) == 3 and "a line for rack8 in" in cause["wanted"], cause
+
+
 def test_u1_a_key_of_one_node_is_of_that_node_alone(nodes: SoundSite) -> None:
     (nodes.folder / "known").write_text(f"10.10.12.1 {public_key(nodes.folder)}\n", encoding="utf-8")
     [cause] = nodes.told(ssh.look)
@@ -89,9 +107,11 @@ def test_u1_a_key_of_one_node_is_of_that_node_alone(nodes: SoundSite) -> None:
     [
         {"ansible_host_key_checking": False},
         {"ansible_ssh_extra_args": "-o StrictHostKeyChecking=accept-new"},
+        {"ansible_ssh_extra_args": "-o KnownHostsCommand=/bin/true"},
+        {"ansible_ssh_extra_args": "-o VerifyHostKeyDNS=yes"},
         {"ansible_connection": "local"},
     ],
-    ids=["not checked", "the first one counts", "no SSH"],
+    ids=["not checked", "the first one counts", "a command knows", "the DNS knows", "no SSH"],
 )
 def test_u1_where_openssh_takes_an_unknown_key_nothing_is_told(nodes: SoundSite, settings: dict[str, Any]) -> None:
     nodes.shared.update(settings)
@@ -104,9 +124,11 @@ def test_u2_a_key_for_ssh_that_openssh_does_not_take_is_told(nodes: SoundSite) -
     nodes.shared["ansible_ssh_private_key_file"] = str(key)
     [cause] = nodes.told(ssh.look)
     assert (cause["kind"], len(cause["hosts"])) == (SITE, 3) and "cannot be read" in cause["what"]
-    key.touch(mode=0o644)
-    [cause] = nodes.told(ssh.look)
-    assert "may be read by others" in cause["what"] and cause["do"].startswith("chmod 600")
+    key.touch()
+    for mode in (0o644, 0o640):
+        key.chmod(mode)
+        [cause] = nodes.told(ssh.look)
+        assert "may be read by others" in cause["what"] and cause["do"].startswith("chmod 600")
     key.chmod(0o600)
     assert nodes.told(ssh.look) == []
 
