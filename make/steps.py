@@ -7,10 +7,10 @@
     steps.py --main 2.19 --pairs "2.19 2.21" [--first STEPS] [--lane STEPS] [--either STEPS] step ...
 
 Those named first run first. The others run one after another; those of the lane run beside them. Those for either run
-one after another in what these leave of the machine, and whichever of the two has come to its end takes the next of them
-as well. A failed step stops no other, except that without its environment (setup-X) a step of X cannot run. The exit
-status is 0 only if every step passed. One lane is shown as it comes; of several, each step is shown whole when it ends,
-with a line a minute about all.
+one after another in what these leave of the machine, and whichever of the two has come to its end takes the next of
+them as well. A failed step stops no other, except that without its environment (setup-X) a step of X cannot run. The
+exit status is 0 only if every step passed. One lane is shown as it comes; of several, each step is shown whole when it
+ends, with a line a minute about all.
 All output is kept under build/log/.
 """
 
@@ -224,7 +224,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", required=True, type=words, help="all ansible-cores of this run")
     parser.add_argument("--first", default=[], type=words, help="steps before all others")
     parser.add_argument("--lane", default=[], type=words, help="steps beside the others")
-    parser.add_argument("--either", default=[], type=words, help="steps for the idle time of both, and for whichever comes to its end")
+    parser.add_argument("--either", default=[], type=words, help="steps for the idle time of both")
     parser.add_argument("steps", nargs="*")
     return parser.parse_args()
 
