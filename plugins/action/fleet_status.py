@@ -219,8 +219,8 @@ class ActionModule(VerbAction):
         known = evidence(self.ledger(), node_id)
         try:
             image = self.host_var("gpufleet_image", host)
-        except ConfigError as exc:
-            return _why(exc)
+        except ConfigError:
+            image = {}  # a renewal tells it: what cannot be read is no other image, and no reason to image the node
         return "; ".join([*unproven(known), *of_another_image(known, image if isinstance(image, Mapping) else {})])
 
     def _turn_to(self, url: str) -> None:

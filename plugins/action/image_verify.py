@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import CALLED, LOOK, OWN_NAME
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_uuid
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import expectations
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.clock import common, judge_offset, window
@@ -124,10 +125,13 @@ class ActionModule(VerbAction):
         answer = self._low_level_execute_command(own_name.question(str(params["dmi_path"])))
         machine = machines.told(str(answer.get("stdout", "")), str(answer.get("stderr", "")))
         told = normal_identity(machine)
-        machines.refuse_another(normal_identity(params.get("bmc_identity")), told, self._host)
+        bmc = normal_identity(params.get("bmc_identity"))
+        machines.refuse_another(bmc, told, self._host)
         node_id = self.node_id(create=False)
         inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
-        machines.demand(self._host, machines.known(self.ledger(), node_id, inventory), machine, dry=True)
+        vouched = bool(bmc["system_uuid"]) and same_uuid(bmc["system_uuid"], told["system_uuid"])
+        ours = machines.known(self.ledger(), node_id, inventory, signed=not vouched)
+        machines.demand(self._host, ours, machine, dry=True)
         if node_id:
             not_of_another(self.ledger(), node_id, self._host, machine)
         # Its scheduler may have it under another name than the one that is held next.

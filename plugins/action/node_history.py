@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import story
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 
 
 class ActionModule(VerbAction):
@@ -21,6 +22,7 @@ class ActionModule(VerbAction):
         return False  # the ledger is here
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        heard(self)
         ledger = self.ledger()
         found = story.meant(ledger, params["of"]) if params["of"] else self._own()
         asked = {"last": max(params["last"], 0), "all_kinds": params["all_kinds"]}

@@ -102,10 +102,14 @@ def _look(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
     return ledger.latest([node_id], "verdict", ["image_verify"]).get(node_id)
 
 
-def known(ledger: Ledger, node_id: str, inventory: Mapping[str, Any]) -> Known:
-    """Who the node is, as far as inventory, ledger and the newest passport tell; the first that tells counts."""
+def known(ledger: Ledger, node_id: str, inventory: Mapping[str, Any], *, signed: bool = True) -> Known:
+    """Who the node is, as far as inventory, ledger and the newest passport tell; the first that tells counts.
+
+    :param signed: the passport as well. It tells of the board of then, and is not asked where the BMC vouches for this
+        one.
+    """
     names = [{row["kind"]: row["value"]} for row in ledger.aliases(node_id)]
-    sources = ([inventory], names, [_subject(ledger.passport(node_id))])
+    sources = ([inventory], names, [_subject(ledger.passport(node_id) if signed else None)])
     shaped = [[normal_identity(one) for one in source] for source in sources]
     of = {key: [tuple(one[key] for one in source if one[key]) for source in shaped] for key in SAME}
     serial, system_uuid = (next(filter(None, of[key]), ()) for key in ("serial", "system_uuid"))

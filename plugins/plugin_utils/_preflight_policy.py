@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import GATES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
@@ -32,6 +33,7 @@ DEFAULTS: Mapping[str, Any] = {
     "gate_gpu_state": True,
     "gate_more": {},
 }
+_TYPES: Mapping[str, str] = {name: type(value).__name__ for name, value in DEFAULTS.items()}
 _OURS = "gpufleet.baremetal."
 
 
@@ -39,7 +41,9 @@ def look(batch: Batch) -> None:
     def said(host: str) -> dict[str, Any]:
         given = {name: batch.value(host, name) for name in DEFAULTS}
         set_there = {name: value for name, value in given.items() if value is not None}
-        return {**DEFAULTS, **set_there, "sku": batch.text(host, "gpufleet_sku")}
+        # A dict as the verbs take it: keys and values, or the same as text.
+        checked = ArgumentSpecValidator({name: {"type": _TYPES[name]} for name in set_there}).validate(set_there)
+        return {**DEFAULTS, **checked.validated_parameters, "sku": batch.text(host, "gpufleet_sku")}
 
     for options, hosts in batch.alike(batch.hosts, said).values():
         batch.try_for(hosts, CHECK, _fit, options)
@@ -60,7 +64,8 @@ def _fit(options: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"no node of this site can meet the policy of its passport: {'; '.join(wrong)}",
             seen="; ".join(dict.fromkeys(", ".join(places) for places in wrong.values())),
-            do=policies.DO,
+            do="let the role gate run and ask (gate_more, gate_dcgm_level), and passports live, as the policy wants it,"
+            " or let the policy want no more than that",
         )
 
 
@@ -69,9 +74,17 @@ def _of_gates(policy: Mapping[str, Any], options: Mapping[str, Any]) -> list[str
     runs |= {"gpu_state_gate"} if boolean(options["gate_gpu_state"], strict=False) else set()
     lacking = sorted(set(policy["required_gates"]) - runs)
     wrong = [f"it requires {', '.join(lacking)}, and nothing runs it (gate_more)"] if lacking else []
+    if "dcgm_gate" not in policy["required_gates"]:
+        return wrong  # what a policy asks of a gate counts where it requires that gate
     least = {"level": policies.least(policy)["dcgm_gate"].get("level") or 0}
-    short = weaker({"level": int(options["gate_dcgm_level"])}, least)
+    short = weaker({"level": _level(options)}, least)
     return wrong + ([f"it asks dcgm_gate for more than gate_dcgm_level: {short}"] if short else [])
+
+
+def _level(options: Mapping[str, Any]) -> int:
+    """The strongest that dcgm_gate is asked for, by the role or by what the site adds."""
+    added = (options["gate_more"] or {}).get(f"{_OURS}dcgm_gate") or {}
+    return max(int(options["gate_dcgm_level"]), int(added.get("level") or 0))
 
 
 def _added(more: Mapping[str, Any]) -> set[str]:

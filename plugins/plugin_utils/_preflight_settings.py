@@ -168,13 +168,13 @@ def demand_heard(given: Mapping[str, Any]) -> None:
 
 def _demand_either(given: Mapping[str, Any]) -> None:
     """What is neither yes nor no would be no: of a renewal nothing would be renewed, and that called a success."""
-    wrong = {name: _problem(name, given[name]) for name in sorted(SWITCHES.intersection(given))}
-    told = [problem for name, problem in wrong.items() if problem and "{{" not in str(given[name])]
-    if told:
+    said = {name: given[name] for name in sorted(SWITCHES.intersection(given)) if given[name] not in (None, "")}
+    told = [_problem(name, value) for name, value in said.items() if "{{" not in str(value)]
+    if any(told):
         raise ConfigError(
             "what is given with -e is neither yes nor no",
             wanted="true or false",
-            seen="; ".join(told),
+            seen="; ".join(filter(None, told)),
             do="correct it; nothing was changed",
         )
 

@@ -240,12 +240,14 @@ def _noted(
 def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str, looked: int) -> str:
     """Why the newest run went no further, where nothing has come of the node since.
 
-    A node in service that a later run finds healthy changes nothing in the ledger but that its gates have looked.
+    Of a node in service that is its own run's business alone, but for a look that could not be made: nothing but a
+    later look of its gates says that it is healthy.
     """
     if note is None or (state is not None and state["id"] > note["id"]):
         return ""
     serves = state is not None and state["name"] == "admitted"
-    if serves and note["run_id"] != run_id and looked > note["id"]:
+    unseen = bool(note["data"].get("unseen")) and looked < note["id"]
+    if serves and note["run_id"] != run_id and not unseen:
         return ""
     return str(note["data"].get("reason") or "")
 

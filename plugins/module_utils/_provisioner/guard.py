@@ -364,14 +364,28 @@ def _is_right(driver: Driver, node: NodeState | None, wanted: Wanted, hits: bool
     machine it is, is known before that. In check mode nothing is written, and a look tells in what both agree."""
     if node is None or not node.id:
         return
-    if (
-        hits
-        or node.state in (DEPLOYED, DEPLOYING)
-        or not right_machine(driver, node, wanted)
-        and not driver.ctx.check_mode
-        and _says_which(driver, node)
-    ):
+    if hits or node.state in (DEPLOYED, DEPLOYING):
         demand_known(driver, node, wanted)
+    elif not driver.ctx.check_mode:
+        _demand_its_record(driver, node, wanted)
+    else:
+        right_machine(driver, node, wanted)
+
+
+def _demand_its_record(driver: Driver, node: NodeState, wanted: Wanted) -> None:
+    if not right_machine(driver, node, wanted) and _says_which(driver, node):
+        demand_known(driver, node, wanted)
+
+
+def unrecordable(driver: Driver, node: NodeState | None, wanted: Wanted) -> FleetError | None:
+    """Why nothing would be written into this record, as a look foretells it before the node is held for that."""
+    if node is None or not node.id:
+        return None
+    try:
+        _demand_its_record(driver, node, wanted)
+    except EvidenceMissing as exc:
+        return exc
+    return None
 
 
 def _says_which(driver: Driver, node: NodeState) -> bool:

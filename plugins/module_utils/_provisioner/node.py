@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     recording,
     right_machine,
     undeployable,
+    unrecordable,
     verified,
     writing,
 )
@@ -81,7 +82,7 @@ def _heard(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Conte
 
 def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     there = found(driver, wanted)
-    why = undeployable(driver, there, wanted)
+    why = undeployable(driver, there, wanted) or (unrecordable(driver, there, wanted) if ctx.check_mode else None)
     before, after, changes = _recorded(driver, there, wanted)
     result = _result(driver, wanted, before, after, changes, goal="")
     result.data["undeployable"] = {"kind": why.kind, "reason": str(why)} if why else {}

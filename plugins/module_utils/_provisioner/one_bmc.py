@@ -31,6 +31,8 @@ def _same_address(told: str, bmc: Mapping[str, Any]) -> bool:
 
 def _bmc_place(address: str) -> str:
     """Whatever it is called: an address with or without its scheme, and the port that goes without saying."""
+    if "://" not in address and address.count(":") > 1 and not address.startswith("["):
+        address = f"[{address}]"  # of IPv6, as inventories spell it
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         port = parts.port

@@ -15,6 +15,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 #: A scheduler reckons a boot from the node's uptime, at each registration anew and by its own clock: seconds apart.
 #: Between a boot and the look at it lie its gates, and they take longer.
 _APART = 10.0
+#: A controller that is stopped for longer is not just stopped.
+_STOPPED = 900.0
 
 
 class LastLook:
@@ -41,12 +43,26 @@ class LastLook:
     def check(self, before: NodeView, now: NodeView) -> None:
         """:raises EvidenceMissing: which says nothing of the node, and quarantines it not."""
         missed = self._missed(before, now)
-        # A registration that lay before a controller which was stopped is reckoned from when it came to it: that much
-        # later the boot seems to have begun. The node's own word for its boot is none that a delay makes another one.
-        if missed and not (self._probe and self._boot_id):
+        if missed and not self._late(now):
             raise _another(now, f"{now.native}, booted {now.booted} (before: {before.booted or 'not known'})")
-        if missed is not False:
+        if missed is None:
             self._by_the_node(now)
+
+    def _late(self, now: NodeView) -> bool:
+        """Is it the boot that was looked at, which the scheduler reckons from when a registration came to it?
+
+        What lay before a controller that was stopped comes to it minutes later, and that much later the boot seems to
+        have begun. The node itself says which boot it is, and since when; hours apart, it is hardly the same machine.
+        """
+        answer = (self._probe() if self._probe and self._boot_id else None) or {}
+        if answer.get("boot_id") != self._boot_id:
+            return False
+        began, skew = seconds_of(now.booted), self._ahead() or 0.0
+        try:
+            runs = float(answer.get("uptime") or "")
+        except ValueError:
+            return False
+        return began is not None and began - skew <= time.time() - runs + _STOPPED
 
     def _missed(self, before: NodeView, now: NodeView) -> Optional[bool]:
         """None where the scheduler does not tell."""

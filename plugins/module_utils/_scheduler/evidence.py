@@ -57,8 +57,25 @@ def taken(hold: Hold, view: NodeView, claim: Claim, host: str = "") -> Event:
     return Event("hold", "taken", {**told, "scheduler_node": view.name, **place(view, claim)}, host)
 
 
-def released(token: str, view: NodeView, claim: Claim) -> Event:
-    return Event("hold", "released", {"hold_token": token, "scheduler_node": view.name, **place(view, claim)})
+def released(token: str, view: NodeView, claim: Claim) -> list[Event]:
+    """Also where we find it resumed already: a run that was killed right after the write told nobody."""
+    told = {"hold_token": token, "scheduler_node": view.name, **place(view, claim)}
+    return [Event("hold", "released", told)] if token else []
+
+
+def lifted(view: NodeView, claim: Claim) -> list[Event]:
+    """Of all our holds that are not there any more."""
+    return [*released(claim.token, view, claim), *_given_back(view, claim)]
+
+
+def _given_back(view: NodeView, claim: Claim) -> list[Event]:
+    """Of keeps that were announced, and are not there. Of a machine that is no node by the ledger it names none: what
+    its row names may be another machine's."""
+    if claim.bound not in ("", view.name):
+        return []
+    told = [event for token in claim.unnoted_keeps for event in released(token, view, claim)]
+    unnamed = [{key: value for key, value in one.data.items() if key != "scheduler_node"} for one in told]
+    return told if claim.bound else [replace(one, data=data) for one, data in zip(told, unnamed)]
 
 
 def evidence(

@@ -207,10 +207,6 @@ class Claim:
         after that. That a run may leave a quarantine what it is, says nothing here."""
         return tuple(token for token in self.announced if kind_of(token) == KEEP)
 
-    def unnoted_at(self, view: NodeView) -> tuple[str, ...]:
-        """The same, of the node that the machine is by the ledger: what its row names may be another machine's."""
-        return self.unnoted_keeps if self.bound == view.name else ()
-
     def keep(self, view: NodeView) -> Hold | None:
         """The keep hold of ours that stands, if one does, for whom a person asks."""
         return next((hold for hold in self.holds_of(view, OURS) if KEEP in self._kinds(hold)), None)

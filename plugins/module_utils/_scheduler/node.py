@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, called
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import evidence as evidences
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import (
     read_back,
     with_its_hold,
@@ -258,7 +259,9 @@ def _resumed(node: _Node) -> Result:
         node.ctx.begun = f"{_BEGUN}{ready.booted}"
     after = _answering(node, ready)
     _of_the_same_boot(node, ready, after)
-    return node.result(before, after, _released(node, after, node.claim.holds_of(before, OURS)[0].text), wrote=True)
+    return node.result(
+        before, after, released(node.claim.holds_of(before, OURS)[0].text, after, node.claim), wrote=True
+    )
 
 
 def _may_resume(node: _Node, view: NodeView) -> None:
@@ -379,14 +382,8 @@ def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
 
 def _found_lifted(node: _Node, view: NodeView) -> list[Event]:
     """By somebody else; where the machine has left the scheduler of our hold, that may stand there still."""
-    tokens = () if node.claim.left else (node.claim.token, *node.claim.unnoted_at(view))
-    found = [event for token in tokens for event in _released(node, view, token)]
+    found = [] if node.claim.left else evidences.lifted(view, node.claim)
     return [replace(event, data={**event.data, **node._moment}) for event in found]
-
-
-def _released(node: _Node, view: NodeView, token: str) -> list[Event]:
-    """Also where we find it resumed already: a run that was killed right after the write told nobody."""
-    return [released(token, view, node.claim)] if token else []
 
 
 def _short(view: NodeView) -> dict[str, Any]:

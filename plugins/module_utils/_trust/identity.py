@@ -25,7 +25,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 
 _GPU = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{36}")
 #: What helps where a node tells neither serial nor system UUID.
-AS_ROOT = "root alone may read: log in as root, or set ansible_become"
+BECOME = "log in as root, or set ansible_become"
+AS_ROOT = f"root alone may read: {BECOME}"
+UNTOLD = f"the node tells neither serial nor system UUID, which {AS_ROOT}"
 #: What BMC and node both tell of a machine.
 _NAMES = ("serial", "system_uuid")
 
@@ -158,6 +160,12 @@ def differences(subject: Mapping[str, Any], node: Mapping[str, Any]) -> list[str
     for key, same in SAME.items():
         if subject[key] and not (node[key] and same(subject[key], node[key])):
             told.append(f"subject: the passport is one of {key} {subject[key]}, this machine has {node[key] or 'none'}")
+    return told + other_gpus(subject, node)
+
+
+def other_gpus(subject: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
+    """Which anybody may read, root or not."""
+    told: list[str] = []
     if subject["gpu_uuids"] and node["gpu_problem"]:
         told.append(f"subject: which GPUs this machine has is unknown: {node['gpu_problem']}")
     elif subject["gpu_uuids"] != node["gpu_uuids"]:

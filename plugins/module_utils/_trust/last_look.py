@@ -70,7 +70,8 @@ def refusal(what: str, reasons: Sequence[str], ctx: Context, wanted: str, do: st
     kind: type[FleetError] = TrustError
     excused = all(isinstance(reason, (policies.Setting, Rebooted)) for reason in reasons)
     if excused and any(isinstance(reason, policies.Setting) for reason in reasons):
-        kind, do = ConfigError, f"{policies.DO} ({do})"
+        said = [reason.do for reason in reasons if isinstance(reason, policies.Setting)]
+        kind, do = ConfigError, f"{'; '.join(dict.fromkeys(said))} ({do})"
     elif excused:
         kind, do = Changed, f"run it again, or {do}: its gates have to see this boot"
     return kind(

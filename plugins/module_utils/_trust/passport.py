@@ -45,7 +45,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds 
     unproven,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
-    AS_ROOT,
+    BECOME,
+    UNTOLD,
     differences,
     disagreements,
     normal_identity,
@@ -134,7 +135,7 @@ def _examined(
         if exc.details["finding"] != dsse.UNKNOWN_KEY:
             return {}, [told]
         # Which keys are known the site says: one that was replaced makes no node faulty.
-        return {}, [policies.Setting(f"{told} (keep its public key beside a new one until its passports are renewed)")]
+        return {}, [policies.Setting(told, "keep its public key beside a new one until its passports are renewed")]
     reasons = _judged(statement, machine, params, evidence, valid_for=params["valid_for"])
     if not reasons or all(not item.startswith(("type:", "predicate:", "subject: not")) for item in reasons):
         return _summary(envelope, statement, key), reasons + _since(statement, evidence, params["policy"])
@@ -354,11 +355,11 @@ def _objections(params: Mapping[str, Any], machine: Mapping[str, Any], ground: G
 
 def _machine(params: Mapping[str, Any], machine: Mapping[str, Any], seen: Mapping[str, Any] | None) -> list[str]:
     """The node must be known to be one machine, the one that its BMC says, with the GPUs that it has."""
-    if untold(machine):
-        return [policies.Setting(f"identity: the node tells neither serial nor system UUID, which {AS_ROOT}")]
-    reasons = []
+    reasons: list[str] = []
     if params["policy"]["require_gpus"] and (machine["gpu_problem"] or not machine["gpu_uuids"]):
         reasons.append(f"identity: which GPUs the node has is unknown: {machine['gpu_problem'] or 'none was named'}")
+    if untold(machine):
+        return [policies.Setting(f"identity: {UNTOLD}", BECOME), *reasons]
     if params.get("bmc_identity"):
         reasons += disagreements(normal_identity(params["bmc_identity"]), machine)
     else:

@@ -44,19 +44,25 @@ _OF_NODES = frozenset({*DEFAULTS["required_gates"], *ALL_GATES, OUTLIERS})
 _KNOWN = _OF_NODES | {"image_artifact"}
 
 
-class Setting(str):
-    """Why there is no passport, or why one admits nothing, where that lies with what the site has set: no node is at
-    fault, and none is admitted."""
-
-    __slots__ = ()
-
-
-#: What helps where settings are the reason.
+#: What helps where what is asked, and what a policy asks for, are the reason.
 DO = (
     "let each gate that the policy requires be run (the role gate: gate_more) and be asked what it asks under gates"
     " (gate_dcgm_level), or let the policy ask no more than that, the same where passports are issued and where they"
     " are verified, then run again"
 )
+
+
+class Setting(str):
+    """Why there is no passport, or why one admits nothing, where that lies with what the site has set: no node is at
+    fault, and none is admitted. do: what helps there."""
+
+    __slots__ = ("do",)
+    do: str
+
+    def __new__(cls, text: str, do: str = DO) -> Setting:
+        made = super().__new__(cls, text)
+        made.do = do
+        return made
 
 
 def read(path: str, schema: Path) -> dict[str, Any]:

@@ -16,7 +16,13 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import differing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import looked_at
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import AS_ROOT, differences, untold
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import (
+    AS_ROOT,
+    BECOME,
+    differences,
+    other_gpus,
+    untold,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
@@ -25,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://gpufleet.dev/passport/v1"
 _PREFIXES = {"serial": "chassis-serial", "system_uuid": "system-uuid", "gpu_uuids": "gpu-uuid"}
+_LONGER = "let passports live longer (passport_lifetime) than is waited for a node (join_timeout)"
 #: What a passport keeps of a verdict.
 _OF_GATE = ("verdict", "checks", "findings", "tool", "argv", "profile", "asked", "started", "ended", "evidence_digest")
 #: These judge by the image's signed manifest, and by no profile of the SKU.
@@ -148,9 +155,12 @@ def judge(
 
 
 def strangers(subject: Mapping[str, Any], machine: Mapping[str, Any]) -> list[str]:
-    """Why the subject is not this machine; how a machine was asked that told nothing at all is the site's to set."""
+    """Why the subject is not this machine; how a machine was asked that told no name is the site's to set, and which
+    GPUs it has is its own all the same."""
     told = differences(subject, machine)
-    return [Setting(f"{told[0]}, which {AS_ROOT}")] if untold(machine) else told
+    if not untold(machine):
+        return told
+    return [Setting(f"{told[0]}, which {AS_ROOT}", BECOME), *other_gpus(subject, machine)]
 
 
 def _times(predicate: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list[str]]:
@@ -170,11 +180,12 @@ def _in_time(
     elif expires - now < valid_for:
         told = f"expired: it is good until {utc(expires)}, and {valid_for} s more were asked for"
         # What is asked for longer than it lives at all, no passport of any node is good for.
-        reasons.append(Setting(told) if valid_for >= expires - issued else told)
+        reasons.append(Setting(told, _LONGER) if valid_for >= expires - issued else told)
     if issued > now + skew:
         reasons.append(f"future: it was issued at {utc(issued)}, which is {issued - now:.0f} s from now")
     if expires - issued > policy["max_lifetime"]:
-        reasons.append(Setting(f"policy: it lives {expires - issued:.0f} s, allowed are {policy['max_lifetime']} s"))
+        told = f"policy: it lives {expires - issued:.0f} s, allowed are {policy['max_lifetime']} s"
+        reasons.append(Setting(told, "set passport_lifetime to no more than the max_lifetime of the policy"))
     return reasons
 
 

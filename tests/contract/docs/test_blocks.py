@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ import passports
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import digest_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from contract.docs.blocks import ON_THE_RACK, RACK, README, ROOT, Block, blocks, pages
@@ -128,14 +128,15 @@ class Reader:
         image = {**passports.IMAGE, **{name: declared[name] for name in ("name", "version", "sha256")}}
         found = passports.evidence()
         found["verdicts"][0]["data"]["image"] = image
-        issued = passports.issue(key, public_keys=[public], evidence=found)
         with Ledger(self.url) as ledger:
             node = ledger.identify(name, aliases=[("serial", serial)])
+            found["node"] = {"id": node, "name": name}
+            issued = passports.issue(key, public_keys=[public], evidence=found)
             told = [Event("state", "enrolled"), Event("state", "imaging", {"deploy_id": "d-1"})]
             *_before, imaged = ledger.append("day0", [(node, event) for event in told])
             ledger.append("day0", [(node, proven("d-1", imaged))])
-            envelope, now = issued["envelope"], time.time()
-            when = {"issued": now, "expires": now + 60 * passports.DAY}
+            envelope = issued["envelope"]
+            when = {name: seconds(issued["passport"][name]) for name in ("issued", "expires")}
             ledger.save_passport("day0", node, **when, digest=digest_of(envelope), envelope=envelope)
             ledger.append("day0", [(node, Event("state", "admitted"))])
 

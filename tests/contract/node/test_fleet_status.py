@@ -38,7 +38,7 @@ HISTORY: Mapping[str, list[tuple[str, str, str, dict[str, Any]]]] = {
         ("r1", "state", "admitted", {}),
     ],
     # A run could not look at it, and left it in service.
-    "served": [("r1", "state", "admitted", {}), ("r2", "note", "stopped", {"reason": "the BMC did not answer"})],
+    "served": [("r1", "state", "admitted", {}), ("r2", "note", "stopped", {"reason": "it was silent", "unseen": True})],
     "quarantined": [
         ("r1", "state", "admitted", {}),
         ("r2", "hold", "taken", {"hold_token": "gpufleet:r2:xid79"}),
@@ -235,11 +235,12 @@ def test_why_a_run_went_no_further(fleet: Fleet) -> None:
     nodes = fleet.play(status())[0]["nodes"]
     assert nodes["stopped"]["stopped"] == "the BMC is silent"
     assert nodes["stopped-then-imaged"]["stopped"] == "", "something has come of it since"
-    assert nodes["served"]["stopped"] == "the BMC did not answer", "no run has looked at it since"
+    assert nodes["served"]["stopped"] == "it was silent", "no run has looked at it since"
+    since = ("verdict", "kernel_log_gate", {"verdict": "pass"}), ("note", "stopped", {"playbook": "adopt"})
     with Ledger(fleet.url) as ledger:
-        node = ledger.identify("served", aliases=[("serial", "S-served")])
-        ledger.append("r3", [(node, Event("verdict", "kernel_log_gate", {"verdict": "pass"}))])
-    assert fleet.play(status())[0]["nodes"]["served"]["stopped"] == "", "a later run has found it healthy"
+        ledger.append("r3", [(fleet.ids["served"], Event(*one)) for one in since])
+    served = fleet.play(status())[0]["nodes"]["served"]
+    assert (served["stopped"], served["stranger"]) == ("", False), "a later run has found it healthy"
 
 
 def test_q6_a_passport_that_ends_soon_is_told_with_the_command_that_renews_it(fleet: Fleet) -> None:

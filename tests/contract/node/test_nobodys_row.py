@@ -6,48 +6,71 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import in_service
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
+from xcat_commands.site import XcatSite
 
 pytestmark = pytest.mark.slow
 
-#: As day 0 goes to a new machine, as far as its power.
-WAY = [
-    {
-        "hosts": "gpu001",
-        "gather_facts": False,
-        "strategy": "linear",
-        "tasks": [
-            {
-                "ansible.builtin.import_role": {"name": "gpufleet.baremetal.oob_ready"},
-                "vars": {"oob_ready_provisioner": False, "oob_ready_new": True},
-            },
-            {"gpufleet.baremetal.scheduler_node": {"state": "held", "why": "day0"}},
-            {"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 5}},
-            {"gpufleet.baremetal.redfish_power": {"state": "force_off"}},
-        ],
-    }
-]
+
+@pytest.fixture
+def blank(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """What a host names of an xCAT that has a record for its row, which says nothing of any machine."""
+    (tmp_path / "x").mkdir()
+    site = XcatSite(tmp_path / "x")
+    site.management.nodes["gpu001"] = {"groups": "all", "mgt": "ipmi"}
+    yield {"gpufleet_provisioner": "xcat", "gpufleet_provisioner_url": str(tmp_path / "x")}
+    site.close()
+
+
+def neighbours(nodes: Nodes) -> None:
+    """gpu001 is new and silent, and its row has the BMC of gpu002, which works in the same cluster for others."""
+    for bmc in nodes.bmcs.values():
+        bmc.machine._power = "On"
+    os.unlink(nodes.ledger)
+    nodes.scheduler("gpu002", state="ALLOCATED", booted="2026-11-01T00:00:00")
+    nodes.scheduler("gpu001", state="UNKNOWN", booted="None")
+    del nodes.hosts["gpu001"]["gpufleet_serial"]
+    nodes.hosts["gpu001"]["gpufleet_bmc_address"] = nodes.bmcs["gpu002"].url
+    del nodes.hosts["gpu002"]
+
+
+def way(**given: bool) -> list[dict[str, Any]]:
+    """As day 0 goes to a new machine, as far as its power."""
+    role = {"name": "gpufleet.baremetal.oob_ready"}
+    tasks = [
+        {"ansible.builtin.import_role": role, "vars": {"oob_ready_new": True, **given}},
+        {"gpufleet.baremetal.scheduler_node": {"state": "held", "why": "day0"}},
+        {"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 5}},
+        {"gpufleet.baremetal.redfish_power": {"state": "force_off"}},
+    ]
+    return [{"hosts": "gpu001", "gather_facts": False, "strategy": "linear", "tasks": tasks}]
 
 
 @pytest.mark.parametrize("free", [False, True], ids=["nobody says", "a person says that it is free"])
 def test_r3_a_machine_that_runs_and_has_nothing_in_common_with_its_row_is_left_as_it_is(
     tmp_path: Path, free: bool
 ) -> None:
-    """gpu001 is new and silent, and its row has the BMC of gpu002, which works in the same cluster for others."""
     with in_service(tmp_path, 2) as nodes:
-        for bmc in nodes.bmcs.values():
-            bmc.machine._power = "On"
-        os.unlink(nodes.ledger)
-        nodes.scheduler("gpu002", state="ALLOCATED", booted="2026-11-01T00:00:00")
-        nodes.scheduler("gpu001", state="UNKNOWN", booted="None")
-        del nodes.hosts["gpu001"]["gpufleet_serial"]
-        nodes.hosts["gpu001"]["gpufleet_bmc_address"] = nodes.bmcs["gpu002"].url
-        del nodes.hosts["gpu002"]
+        neighbours(nodes)
         said = ("-e", "oob_ready_take_running=true") if free else ()
-        told = nodes.plays(WAY, *said, ok=free)
+        told = nodes.plays(way(oob_ready_provisioner=False), *said, ok=free)
         assert nodes.bmcs["gpu002"].machine.power == ("Off" if free else "On")
-        assert free or "the inventory names neither serial, system UUID nor boot MAC" in " ".join(told.split()), told
+        assert free or "the inventory names neither serial, system UUID nor boot MAC" in told, told
         assert free or "DRAIN" not in nodes.scheduler("gpu001")
+
+
+def test_r3_a_record_that_says_nothing_of_any_machine_does_not_say_that_this_one_is_free(
+    tmp_path: Path, blank: dict[str, Any]
+) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        neighbours(nodes)
+        nodes.shared |= blank
+        nodes.options["provisioner_node"] = {"driver": {"netboot": "xnba", "arch": "x86_64"}}
+        told = nodes.plays(way(oob_ready_deploys=False), ok=False)
+        assert "nobody can say whether it is in use" in told, told
+        assert nodes.bmcs["gpu002"].machine.power == "On" and "DRAIN" not in nodes.scheduler("gpu001")

@@ -17,7 +17,7 @@ from contract.permit.rig import FORK, IDLE, Controller
 from contract.permit.test_another_cluster import BOOTED
 from contract.permit.test_called_otherwise import There
 from contract.permit.test_unnoted import FINDING, killed, of_another_run
-from contract.permit.test_whose_node import adopted
+from contract.permit.test_whose_node import FREE, adopted
 
 Make = Callable[..., Controller]
 
@@ -75,9 +75,27 @@ def test_r5_a_keep_that_was_announced_binds_no_machine_to_the_free_node_that_its
     lost = site.run("scheduler_node", action=There, state="held", why="hands inside", kind="keep", timeout=1.0)
     assert lost["error"]["kind"] == "unreachable" and site.events("intent")
     script.write_text(good, encoding="utf-8")
-    assert site.run("scheduler_node", action=There, state="present")["owner"] == "free" and site.data("hold") == []
+    assert site.run("scheduler_node", action=There, state="present")["owner"] == "free"
+    assert "n2" not in "".join(site.data("hold")), "what is noted of it names no node"
     assert site.run("scheduler_node", state="held", why="reimage")["error"]["kind"] == "wrong_machine"
     assert not site.power().get("changed") and not site.switched()
+
+
+@pytest.mark.parametrize("state", ["quarantined", "validating", ""])
+def test_h2_a_keep_that_its_person_gave_back_is_none_also_of_a_machine_that_is_no_node_yet(
+    controller: Make, state: str
+) -> None:
+    """Its run was killed right after the write, and they resumed it in Slurm itself."""
+    site = controller("gpu001")
+    for name in dict.fromkeys(["validating", state]) if state else ():
+        site.tells("gpu001", "state", name)
+    killed(site, why="anna: hands inside", kind="keep")
+    site.later(1000)
+    site.node(**FREE)
+    of_another_run(site, "scheduler_node", state="present")
+    site.later(5000)
+    site.node(state="IDLE+DRAIN", reason=FINDING, by="slurm")
+    assert of_another_run(site, "scheduler_node", state="held", why="break-fix").get("owner") == "ours"
 
 
 @pytest.mark.parametrize("judged", [False, True], ids=["looked earlier", "read our announcement"])

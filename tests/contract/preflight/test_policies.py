@@ -40,6 +40,22 @@ def test_u2_a_gate_that_the_site_adds_meets_a_policy_that_requires_it(site: Soun
     assert "requires gpu_state_gate" in cause["what"] and "passport_policy, join_policy" in cause["seen"]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        # What a policy asks of a gate counts where it requires that gate.
+        {"required_gates": ["image_verify", "kernel_log_gate"], "gate_dcgm_level": 1},
+        {"gate_dcgm_level": 2, "gate_more": {"gpufleet.baremetal.dcgm_gate": {"level": 4}}},
+        {"passport_policy": '{"max_gate_age": 3600}'},
+    ],
+    ids=["not required", "asked by the site", "as text"],
+)
+def test_u2_a_policy_that_nodes_meet_is_not_told(site: SoundSite, given: dict[str, Any]) -> None:
+    required = {"required_gates": given.pop("required_gates")} if "required_gates" in given else {}
+    site.shared |= {**{f"{role}_policy": required for role in ("passport", "join") if required}, **given}
+    assert site.told(policy.look) == []
+
+
 def test_u8_each_switch_of_a_playbook_is_one_that_is_looked_at() -> None:
     """What is neither yes nor no is read as no: of a renewal nothing would be renewed, and that called a success."""
     given = {name for names in PLAYBOOKS.values() for name in names}
@@ -49,4 +65,4 @@ def test_u8_each_switch_of_a_playbook_is_one_that_is_looked_at() -> None:
     for name in SWITCHES:
         with pytest.raises(ConfigError, match="neither yes nor no"):
             settings.demand_heard({name: "ture"})
-    settings.demand_heard(dict(zip(sorted(SWITCHES), (True, "no", "1", "{{ x }}", "True"))))
+    settings.demand_heard(dict(zip(sorted(SWITCHES), (True, "no", "1", "{{ x }}", ""))))

@@ -26,6 +26,17 @@ def test_r3_nothing_of_ours_is_written_into_a_record_that_says_which_machine_it_
     assert not site.faults.writes and "correct gpufleet_provisioner_id" in refused.value.do
 
 
+def test_r3_a_look_tells_that_nothing_would_be_written_into_it(site: Any) -> None:
+    """Before the node is held and drained for that: as oob_ready looks, and day 0 with --check."""
+    theirs = ready(site)
+    site.forget_serial(theirs["name"])
+    row = {name: value for name, value in site.new().items() if name != "boot_mac"}
+    row["provisioner_id"] = theirs["name"]
+    told = lead(row, "enrolled", check=True)["undeployable"]
+    assert told["kind"] == "evidence_missing" and "nothing shows that this record" in told["reason"], told
+    assert not lead({**theirs, "provisioner_id": theirs["name"]}, "enrolled", check=True)["undeployable"]
+
+
 def test_r3_a_record_that_has_the_rows_boot_port_is_made_right(site: Any) -> None:
     """As whoever enrolled it by hand left it: found by its name, and known by its port."""
     ours = ready(site)

@@ -100,6 +100,17 @@ def test_r4_the_sibling_in_a_chassis_of_one_serial_is_another_machine(ledger: Le
     assert "--limit" in refused.value.do, "it is said of one node"
 
 
+def test_r4_a_board_that_the_bmc_vouches_for_is_not_held_against_the_passport_of_before(ledger: Ledger) -> None:
+    """In such a chassis the passport alone told its UUID; inventory and ledger count all the same."""
+    node = ledger.identify("gpu001", aliases=[("mac", "52:54:00:00:00:01")])
+    passport(ledger, node, "CH1", THIS)
+    new = {"serial": "CH1", "system_uuid": OTHER}
+    _machine.demand("gpu001", _machine.known(ledger, node, {}, signed=False), new, dry=True)
+    for inventory in ({"serial": "CH2"}, {"system_uuid": THIS}):
+        with pytest.raises(WrongMachine):
+            _machine.demand("gpu001", _machine.known(ledger, node, inventory, signed=False), new, dry=True)
+
+
 def test_n3_a_board_that_was_swapped_since_the_passport_makes_no_other_machine(ledger: Ledger) -> None:
     """Where its serial agrees. A UUID that somebody has set contradicts as ever."""
     node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
