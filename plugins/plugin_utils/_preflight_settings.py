@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.parsing.convert_bool import BOOLEANS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import (
     BMC,
     FROM_HOST_VARS,
@@ -168,15 +169,19 @@ def demand_heard(given: Mapping[str, Any]) -> None:
 
 def _demand_either(given: Mapping[str, Any]) -> None:
     """What is neither yes nor no would be no: of a renewal nothing would be renewed, and that called a success."""
-    said = {name: given[name] for name in sorted(SWITCHES.intersection(given)) if given[name] not in (None, "")}
-    told = [_problem(name, value) for name, value in said.items() if "{{" not in str(value)]
-    if any(told):
+    wrong = [name for name in sorted(SWITCHES.intersection(given)) if not _is_either(given[name])]
+    if wrong:
         raise ConfigError(
             "what is given with -e is neither yes nor no",
             wanted="true or false",
-            seen="; ".join(filter(None, told)),
+            seen=", ".join(f"{name}={cut(given[name], 40)}" for name in wrong),
             do="correct it; nothing was changed",
         )
+
+
+def _is_either(value: Any) -> bool:
+    """Also what is not set, and what is known when it is templated."""
+    return value in (None, "") or "{{" in str(value) or str(value).strip().lower() in BOOLEANS
 
 
 def demand_sound(

@@ -144,7 +144,9 @@ def test_c2_a_keep_is_what_the_scheduler_has_of_it(ledger: Ledger, state: str) -
     ledger.append("r9", [(node, Event("hold", "taken", {"hold_token": "gpufleet:r9+keep:disk swap"}))])
     assert told(ledger, SERVES, state)["kept"] == ""
     overwritten = {"text": "gres/gpu count too low", "kind": "keep"}
-    assert told(ledger, replace(kept, holds=[overwritten]), state)["kept"] == "gres/gpu count too low"
+    assert told(ledger, replace(kept, holds=[overwritten]), state)["kept"] == "disk swap", (
+        "whose it is the ledger knows"
+    )
     assert told(ledger, replace(kept, holds=[ALICE]), state)["kept"] == "disk swap", "they have made it theirs"
     assert told(ledger, Seen(problem="away"), state)["kept"] == "disk swap"
     assert "maintenance=off" in told(ledger, replace(kept, holds=[overwritten]), state)["next"]
