@@ -161,13 +161,18 @@ class Controller:
         told = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
         script.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit 1\n", encoding="utf-8")
 
-    def restarts(self) -> None:
-        """slurmctld has no answer to the next question, and then it is back."""
+    def restarts(self, *, after: str = "") -> None:
+        """slurmctld has no answer to the next question, and then it is back.
+
+        :param after: the name of a file; it is silent to that question until this file is there.
+        """
         script = self.folder / "bin" / "scontrol"
         good = script.rename(script.with_name("scontrol.real"))
         self.away()
         told = script.read_text(encoding="utf-8").partition("\n")[2]
-        script.write_text(f'#!/bin/sh\nmkdir {good}.asked 2>/dev/null || exec {good} "$@"\n{told}', encoding="utf-8")
+        waits = f"for n in $(seq 1200); do [ -e {self.folder / after} ] && break; sleep 0.05; done\n" if after else ""
+        asked = f'#!/bin/sh\nmkdir {good}.asked 2>/dev/null || exec {good} "$@"\n'
+        script.write_text(f"{asked}{waits}{told}", encoding="utf-8")
         script.chmod(0o755)
 
     def asked(self, *words: str) -> list[list[str]]:

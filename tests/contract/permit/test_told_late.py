@@ -102,12 +102,13 @@ def test_law4_who_read_the_ledger_before_our_hold_and_looked_after_it_takes_no_p
     """Its scheduler was away between the two."""
     site = controller("gpu001")
     adopted(site, "gpu001", "gpu001")
-    site.restarts()
+    site.restarts(after="held")
     told: dict[str, Any] = {}
     look = threading.Thread(target=lambda: told.update(of_another_run(site, "scheduler_node", state="present")))
     look.start()
     appears(site.folder / "bin" / "scontrol.real.asked")
     site.hold()
+    (site.folder / "held").touch()
     look.join(60)
     assert told["owner"] == "foreign" and site.events("evidence")[-1] == "foreign_hold"
     assert site.power()["changed"]
