@@ -6,11 +6,10 @@
 
     steps.py --main 2.19 --pairs "2.19 2.21" [--first STEPS] [--lane STEPS] [--either STEPS] step ...
 
-Those named first run first. The others run one after another; those of the lane run beside them. Those for either run
-one after another in what these leave of the machine, and whichever of the two has come to its end takes the next of
-them as well. A failed step stops no other, except that without its environment (setup-X) a step of X cannot run. The
-exit status is 0 only if every step passed. One lane is shown as it comes; of several, each step is shown whole when it
-ends, with a line a minute about all.
+Those named first run first. The others run one after another; those of the lane run beside them, and whichever has come
+to its end takes the next of those for either. A failed step stops no other, except that without its environment
+(setup-X) a step of X cannot run. The exit status is 0 only if every step passed. One lane is shown as it comes; of two,
+each step is shown whole when it ends, with a line a minute about both.
 All output is kept under build/log/.
 """
 
@@ -43,8 +42,6 @@ POLL = 0.2
 SIGN_OF_LIFE = 60.0
 # The lane waits for other programs most of its time, and what it waits for must not wait for a linter.
 NICE = ["nice", "-n", "5"]
-# Two cores are busy for two thirds of the time that the two take.
-SPARE = ["nice", "-n", "15"]
 # It is there to stay until rack-down, and what tests break of it they start again.
 LEAVES_THE_RACK = ("rack-up", "test-rack", "e2e")
 
@@ -224,7 +221,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", required=True, type=words, help="all ansible-cores of this run")
     parser.add_argument("--first", default=[], type=words, help="steps before all others")
     parser.add_argument("--lane", default=[], type=words, help="steps beside the others")
-    parser.add_argument("--either", default=[], type=words, help="steps for the idle time of both")
+    parser.add_argument("--either", default=[], type=words, help="steps for whichever of the two comes to its end")
     parser.add_argument("steps", nargs="*")
     return parser.parse_args()
 
@@ -244,7 +241,6 @@ def main() -> int:
     two = bool(options.lane and options.steps)
     lanes = [Lane(run, "others", options.steps, not two, NICE if two else [])]
     lanes += [Lane(run, "lane", options.lane, not two, [])] if options.lane else []
-    lanes += [Lane(run, "spare", [], False, SPARE)] if two and options.either else []
     await_all(run, lanes)
     report.print_failures(run.outcomes)
     if run.outcomes:

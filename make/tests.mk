@@ -16,13 +16,13 @@ FAST_JOBS ?= 2
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
 # time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
-# The rack comes up with all that its tests ask for. What either lane may run goes on in the idle time of both, and
-# whichever has come to its end takes the next of it, so that all are at work until the end. So all that is installed is
-# installed first. What make/quality.mk asks of one pair alone is not asked twice.
+# Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for. Whichever lane has
+# come to its end takes the next step of those for either, so that both are at work until the end. What make/quality.mk
+# asks of one pair alone is not asked twice.
+FIRST := setup-system setup-$(MAIN) setup-awx
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
-FIRST := setup-system setup-$(MAIN) setup-awx setup-rack $(OTHERS:%=setup-%)
-RACK_LANE := rack-up test-rack e2e rack-down molecule artifact importer
-BESIDE := lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
+RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule artifact importer
+BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
 	units-$(MAIN)
 EITHER := $(OTHERS:%=sanity-%) $(PAIRS:%=plain-units-%) $(OTHERS:%=units-%) sanity-$(MAIN)
 
