@@ -284,6 +284,19 @@ def test_t1_a_node_that_does_not_say_who_it_is_gets_none(key: str, told: dict[st
     assert "this machine has GF0999" in reasons(evidence=known, identity={**silent, "serial": "GF0999"})
 
 
+def test_t1_who_tells_no_name_hides_no_gpu_behind_that(key: str) -> None:
+    """Which GPUs there are anybody may read: one that was lost or swapped is the node's fault all the same."""
+    known = evidence(stored=stored(issue(key)))
+    silent = {**MACHINE, "serial": "", "system_uuid": ""}
+    lost = {**silent, "gpu_uuids": [], "gpu_problem": "No devices were found"}
+    swapped = {**silent, "gpu_uuids": ["GPU-99999999-9999-9999-9999-999999999999"]}
+    for machine in (lost, swapped):
+        assert "GPUs" in reasons(evidence=known, identity=machine)
+    assert "which GPUs the node has is unknown" in reasons(
+        state="issued", key_path=key, evidence=evidence(), bmc_identity=BMC, identity=lost
+    )
+
+
 def test_t1_an_image_whose_manifest_nobody_signed_gets_none(key: str) -> None:
     found = evidence()
     del found["verdicts"][0]["data"]["image"]["manifest_sha256"]
