@@ -98,9 +98,13 @@ class ActionModule(VerbAction):
             )
         return result
 
+    def _called(self, params: Mapping[str, Any]) -> str:
+        """As which node of its scheduler this call asks for the host."""
+        return str(params.get("scheduler_node") or params.get("name") or self._host)
+
     def noted(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """By these words a hold is known whose run was killed before it told of it."""
-        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        name = self._called(params)
         return {**super().noted(params), TOKENS: list(announced(self.run_id, params)), ABOUT: name}
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +131,7 @@ class ActionModule(VerbAction):
 
         :raises WrongMachine: where another machine than the node answers.
         """
-        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        name = self._called(params)
         was = known["known_scheduler_node"]
         first = params["state"] != "present" and self._is_first(name, known)
         if params.get("scheduler") == names.NONE:  # that it is no node any more only a person can say
@@ -146,7 +150,7 @@ class ActionModule(VerbAction):
 
     def _others(self, params: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, str]]:
         """Whose that node is already, where this machine is about to become it."""
-        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        name = self._called(params)
         becomes = name != known["known_scheduler_node"] and (params["state"] == "held" or known["known_renamed"])
         if params.get("scheduler") == names.NONE or not (becomes or params.get("moved_to")):
             return []
@@ -188,7 +192,7 @@ class ActionModule(VerbAction):
         own = own_name.told(self._answer or {}) or own_name.heard(
             self.ledger(), self.node_id(), "" if of_any else self.run_id
         )
-        name = str(params.get("scheduler_node") or params.get("name") or self._host)
+        name = self._called(params)
         return "" if own_name.vouched(self.ledger(), self.node_id(), name, own) else own
 
     def _is_it(self) -> bool:

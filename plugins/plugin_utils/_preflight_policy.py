@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import p
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import policy_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import OPTIONS
 
 CHECK = "policy"
 #: What is read here, and what holds where nobody sets it, as the roles' own defaults have it.
@@ -33,7 +34,6 @@ DEFAULTS: Mapping[str, Any] = {
     "gate_gpu_state": True,
     "gate_more": {},
 }
-_TYPES: Mapping[str, str] = {name: type(value).__name__ for name, value in DEFAULTS.items()}
 _OURS = "gpufleet.baremetal."
 
 
@@ -42,7 +42,7 @@ def look(batch: Batch) -> None:
         given = {name: batch.value(host, name) for name in DEFAULTS}
         set_there = {name: value for name, value in given.items() if value is not None}
         # A dict as the verbs take it: keys and values, or the same as text.
-        checked = ArgumentSpecValidator({name: {"type": _TYPES[name]} for name in set_there}).validate(set_there)
+        checked = ArgumentSpecValidator({name: dict(OPTIONS[name]) for name in set_there}).validate(set_there)
         return {**DEFAULTS, **checked.validated_parameters, "sku": batch.text(host, "gpufleet_sku")}
 
     for options, hosts in batch.alike(batch.hosts, said).values():
