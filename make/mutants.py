@@ -44,6 +44,7 @@ ANY = "not rack"
 #: Seconds after which the tests of one broken line hang: far more than they take, also on a busy machine.
 LIMIT = float(os.environ.get("MUTANT_LIMIT_SECONDS", "180"))
 BASE_LIMIT = 1200.0
+REMOVAL_LIMIT = 30.0
 TICK = 0.05
 #: pytest's exit statuses.
 PASSED, FAILED, NOTHING_RAN = 0, 1, 5
@@ -311,7 +312,17 @@ def tried(mutations: Sequence[Mutation], jobs: int, *, anew: bool = False) -> li
         todo = [one for one in mutations if one.name not in before]
         return known + (_asked(todo, trees, notes) if todo else [])
     finally:
+        _removed(place)
+
+
+def _removed(place: Path) -> None:
+    """Killed processes still write for a moment, and what appears in a folder meanwhile keeps the folder."""
+    end = time.monotonic() + REMOVAL_LIMIT
+    while place.exists() and time.monotonic() < end:
         shutil.rmtree(place, ignore_errors=True)
+        time.sleep(TICK)
+    if place.exists():
+        print(f"{place} could not be removed: something still writes there", file=sys.stderr)
 
 
 def _known(mutation: Mutation, notes: Notes) -> Outcome | None:

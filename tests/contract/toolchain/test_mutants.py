@@ -199,3 +199,22 @@ def test_t1_an_entry_that_no_test_can_notice_says_why_on_the_page(tree: Path) ->
     page = (tree / "docs/reference/mutants.md").read_text(encoding="utf-8")
     assert "- one: a check left out (plugins/one.py): survived: nobody asks below 0" in page
     assert "): unclear: nobody says why" in page
+
+
+#: In a session of its own, so that nobody's signal to the tests' group reaches it; it ends with its folder, or by time.
+LINGERS = """
+import os, subprocess, sys, time
+
+WRITES = "import time\\nend = time.monotonic() + 4\\nwhile time.monotonic() < end: open(str(time.monotonic()), 'w').close()"
+
+def test_whatever_ends_late(tmp_path):
+    said = open(os.devnull, "w")
+    subprocess.Popen([sys.executable, "-c", WRITES], cwd=tmp_path, stderr=said, start_new_session=True)
+    time.sleep(0.5)
+"""
+
+
+def test_t1_what_still_writes_for_a_moment_keeps_no_copy(tree: Path) -> None:
+    with open(tree / "tests/test_one.py", "a", encoding="utf-8") as file:
+        file.write(LINGERS)
+    mutants(tree, "--only", "off by one")
