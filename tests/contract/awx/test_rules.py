@@ -39,6 +39,15 @@ def test_a_credential_type_is_one_that_awx_takes(key: str) -> None:
     assert "extra_vars" not in one["injectors"]
 
 
+@pytest.mark.parametrize("key", DATA["awx_workflows"])
+def test_who_follows_a_node_stands_behind_it(key: str) -> None:
+    """They are made from the last one to the first, each with what follows it."""
+    order = list(DATA["awx_workflows"][key]["nodes"])
+    for place, node in enumerate(DATA["awx_workflows"][key]["nodes"].values()):
+        followers = [one for way in ("success", "failure", "always") for one in node.get(way, [])]
+        assert set(followers) <= set(order[place + 1 :]), node
+
+
 def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> None:
     given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
     said = (PROJECT / "inventory/group_vars/all.yml").read_text(encoding="utf-8")
