@@ -20,7 +20,7 @@ from functools import partial
 from http.client import HTTPResponse
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 
 #: Seconds until the last byte of an answer is there, and how many it may have: the machines of a large site, at once.
@@ -35,12 +35,14 @@ class Bounds:
     """Of each answer of a connection.
 
     until: asked when an answer begins, until when it may last, in the clock of ``time.monotonic``. most: how many bytes
-    it may have. endless: what is raised with what was seen of one that is more, or takes longer.
+    it may have. endless: what is raised with what was seen of one that is more, or takes longer. step: after so many
+    bytes ``until`` is asked again, since a large file may take as long as it takes while it comes; 0 for never.
     """
 
     until: Callable[[], float]
     most: Callable[[], int]
-    endless: Callable[[str], BadAnswer]
+    endless: Callable[[str], FleetError]
+    step: int = 0
 
 
 class _Counted(io.RawIOBase):
@@ -53,7 +55,7 @@ class _Counted(io.RawIOBase):
         self._bounds = bounds
         self._began = time.monotonic()
         self._end = bounds.until()
-        self._seen = 0
+        self._seen = self._mark = 0
 
     def readable(self) -> bool:
         return True
@@ -74,13 +76,15 @@ class _Counted(io.RawIOBase):
         self._seen += size or 0
         if self._seen > self._bounds.most():
             raise self._endless()
+        if self._bounds.step and self._seen - self._mark >= self._bounds.step:
+            self._mark, self._end = self._seen, self._bounds.until()
         return size
 
     def close(self) -> None:
         self._raw.close()
         super().close()
 
-    def _endless(self) -> BadAnswer:
+    def _endless(self) -> FleetError:
         return self._bounds.endless(f"{self._seen} bytes in {time.monotonic() - self._began:.0f} s, and no end")
 
 
@@ -115,19 +119,30 @@ try:
     from requests.adapters import HTTPAdapter
 except ImportError:  # whoever needs one says so in its own words
     BoundedAdapter: Any = object
+    AdapterOf: Any = object
 else:
 
-    class BoundedAdapter(HTTPAdapter):  # type: ignore[no-redef]
-        """Connections of requests whose answers have an end, and are not packed."""
+    class AdapterOf(HTTPAdapter):  # type: ignore[no-redef]
+        """Connections of requests whose answers have these bounds."""
+
+        def __init__(self, bounds: Bounds, *args: Any, **kwargs: Any) -> None:
+            self._bounds = bounds  # before the pools are made, which the parent does
+            super().__init__(*args, **kwargs)
 
         def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
             super().init_poolmanager(*args, **kwargs)
-            self.poolmanager.pool_classes_by_scheme = _pools()
+            self.poolmanager.pool_classes_by_scheme = _pools(self._bounds)
 
         def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
             found = super().proxy_manager_for(proxy, **kwargs)
-            found.pool_classes_by_scheme = _pools()
+            found.pool_classes_by_scheme = _pools(self._bounds)
             return found
+
+    class BoundedAdapter(AdapterOf):  # type: ignore[no-redef]
+        """The same for answers that are read whole: they have an end, and are not packed."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(_BOUNDS, *args, **kwargs)
 
         def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
             answer = super().send(request, *args, **kwargs)
@@ -139,11 +154,11 @@ else:
                 )
             return answer
 
-    def _pools() -> dict[str, Any]:
+    def _pools(bounds: Bounds) -> dict[str, Any]:
         """By scheme, pools of bounded connections."""
         plain: dict[str, Any] = {"http": urllib3.HTTPConnectionPool, "https": urllib3.HTTPSConnectionPool}
         return {
-            scheme: type(pool.__name__, (pool,), {"ConnectionCls": bounded(pool.ConnectionCls, _BOUNDS)})
+            scheme: type(pool.__name__, (pool,), {"ConnectionCls": bounded(pool.ConnectionCls, bounds)})
             for scheme, pool in plain.items()
         }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import AdapterOf, Bounds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -39,6 +41,8 @@ else:
 #: Checksums, signatures and manifests are a few kilobytes; more is an attack or a wrong URL.
 SMALL = 1024 * 1024
 _PIECE = 1024 * 1024
+#: How often a server may need the timeout for one piece: its socket's counts from one byte to the next.
+_TIMEOUTS = 10
 _CONNECT_SECONDS = 10.0
 _LONGEST = 86400
 #: Answers of a server that has no time for the moment, besides those with which it fails (5xx).
@@ -136,22 +140,16 @@ def opened(
             return stack.enter_context(opener(url, ca_path, timeout))
 
         source = away.heard(url, ask, beat=beat) if away else ask()
-        yield Source(source.url, source.version, source.size, _watched(source, timeout, beat))
+        yield Source(source.url, source.version, source.size, _watched(source, beat))
 
 
-def _watched(source: Source, timeout: float, beat: Callable[[], None] | None) -> Iterator[bytes]:
-    """The pieces, as many as were promised; a server that drips is not waited for."""
-    seen, mark, at_mark = 0, time.monotonic(), 0
+def _watched(source: Source, beat: Callable[[], None] | None) -> Iterator[bytes]:
+    """The pieces, as many as were promised."""
+    seen = 0
     for piece in source.pieces:
         if beat is not None:
             beat()
         seen += len(piece)
-        if seen - at_mark >= _PIECE:
-            mark, at_mark = time.monotonic(), seen
-        elif time.monotonic() - mark > 10 * timeout:
-            raise Unreachable(
-                f"less than 1 MiB in {10 * timeout:g} s", address=shown(source.url), do="look at the server's load"
-            )
         yield piece
     if source.size is not None and seen != source.size:
         raise Unreachable(
@@ -169,6 +167,8 @@ def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
         # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing; hence also verify in each request.
         session.trust_env = False
         session.max_redirects = 5
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, AdapterOf(_paced(url, timeout)))
         try:
             answer = session.get(
                 url,
@@ -184,12 +184,28 @@ def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
                 raise _unreachable(url, f"HTTP {answer.status_code} {answer.reason}")
             if answer.status_code != 200:
                 raise Refused(
-                    f"HTTP {answer.status_code} {answer.reason}",
+                    f"the server answered HTTP {answer.status_code} {answer.reason}",
                     address=shown(url),
                     wanted="the file",
                     do="correct the URL in gpufleet_image, or publish the file there",
                 )
             yield Source(url, _version(answer), _length(answer), _pieces(answer, url))
+
+
+def _paced(url: str, timeout: float) -> Bounds:
+    """A server that drips, in the head of its answer too, is not waited for; one that goes on sending is."""
+
+    def drips(seen: str) -> Unreachable:
+        slow = _TIMEOUTS * timeout
+        return Unreachable(
+            f"less than 1 MiB in {slow:g} s",
+            address=shown(url),
+            seen=seen,
+            do="look at the server's load",
+            details={"slow": slow},
+        )
+
+    return Bounds(lambda: time.monotonic() + _TIMEOUTS * timeout, lambda: sys.maxsize, drips, step=_PIECE)
 
 
 def _pieces(answer: Any, url: str) -> Iterator[bytes]:

@@ -307,7 +307,7 @@ _PLANS: Mapping[str, Callable[[Ledger, Asked], Plan]] = {
 def _demand_value(asked: Asked, pair: Pair) -> None:
     if asked.params["state"] == MOVED and pair[0] == "gpu" and not gpu_of(pair[1]):
         raise ConfigError(
-            f"gpu {asked.text('value')!r} is no GPU",
+            f"gpu {asked.text('value')!r} is not the name of a GPU",
             node=asked.host,
             wanted="GPU- and a UUID, as nvidia-smi -L tells it",
             do="correct identity_value",

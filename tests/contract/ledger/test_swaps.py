@@ -199,7 +199,11 @@ def test_y6_what_is_no_gpu_moves_nowhere(ledger: Ledger, ask: Ask, typed: str) -
     node = in_service(ledger)
     before = rows(ledger)
     done = ask(OLD, state="moved", kind="gpu", value=typed, force_reason="whatever it is")
-    assert f"gpu {typed!r} is no GPU" in done["msg"] and "nvidia-smi -L" in done["msg"] and rows(ledger) == before
+    assert (
+        f"gpu {typed!r} is not the name of a GPU" in done["msg"]
+        and "nvidia-smi -L" in done["msg"]
+        and rows(ledger) == before
+    )
     ledger.identify("gpu001", aliases=[("serial", "OLD0001"), ("gpu", typed)])  # as a release of before took it down
     assert ledger.owner("gpu", typed) == node and ask(OLD, state="retired", kind="gpu", value=typed)["changed"]
 
