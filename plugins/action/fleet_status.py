@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible.module_utils.common.validation import check_type_dict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
@@ -44,6 +45,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import 
 
 #: The site's names of its job templates, by the playbook that each runs.
 TEMPLATES = "gpufleet_awx_templates"
+#: In these a stage validates a node again, without imaging it.
+_VALIDATED = ("drained", "quarantined")
 
 
 class ActionModule(VerbAction):
@@ -212,16 +215,20 @@ class ActionModule(VerbAction):
             display.warning(f"{some}, and this ledger has let none in: {self.ledger().shown_url}. {WRONG_ONE}")
 
     def _unproven(self, host: str, node_id: str, one: Mapping[str, Any]) -> str:
-        """Its history is read of those that a renewal would take, and of no other."""
+        """Its history is read of those that a renewal would take, or a stage that was asked for, and of no other."""
         serves = one["state"] == "admitted" and not one["adopted"]
-        if not one["renewing"] and not (serves and (one["passport_due"] or self._params["proof"])):
+        asked = one["state"] in _VALIDATED and self._params["proof"] and not one["renewing"]
+        if not asked and not one["renewing"] and not (serves and (one["passport_due"] or self._params["proof"])):
             return ""
         known = evidence(self.ledger(), node_id)
+        if asked and (known["stored"] or {}).get("issued", 0.0) <= (known["imaged"] or {}).get("at", 0.0):
+            return ""  # its passport is of what it ran before it was imaged
         try:
-            image = self.host_var("gpufleet_image", host)
-        except ConfigError:
+            image = check_type_dict(self.host_var("gpufleet_image", host) or {})  # as the verbs take it: also text
+        except (ConfigError, TypeError):
             image = {}  # a renewal tells it: what cannot be read is no other image, and no reason to image the node
-        return "; ".join([*unproven(known), *of_another_image(known, image if isinstance(image, Mapping) else {})])
+        other = of_another_image(known, image)
+        return "; ".join(other if asked else [*unproven(known), *other])
 
     def _turn_to(self, url: str) -> None:
         ledger, self._ledger = self._ledger, None

@@ -129,8 +129,11 @@ class ActionModule(VerbAction):
         machines.refuse_another(bmc, told, self._host)
         node_id = self.node_id(create=False)
         inventory = {key: self.host_var(f"gpufleet_{key}") for key in ("serial", "system_uuid")}
+        ours = machines.known(self.ledger(), node_id, inventory)
         vouched = bool(bmc["system_uuid"]) and same_uuid(bmc["system_uuid"], told["system_uuid"])
-        ours = machines.known(self.ledger(), node_id, inventory, signed=not vouched)
+        if vouched and not any(same_uuid(one, told["system_uuid"]) for one in ours.system_uuid):
+            # The board of then says nothing against the one of now; where it is that one, it speaks for the machine.
+            ours = machines.known(self.ledger(), node_id, inventory, signed=False)
         machines.demand(self._host, ours, machine, dry=True)
         if node_id:
             not_of_another(self.ledger(), node_id, self._host, machine)

@@ -76,6 +76,7 @@ options:
     description:
       - Look of each node in service whether a renewal could sign a new passport for it, see RV(nodes.unproven). It is
         looked at always of those whose passport is due.
+      - Of a node that is drained or quarantined it is told whether it runs another image than is declared now.
       - It reads the history of each such node in the ledger.
     type: bool
     default: false
@@ -267,8 +268,8 @@ nodes:
         - Why no renewal can sign a new passport of a node in service, namely that the ledger has nothing that proves
           the deployment by which the node was imaged, or that C(gpufleet_image) declares another image than the one of
           its passport; empty where nothing stands in the way, or it was not asked for.
-        - It is asked where RV(nodes.passport_due) or RV(nodes.renewing) is true, or with O(proof). C(next) then images
-          the node.
+        - It is asked where RV(nodes.passport_due) or RV(nodes.renewing) is true, or with O(proof), and then also of a
+          node that is drained or quarantined, of which it tells another image alone. C(next) then images the node.
       type: str
       sample: ""
     passport_fresh:

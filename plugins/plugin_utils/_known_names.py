@@ -98,7 +98,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "join": {
         "join_policy": {"type": "dict"},
-        "join_policy_file": {"type": "str"},
+        "join_policy_file": {"type": "path"},
         "join_timeout": {"type": "int"},
         "join_interval": {"type": "float"},
         "join_hold_timeout": {"type": "int"},
@@ -133,7 +133,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "passport_valid_for": {"type": "int"},
         "passport_lifetime": {"type": "int"},
         "passport_policy": {"type": "dict"},
-        "passport_policy_file": {"type": "str"},
+        "passport_policy_file": {"type": "path"},
     },
     "quarantine": {
         "quarantine_result": {"type": "dict"},

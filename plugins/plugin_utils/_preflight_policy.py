@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import GATES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES, GATES, OUTLIERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
@@ -53,7 +53,8 @@ def _fit(options: Mapping[str, Any]) -> None:
     """:raises ConfigError: where a policy is none, or one that no node of this site can meet."""
     wrong: dict[str, list[str]] = {}
     for role in ("passport", "join"):
-        given = {"policy": options[f"{role}_policy"] or {}, "policy_file": options[f"{role}_policy_file"]}
+        file = options[f"{role}_policy_file"]
+        given = {"policy": {} if file else options[f"{role}_policy"] or {}, "policy_file": file}
         # Of a missing profile the look at the SKU tells.
         found, _no_profile = policy_of({**given, "sku": options["sku"]})
         policy = {**policies.DEFAULTS, **{name: value for name, value in found.items() if value is not None}}
@@ -83,23 +84,23 @@ def _of_gates(policy: Mapping[str, Any], options: Mapping[str, Any]) -> list[str
 
 def _level(options: Mapping[str, Any]) -> int:
     """The strongest that dcgm_gate is asked for, by the role or by what the site adds."""
-    added = (options["gate_more"] or {}).get(f"{_OURS}dcgm_gate") or {}
+    added = _added(options["gate_more"] or {}).get("dcgm_gate") or {}
     return max(int(options["gate_dcgm_level"]), int(added.get("level") or 0))
 
 
-def _added(more: Mapping[str, Any]) -> set[str]:
-    """Gates of the site by the name under which the ledger has them.
+def _added(more: Mapping[str, Any]) -> dict[str, Any]:
+    """Gates of the site by the name under which the ledger has them; in a role of ours a bare name is a gate of ours.
 
-    :raises ConfigError: where one is not called as a task calls it.
+    :raises ConfigError: where it is none of them.
     """
-    bare = sorted(name for name in more if name.count(".") < 2)
+    bare = sorted(str(name) for name in more if str(name).count(".") < 2 and name not in (*ALL_GATES, OUTLIERS))
     if bare:
         raise ConfigError(
             f"gate_more names {', '.join(bare)}, which is no module's full name",
             wanted=f"such as {_OURS}gpu_bandwidth_gate",
             do="name each gate by collection and module",
         )
-    return {str(name).removeprefix(_OURS) for name in more}
+    return {str(name).removeprefix(_OURS): given for name, given in more.items()}
 
 
 def _of_time(policy: Mapping[str, Any], role: str, options: Mapping[str, Any]) -> Sequence[str]:

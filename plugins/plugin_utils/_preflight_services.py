@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
     leave_foreign_alone,
     right_machine,
+    unrecordable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_its_place
@@ -144,7 +145,9 @@ def _the_nodes(batch: Batch, driver: Driver, node: NodeState | None, wanted: Wan
     except NotOurs as exc:
         batch.tell([wanted.host], cause_of(PROVISIONER_CHECK, exc.located(address=driver.address)))
     else:
-        right_machine(driver, node, wanted)
+        why = unrecordable(driver, node, wanted)  # as day 0 finds it out at each node
+        if why is not None:
+            raise why
 
 
 def _other_bytes(batch: Batch, driver: Driver, wanted: Wanted) -> None:

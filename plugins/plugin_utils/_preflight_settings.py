@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.module_utils.parsing.convert_bool import BOOLEANS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import (
     BMC,
     FROM_HOST_VARS,
@@ -81,6 +80,9 @@ _NEAR, _NEAR_OF_OTHERS = 0.75, 0.9
 _REST = "_raw_params"
 _NEAR_WITHOUT_PREFIX = 0.5
 _BUDGETS = "fleet_plan_budgets"
+#: What the filter bool takes for yes or no, by which playbooks and roles read all that is either. What options of
+#: modules take besides (y, t) is a silent no to it.
+_EITHER = frozenset({"yes", "on", "true", "1", "no", "off", "false", "0"})
 
 
 def look(batch: Batch) -> None:
@@ -181,7 +183,7 @@ def _demand_either(given: Mapping[str, Any]) -> None:
 
 def _is_either(value: Any) -> bool:
     """Also what is not set, and what is known when it is templated."""
-    return value in (None, "") or "{{" in str(value) or str(value).strip().lower() in BOOLEANS
+    return value in (None, "") or "{{" in str(value) or str(value).lower() in _EITHER
 
 
 def demand_sound(
@@ -276,6 +278,8 @@ def _problem(name: str, value: Any) -> str:
         return ""  # as the verbs take it: paths between commas
     if kind.get("type") == "dict" and not isinstance(value, (Mapping, str)):
         return f"{name} is {'a list' if isinstance(value, (list, tuple)) else 'one value'}, wanted: keys and values"
+    if kind.get("type") == "bool" and name in OPTIONS and not _is_either(value):
+        return f"{name} is {cut(value, 40)}, wanted: true or false"
     strange = _strange_keys(value) or _numbers(value) if name == IMAGE and isinstance(value, Mapping) else ""
     if strange:
         return strange

@@ -10,7 +10,6 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -28,6 +27,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
     UNSERVED,
     Seen,
     together,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.stopped import (
+    UNSEEN,
+    judged,
+    newest_of,
+    not_seen,
+    telling,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import as_adopted, since_retired
@@ -127,24 +133,24 @@ def status(
     """
     ids = list(filter(None, nodes.values()))
     states, stopped = ledger.latest(ids, "state"), ledger.latest(ids, "note", ["stopped"])
-    turned = _turned(holds := newest_holds(ledger, ids), ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
+    turned = newest_of(holds := newest_holds(ledger, ids), ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
-    orders, looked = _orders(ledger, nodes, seen or {}), _turned(ledger.latest(ids, "verdict"))
+    orders, unseen = _orders(ledger, nodes, seen or {}), not_seen(ledger, ids)
     passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
         one = _one(host, node_id, newest["state"], node_id in admitted, holds.get(node_id))
         lease = live(leases.get(node_id), now, asker)
-        one.update(lease=lease, busy=lease not in ("", run_id), hardware=_judged(parts.get(node_id)))
+        one.update(lease=lease, busy=lease not in ("", run_id), hardware=judged(parts.get(node_id)))
         one.update(adopted=node_id in adopted, outlier=slower.since(slow.get(node_id), imaging.get(node_id)))
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
         _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
         one.update(left(one, tried.get(node_id, 0)), unproven=unproven(host, node_id, one))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
-        since = turned.get(node_id, 0), looked.get(node_id, 0)
-        one.update({} if one["stopped"] else _noted(host, one["next"], newest, run_id, *since))
+        note = telling({UNSEEN: unseen.get(node_id), **newest}, run_id, turned.get(node_id, 0))
+        one.update({} if one["stopped"] else _noted(host, one["next"], note))
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found
@@ -155,11 +161,6 @@ def _imaged_there(ledger: Ledger, ids: Sequence[str]) -> dict[str, Mapping[str, 
     gone = ledger.latest(ids, KIND, EVENTS)
     imaging = since_retired(ledger, ids, "imaging")
     return {one: event for one, event in imaging.items() if event["id"] > gone.get(one, {"id": 0})["id"]}
-
-
-def _judged(verdict: Mapping[str, Any] | None) -> str:
-    """What a look said; empty where there was none."""
-    return str(verdict["data"].get("verdict") or "") if verdict else ""
 
 
 def _dated(one: dict[str, Any], times: tuple[float, float] | None, due: float, fresh: float) -> None:
@@ -216,40 +217,13 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
     return _RENEW + _days(expire_within) if one["passport_due"] else ""
 
 
-def _turned(*turns: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """By node, the newest of what has become of it beside its state: it was held, or said to be another one."""
-    return {one: max(told[one]["id"] for told in turns if one in told) for one in {*chain(*turns)}}
-
-
-def _noted(
-    host: str, otherwise: str, newest: Mapping[str, Mapping[str, Any] | None], run_id: str, turned: int, looked: int
-) -> dict[str, Any]:
-    """Why the newest run went no further, and the next command then.
-
-    :param newest: of the node, ``state`` and ``stopped``. :param turned: what has become of it since, as
-        :func:`_turned`, ends that. :param looked: the newest verdict of a gate.
-    """
-    note = newest["stopped"]
-    why = "" if note is not None and turned > note["id"] else _stopped(newest["state"], note, run_id, looked)
-    if not why or note is None:
-        return {"stopped": why}
-    stranger = note["data"].get("playbook") == ADOPT
-    return {"stopped": why, "stranger": stranger, "next": _after_a_stop(host, otherwise, note["data"])}
-
-
-def _stopped(state: Mapping[str, Any] | None, note: Mapping[str, Any] | None, run_id: str, looked: int) -> str:
-    """Why the newest run went no further, where nothing has come of the node since.
-
-    Of a node in service that is its own run's business alone, but for a look that could not be made: nothing but a
-    later look of its gates says that it is healthy.
-    """
-    if note is None or (state is not None and state["id"] > note["id"]):
-        return ""
-    serves = state is not None and state["name"] == "admitted"
-    unseen = bool(note["data"].get("unseen")) and looked < note["id"]
-    if serves and note["run_id"] != run_id and not unseen:
-        return ""
-    return str(note["data"].get("reason") or "")
+def _noted(host: str, otherwise: str, note: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Why the newest run went no further, and the next command then."""
+    data = note["data"] if note is not None else {}
+    if not data:
+        return {"stopped": ""}
+    stranger, following = data.get("playbook") == ADOPT, _after_a_stop(host, otherwise, data)
+    return {"stopped": str(data["reason"]), "stranger": stranger, "next": following}
 
 
 def _after_a_stop(host: str, otherwise: str, note: Mapping[str, Any]) -> str:

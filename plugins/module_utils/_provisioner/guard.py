@@ -224,6 +224,7 @@ def demand_known(driver: Driver, node: NodeState, wanted: Wanted) -> None:
         seen=f"node {node.name or node.id}, found by {wanted.key}; its BMC is {reached[0] or 'not told'}"
         + (f", the same one, but its system there {system}" if system else ""),
         do=(f"set gpufleet_bmc_system_id: {system}, if it is that one; else " if system else "")
+        + (f"spell gpufleet_bmc_address as there, if {reached[0]} is it; else " if reached[0] and not system else "")
         + "correct gpufleet_provisioner_id, or name gpufleet_serial or gpufleet_boot_mac as the record has it, once"
         " you have seen that it is this machine, or give force_reason, which is recorded; nothing was changed",
         details={"provisioner_id": node.id},

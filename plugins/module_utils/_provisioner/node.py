@@ -82,15 +82,16 @@ def _heard(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Conte
 
 def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     there = found(driver, wanted)
-    why = undeployable(driver, there, wanted) or (unrecordable(driver, there, wanted) if ctx.check_mode else None)
+    why = undeployable(driver, there, wanted)
     before, after, changes = _recorded(driver, there, wanted)
     result = _result(driver, wanted, before, after, changes, goal="")
-    result.data["undeployable"] = {"kind": why.kind, "reason": str(why)} if why else {}
-    ctx.warnings += [f"it cannot be deployed as it is declared: {why}"] if why else []
     if ctx.check_mode and before is not None:  # a record that was made right agrees with us
         result.data["agrees"] = list(agreed(driver, before, wanted))
         alone = not result.data["agrees"]
         result.data["bmc_system"] = other_system(driver.bmc(before), wanted.bmc) if alone else ""
+        why = why or (unrecordable(driver, before, wanted) if alone else None)
+    result.data["undeployable"] = {"kind": why.kind, "reason": str(why)} if why else {}
+    ctx.warnings += [f"it cannot be deployed as it is declared: {why}"] if why else []
     return result
 
 

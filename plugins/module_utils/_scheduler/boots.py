@@ -62,7 +62,7 @@ class LastLook:
             runs = float(answer.get("uptime") or "")
         except ValueError:
             return False
-        return began is not None and began - skew <= time.time() - runs + _STOPPED
+        return began is not None and abs(began - skew - (time.time() - runs)) <= _STOPPED
 
     def _missed(self, before: NodeView, now: NodeView) -> Optional[bool]:
         """None where the scheduler does not tell."""

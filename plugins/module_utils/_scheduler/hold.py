@@ -220,7 +220,8 @@ class Claim:
         if stands is None:
             return
         # Where the scheduler has written over theirs, the ledger knows them, noted or announced.
-        over = (self.token, *self.unnoted_keeps) if stands.overwrites else ()
+        # An announced one is the newer one: with its own note it would be announced no more.
+        over = (*self.unnoted_keeps, self.token) if stands.overwrites else ()
         said = [why_of(one) for one in over if kind_of(one) == KEEP]
         words = next(iter(said), why_of(stands.text) or stands.text)
         if why_of(make_token("r", why)) not in said:

@@ -128,6 +128,8 @@ def of_another_image(evidence: Mapping[str, Any], wanted: Mapping[str, Any] | No
         told = json.loads(dsse.payload_of((evidence["stored"] or {}).get("envelope")))
         image = told["predicate"]["image"]
     except (TrustError, ValueError, KeyError, TypeError):
+        image = None
+    if not isinstance(image, Mapping):
         return []  # there is none, or nothing can be read in it: a new one stands in its place
     return [Setting(f"image: its {key} is {has}, declared is {given}") for key, has, given in differing(image, wanted)]
 

@@ -152,6 +152,18 @@ def untold(node: Mapping[str, Any]) -> bool:
     return not any(node[key] for key in _NAMES)
 
 
+def unheard(node: Mapping[str, Any]) -> bool:
+    """Has nothing of the question been answered? Anybody may read which boot it is: of the GPUs that says nothing."""
+    return untold(node) and not node["boot_id"]
+
+
+def gpus_unknown(node: Mapping[str, Any]) -> str:
+    """Why nobody can say which GPUs the node has; empty where it is told, or where nothing at all was."""
+    if unheard(node) or (node["gpu_uuids"] and not node["gpu_problem"]):
+        return ""
+    return str(node["gpu_problem"] or "none was named")
+
+
 def differences(subject: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
     """Why a passport's subject is not this machine; empty where it is."""
     told: list[str] = []

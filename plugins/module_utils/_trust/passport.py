@@ -49,6 +49,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity
     UNTOLD,
     differences,
     disagreements,
+    gpus_unknown,
     normal_identity,
     untold,
 )
@@ -65,9 +66,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 _IMAGE_GATE = "image_verify"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 #: Where the ledger says nothing to the contrary: nothing was imaged, quarantined or found since.
-_NO_EVIDENCE: Mapping[str, Any] = {
-    **dict.fromkeys(("imaged", "quarantined", "stored")), "verdicts": [], "history": [], "deploy_id": "",
-}  # fmt: skip
+_NO_EVIDENCE: Mapping[str, Any] = {**dict.fromkeys(("imaged", "quarantined", "stored")), "verdicts": [], "history": [],
+                                   "deploy_id": ""}  # fmt: skip
 
 
 def node_passport(params: Mapping[str, Any], ctx: Context) -> Result:
@@ -356,8 +356,8 @@ def _objections(params: Mapping[str, Any], machine: Mapping[str, Any], ground: G
 def _machine(params: Mapping[str, Any], machine: Mapping[str, Any], seen: Mapping[str, Any] | None) -> list[str]:
     """The node must be known to be one machine, the one that its BMC says, with the GPUs that it has."""
     reasons: list[str] = []
-    if params["policy"]["require_gpus"] and (machine["gpu_problem"] or not machine["gpu_uuids"]):
-        reasons.append(f"identity: which GPUs the node has is unknown: {machine['gpu_problem'] or 'none was named'}")
+    if params["policy"]["require_gpus"] and (unknown := gpus_unknown(machine)):
+        reasons.append(f"identity: which GPUs the node has is unknown: {unknown}")
     if untold(machine):
         return [policies.Setting(f"identity: {UNTOLD}", BECOME), *reasons]
     if params.get("bmc_identity"):

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity
     BECOME,
     differences,
     other_gpus,
+    unheard,
     untold,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
@@ -160,7 +161,8 @@ def strangers(subject: Mapping[str, Any], machine: Mapping[str, Any]) -> list[st
     told = differences(subject, machine)
     if not untold(machine):
         return told
-    return [Setting(f"{told[0]}, which {AS_ROOT}", BECOME), *other_gpus(subject, machine)]
+    gpus = [] if unheard(machine) else other_gpus(subject, machine)
+    return [Setting(f"{told[0]}, which {AS_ROOT}", BECOME), *gpus]
 
 
 def _times(predicate: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list[str]]:

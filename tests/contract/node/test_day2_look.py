@@ -47,7 +47,7 @@ IMAGES: dict[str, dict[str, Any]] = {
 def notes(fleet: Fleet) -> list[str]:
     with sqlite3.connect(fleet.ledger) as ledger:
         rows = ledger.execute(
-            "SELECT data FROM events WHERE kind = 'note' AND name = 'stopped' AND run_id NOT LIKE 'r_'"
+            "SELECT data FROM events WHERE kind = 'note' AND name = 'unseen' AND run_id NOT LIKE 'r_'"
         )
         return [json.loads(data)["reason"] for (data,) in rows]
 
@@ -119,7 +119,7 @@ def test_c3_a_node_that_hangs_after_its_login_is_left_as_it_is_and_noted(tmp_pat
         nodes.hosts["gpu001"].update(ansible_connection="ssh", ansible_ssh_executable=str(client))
         told = nodes.book("day2_recycle", "-e", "day2_recycle_look_timeout=2", ok=False)
         [(name, note)] = nodes.events("gpu001", "note")
-        assert name == "stopped" and "the node hangs" in note["reason"] and "within 2 s" in note["reason"], told
+        assert name == "unseen" and "the node hangs" in note["reason"] and "within 2 s" in note["reason"], told
         assert nodes.scheduler("gpu001") == "IDLE" and not nodes.states("gpu001"), told
 
 

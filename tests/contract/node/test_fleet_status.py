@@ -30,6 +30,8 @@ PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 CALLBACKS = CHECKOUT / "tests" / "contract" / "scheduler" / "callback"
 LONG = "GPU 0000:1b:00.0: Xid 79, the GPU has fallen off the bus; seven of eight GPUs answer, of which one is not sure"
 
+NO_LOOK = (("verdict", "image_artifact", "pass"), ("verdict", "dcgm_gate", "inconclusive"), ("note", "stopped", ""))
+NOT_SEEN = [("r3", kind, name, {"verdict": word, "reason": "x"}) for kind, name, word in NO_LOOK]
 #: What the ledger was told of each node, oldest first: run, kind, name, data.
 HISTORY: Mapping[str, list[tuple[str, str, str, dict[str, Any]]]] = {
     "admitted": [
@@ -37,8 +39,8 @@ HISTORY: Mapping[str, list[tuple[str, str, str, dict[str, Any]]]] = {
         ("r1", "verdict", "image_verify", proven("d0", 10**6).data),
         ("r1", "state", "admitted", {}),
     ],
-    # A run could not look at it, and left it in service.
-    "served": [("r1", "state", "admitted", {}), ("r2", "note", "stopped", {"reason": "it was silent", "unseen": True})],
+    # A run could not look at it, and left it in service; it was not seen since.
+    "served": [("r1", "state", "admitted", {}), ("r2", "note", "unseen", {"reason": "it was silent"}), *NOT_SEEN],
     "quarantined": [
         ("r1", "state", "admitted", {}),
         ("r2", "hold", "taken", {"hold_token": "gpufleet:r2:xid79"}),

@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "provisioner"))
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._preflight import CHECKS
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 from xcat_commands.site import XcatSite
 
@@ -74,3 +78,31 @@ def test_r3_a_record_that_says_nothing_of_any_machine_does_not_say_that_this_one
         told = nodes.plays(way(oob_ready_deploys=False), ok=False)
         assert "nobody can say whether it is in use" in told, told
         assert nodes.bmcs["gpu002"].machine.power == "On" and "DRAIN" not in nodes.scheduler("gpu001")
+
+
+def test_r3_day_0_of_a_row_that_names_a_bmc_alone_goes_on_with_what_it_began(tmp_path: Path) -> None:
+    """The first run ends at its provisioner, which is away; an inspection has left the machine on."""
+    with in_service(tmp_path) as nodes:
+        os.unlink(nodes.ledger)
+        del nodes.hosts["gpu001"]["gpufleet_serial"]
+        nodes.scheduler("gpu001", state="UNKNOWN", booted="None")
+        nodes.options["preflight"] = {"skip": list(CHECKS)}
+        for power in ("Off", "On"):
+            nodes.bmcs["gpu001"].machine._power = power
+            nodes.book("day0_bringup", ok=False)
+            said = " ".join(nodes.output.split())
+            assert "nobody can say" not in said and "gpufleet.baremetal.enroll" in said, (power, said[-4000:])
+
+
+def test_r3_of_a_row_that_names_a_bmc_alone_what_is_admitted_is_told_by_name_and_keeps_its_power(
+    tmp_path: Path,
+) -> None:
+    """A person says of a new rack that its machines are free, and one of them is no new one."""
+    with in_service(tmp_path) as nodes:
+        del nodes.hosts["gpu001"]["gpufleet_serial"]
+        nodes.bmcs["gpu001"].machine._power = "On"
+        nodes.scheduler("gpu001", booted="2026-11-01T00:00:00")
+        nodes.plays(way(oob_ready_provisioner=False), "-e", "oob_ready_take_running=true", ok=False)
+        said = " ".join(nodes.output.split())
+        assert "The ledger has the machine behind this BMC as admitted" in said and "gpufleet_serial SN0001" in said
+        assert nodes.bmcs["gpu001"].machine.power == "On" and nodes.scheduler("gpu001") == "IDLE"

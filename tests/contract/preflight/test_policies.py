@@ -47,8 +47,10 @@ def test_u2_a_gate_that_the_site_adds_meets_a_policy_that_requires_it(site: Soun
         {"required_gates": ["image_verify", "kernel_log_gate"], "gate_dcgm_level": 1},
         {"gate_dcgm_level": 2, "gate_more": {"gpufleet.baremetal.dcgm_gate": {"level": 4}}},
         {"passport_policy": '{"max_gate_age": 3600}'},
+        # In a role of ours a gate of ours has a short name as well.
+        {"required_gates": ["gpu_bandwidth_gate"], "gate_more": {"gpu_bandwidth_gate": {}}},
     ],
-    ids=["not required", "asked by the site", "as text"],
+    ids=["not required", "asked by the site", "as text", "by its short name"],
 )
 def test_u2_a_policy_that_nodes_meet_is_not_told(site: SoundSite, given: dict[str, Any]) -> None:
     required = {"required_gates": given.pop("required_gates")} if "required_gates" in given else {}
@@ -63,6 +65,30 @@ def test_u8_each_switch_of_a_playbook_is_one_that_is_looked_at() -> None:
     books = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("*.yml"))
     assert set(read.findall(books)) & given - {"oob_ready_take_running"} == SWITCHES
     for name in SWITCHES:
-        with pytest.raises(ConfigError, match="neither yes nor no"):
-            settings.demand_heard({name: "ture"})
+        # The last ones are a yes to options of modules, and to playbooks and roles a silent no.
+        for neither in ("ture", "y", "t", "true "):
+            with pytest.raises(ConfigError, match="neither yes nor no"):
+                settings.demand_heard({name: neither})
     settings.demand_heard(dict(zip(sorted(SWITCHES), (True, "no", "1", "{{ x }}", ""))))
+
+
+@pytest.mark.parametrize("said", ["y", "T", "ture"])
+def test_u8_a_switch_of_a_role_that_is_neither_yes_nor_no_is_told(site: SoundSite, said: str) -> None:
+    """It would switch the gate off."""
+    site.shared["gate_gpu_state"] = said
+    [cause] = site.told(settings.look)
+    assert "gate_gpu_state" in cause["what"] and cause["hosts"] == ["gpu001", "gpu002", "gpu003"], cause
+    site.shared["gate_gpu_state"] = "yes"
+    assert site.told(settings.look) == []
+
+
+def test_u2_a_policy_in_a_file_is_found_as_the_verbs_find_it_and_takes_the_place_of_the_variable(
+    site: SoundSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["schema: 1", "required_gates: [image_verify, dcgm_gate, kernel_log_gate]"]
+    (tmp_path / "policy.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.setenv("SITE_ETC", str(tmp_path))
+    never = {"required_gates": ["gpu_burn_gate"]}
+    for role in ("passport", "join"):
+        site.shared |= {f"{role}_policy_file": "$SITE_ETC/policy.yml", f"{role}_policy": never}
+    assert site.told(settings.look, policy.look) == []

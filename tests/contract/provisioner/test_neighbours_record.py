@@ -57,3 +57,19 @@ def test_r3_one_system_of_a_chassis_is_not_written_over_by_its_neighbours_row(ir
     with pytest.raises(EvidenceMissing, match="nothing shows that this record") as refused:
         lead(row, "ready")
     assert not site.proxy.writes and "gpufleet_bmc_system_id: 2" in refused.value.do
+
+
+def test_r3_a_record_that_was_defined_before_its_machine_came_is_made_right_by_the_name_of_its_bmc(
+    xcat_site: Any,
+) -> None:
+    """By hand, with the BMC's name, and no card discovered yet: the message says how the row is to spell it."""
+    site = xcat_site
+    mine = site.new()
+    bmc = f"{mine['name']}-bmc"
+    site.management.nodes[mine["name"]] = {"groups": "all", "mgt": "ipmi", "bmc": bmc}
+    row = {**mine, "bmc_address": "https://10.1.0.7"}
+    with pytest.raises(EvidenceMissing, match="nothing shows that this record") as refused:
+        lead(row, "ready")
+    assert f"spell gpufleet_bmc_address as there, if {bmc} is it" in refused.value.do
+    lead({**row, "bmc_address": f"https://{bmc}"}, "ready")
+    await_all(site, "ready", {**row, "bmc_address": f"https://{bmc}"})

@@ -47,6 +47,17 @@ def test_l3_nodes_that_nobody_reaches_over_ssh_stay_in_service_where_their_sched
         assert "next: ansible-playbook gpufleet.baremetal.passports" in told
 
 
+def test_l3_a_python_that_is_not_there_takes_no_node_out_of_service(tmp_path: Path) -> None:
+    """A setting of all of them: the gates are modules, and each would be called the node's own failure."""
+    with in_service(tmp_path, 2) as nodes:
+        nodes.shared.update(ansible_connection="local", ansible_python_interpreter="/nonexistent/python3")
+        told = nodes.book("passports", *RENEW, ok=False)
+        for name in nodes.hosts:
+            assert nodes.states(name) == [] and nodes.scheduler(name) == "IDLE", told
+            [(note, data)] = nodes.events(name, "note")
+            assert note == "stopped" and "/nonexistent/python3" in data["reason"], data
+
+
 def test_q5_a_renewal_in_check_mode_takes_nothing_out_of_service_and_notes_nothing(tmp_path: Path) -> None:
     """Its way is foretold, as far as the gates, of a node that it would take; and told of one that nobody reaches."""
     with in_service(tmp_path, 2) as nodes:
@@ -98,30 +109,38 @@ def test_r5_a_neighbour_that_answers_at_a_nodes_address_is_told_before_anything_
         assert note == "stopped" and "not the one behind this node's BMC" in data["reason"], data
 
 
-@pytest.mark.parametrize("goes_on", [False, True], ids=["due", "begun"])
-def test_l4_a_node_whose_image_is_another_one_than_declared_is_told_before_it_is_held(
-    tmp_path: Path, goes_on: bool
-) -> None:
-    """The site declared a newer image and images later: no gate would find what is declared, on a healthy node."""
+@pytest.mark.parametrize("how", ["due", "begun", "as text", "drained"])
+def test_l4_a_node_whose_image_is_another_one_than_declared_is_told_before_it_is_held(tmp_path: Path, how: str) -> None:
+    """The site declared a newer image and images later: no gate would find what is declared, on a healthy node. Nor
+    does one that a person gives back after a disk swap, who has it validated."""
     with in_service(tmp_path) as nodes:
-        nodes.shared["gpufleet_image"] = {"name": "hpc", "version": "1.5", "sha256": "sha256:" + "AB" * 32}
+        declared = {"name": "hpc", "version": "1.5", "sha256": "sha256:" + "AB" * 32}
+        nodes.shared["gpufleet_image"] = json.dumps(declared) if how == "as text" else declared
         predicate = {"image": {"name": "hpc", "version": "1.4", "sha256": "ab" * 32, "manifest_sha256": "c" * 64}}
         payload = base64.b64encode(json.dumps({"predicate": predicate}).encode()).decode()
         with Ledger(nodes.url) as ledger:
             node = ledger.identify("gpu001", aliases=[("serial", nodes.hosts["gpu001"]["gpufleet_serial"])])
             ledger.append("r1", [(node, Event("state", "admitted"))])
             envelope, now = {"payloadType": dsse.PAYLOAD_TYPE, "payload": payload}, ledger.now()
-            ledger.save_passport("r1", node, issued=now - 9e6, expires=now + 60, digest="sha256:1", envelope=envelope)
-        if goes_on:
+            issued = now if how == "drained" else now - 9e6
+            ledger.save_passport("r1", node, issued=issued, expires=now + 60, digest="sha256:1", envelope=envelope)
+            if how == "drained":
+                token = make_token("r1", "disk swap")
+                held = Event("hold", "taken", {"hold_token": token, "scheduler_node": "gpu001"})
+                ledger.append("r1", [(node, one) for one in (held, Event("state", "drained"))])
+                nodes.scheduler("gpu001", state="IDLE+DRAIN", reason=token, by="root")
+        if how == "begun":
             begun(nodes, seen=True)
         before = nodes.scheduler("gpu001"), len(nodes.states("gpu001"))
-        told = nodes.book("passports", *RENEW, ok=False)
+        told = nodes.book("revalidate" if how == "drained" else "passports", *RENEW, ok=False)
         assert (nodes.scheduler("gpu001"), len(nodes.states("gpu001"))) == before, told
         [(note, data)] = nodes.events("gpu001", "note")
         assert note == "stopped" and "image: its version is 1.4, declared is 1.5" in data["reason"], data
+        assert "quarantined" not in nodes.states("gpu001")
         assert "sha256" not in data["reason"], "one digest in two spellings is one"
         assert not nodes.bmcs["gpu001"].paths
-        assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told and "day2_recycle_all=true" in told
+        if how != "drained":  # a stage by itself shows no report
+            assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told and "day2_recycle_all=true" in told
 
 
 def begun(nodes: Nodes, *, seen: bool) -> None:

@@ -37,7 +37,7 @@ def test_h2_a_slip_in_a_name_is_told_and_what_was_meant(slip: str, meant: str) -
     with pytest.raises(ConfigError) as caught:
         demand_heard(given(f"{slip}=x", "drain_why=y"))
     assert f"extra variable {slip}" in str(caught.value) and f"did you mean {meant}?" in str(caught.value)
-    demand_heard(given(f"{slip}=x", f"{meant}=y"))  # a name of the site's own, beside the one that is read
+    demand_heard(given(f"{slip}=x", f"{meant}=yes"))  # a name of the site's own, beside the one that is read
 
 
 @pytest.mark.parametrize(

@@ -234,14 +234,16 @@ def test_n5_what_the_bmc_could_not_tell_is_no_contradiction(
     assert ("ansible_host" in str(found)) is (kind is WrongMachine)
 
 
-def of_day2(folder: Path, serial: str, system_uuid: str, **inventory: str) -> dict[str, Any]:
-    """The look before anything is taken from a node whose BMC tells nothing of itself."""
+def of_day2(
+    folder: Path, serial: str, system_uuid: str, bmc: tuple[str, str] = ("", ""), **inventory: str
+) -> dict[str, Any]:
+    """The look before anything is taken from a node, of whose machine its BMC tells this serial and UUID."""
     dmi = folder / "dmi"
     dmi.mkdir()
     (dmi / "product_serial").write_text(serial, encoding="utf-8")
     (dmi / "product_uuid").write_text(system_uuid, encoding="utf-8")
     module, base = image_verify.ActionModule, {"name": "image_verify", "own_spec": IMAGE_VERIFY}
-    args = {"mode": "machine", "dmi_path": str(dmi), "bmc_identity": {"serial": "", "uuid": ""}}
+    args = {"mode": "machine", "dmi_path": str(dmi), "bmc_identity": dict(zip(("serial", "uuid"), bmc))}
     return Door(folder, module.verb, base=module, args=args, **base, **inventory).run()
 
 
@@ -264,3 +266,14 @@ def test_v2_without_a_word_of_the_bmc_the_ledger_says_whose_serial_it_is(tmp_pat
 def test_v2_without_a_word_of_the_bmc_the_nodes_own_machine_is_gone_on_with(tmp_path: Path) -> None:
     told = of_day2(tmp_path, "GF0001", THIS)
     assert not told.get("failed") and told["identity"]["serial"] == "GF0001", told
+
+
+@pytest.mark.parametrize(("signed", "same"), [(THIS, True), (OTHER, False)], ids=["its own board", "another board"])
+def test_r4_a_bmc_that_tells_the_boards_serial_and_its_node_the_chassiss_are_one_machine_by_their_uuid(
+    tmp_path: Path, signed: str, same: bool
+) -> None:
+    """The row has what the BMC tells, the passport what the node told. Of another board it says nothing of this one."""
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as known:
+        passport(known, known.identify("gpu001", aliases=[("serial", "BOARD1")]), "CHASSIS1", signed)
+    told = of_day2(tmp_path, "CHASSIS1", THIS, bmc=("BOARD1", THIS), gpufleet_serial="BOARD1")
+    assert bool(told.get("failed")) is not same, told

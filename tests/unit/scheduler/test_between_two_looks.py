@@ -322,3 +322,6 @@ def test_c6_a_registration_that_lay_before_a_stopped_controller_is_no_other_boot
     for probe in (node("b2", "400"), asked_node(""), node("b1", ""), node("b1", "86400"), None):
         with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
             LastLook(300.0, boot_id="b1", probe=probe).check(*views)
+    # Nor the other way round, one that the scheduler saw boot a day before the one that answers.
+    with pytest.raises(EvidenceMissing, match="no gate has seen this boot"):
+        LastLook(300.0, boot_id="b1", probe=node("b1", "400")).check(views[0], replace(IDLE, booted=ago(90000)))

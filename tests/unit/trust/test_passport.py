@@ -284,6 +284,17 @@ def test_t1_a_node_that_does_not_say_who_it_is_gets_none(key: str, told: dict[st
     assert "this machine has GF0999" in reasons(evidence=known, identity={**silent, "serial": "GF0999"})
 
 
+def test_t1_a_question_that_nobody_answered_says_nothing_of_the_gpus(key: str) -> None:
+    """sudo refuses, or the shell was killed: anybody could have said which boot it is."""
+    problem = "nvidia-smi ended with 1"
+    unheard = {**MACHINE, "serial": "", "system_uuid": "", "boot_id": "", "gpu_uuids": [], "gpu_problem": problem}
+    known = evidence(stored=stored(issue(key)))
+    assert "ansible_become" in settings(evidence=known, identity=unheard, same_boot=True)
+    given = {"state": "issued", "key_path": key, "evidence": evidence(), "bmc_identity": BMC}
+    assert "ansible_become" in settings(**given, identity=unheard)
+    assert problem in reasons(**given, identity={**unheard, "boot_id": "boot-1"})
+
+
 def test_t1_who_tells_no_name_hides_no_gpu_behind_that(key: str) -> None:
     """Which GPUs there are anybody may read: one that was lost or swapped is the node's fault all the same."""
     known = evidence(stored=stored(issue(key)))
