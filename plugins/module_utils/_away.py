@@ -221,8 +221,9 @@ def own_folder(run: str) -> Path:
     :raises ConfigError: where somebody else may write there.
     """
     base = Path(tempfile.gettempdir()) / f"gpufleet-trust-{os.getuid()}"
+    new = False
     for folder in (base, base / hashlib.sha256(run.encode()).hexdigest()[:24]):
-        folder.mkdir(mode=0o700, exist_ok=True)
+        new = _made(folder)
         told = folder.lstat()
         if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.getuid() or told.st_mode & 0o077:
             raise ConfigError(
@@ -230,8 +231,18 @@ def own_folder(run: str) -> Path:
                 seen=str(folder),
                 do="remove it, or set TMPDIR to a folder of your own",
             )
-    _forget(base, keep=folder)
+    if new:  # once a run: a busy controller has hundreds of these, and each task of each host comes by
+        _forget(base, keep=folder)
     return folder
+
+
+def _made(folder: Path) -> bool:
+    """Is it by this task that it is there?"""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _forget(base: Path, keep: Path) -> None:

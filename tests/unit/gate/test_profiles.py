@@ -124,6 +124,7 @@ def _without(*path: str) -> dict[str, Any]:
     ("content", "line", "words"),
     [
         ("schema: 1\nsku: [", 2, "no valid YAML"),
+        ("schema: 1\nsku: a\x00b\n", 1, "no valid YAML: special characters are not allowed"),
         ("- a list\n", 1, "a profile is a mapping"),
         ("", 1, "a profile is a mapping"),
         ("schema: 1\nsku: test-sku\nsku: other\n", 3, "stands twice"),
