@@ -296,23 +296,6 @@ def test_a_batch_reads_the_artifact_once(image: Any, web: Any, tmp_path: Path, m
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_what_runs_of_earlier_days_left_is_removed_once_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its first task: each task of each host would look through what hundreds of other runs have left."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    own = away.own_folder("run-1")
-
-    def left() -> Path:
-        folder = own.parent / "of-the-day-before-yesterday"
-        folder.mkdir()
-        (folder / "x.json").write_text("1", encoding="utf-8")
-        os.utime(folder, (0, 0))
-        return folder
-
-    old = left()
-    assert away.own_folder("run-1") == own and old.exists()
-    assert away.own_folder("run-2") != own and not old.exists() and own.exists()
-
-
 def test_another_run_believes_nothing(image: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     declared = image.declared(sha256=None)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -118,3 +119,20 @@ def test_c7_a_frozen_image_server_costs_a_run_its_time_out_once(
     web.slow = 0.0
     assert verify(declared, "gpu002", run_cache="run-1")["verdict"] == "pass", "a host is told of it once"
     assert verify(declared, "gpu004", run_cache="run-1")["verdict"] == "pass", "an answer ends it for all"
+
+
+def test_what_runs_of_earlier_days_left_is_removed_once_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its first task: each task of each host would look through what hundreds of other runs have left."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = away.own_folder("run-1")
+
+    def left() -> Path:
+        folder = own.parent / "of-the-day-before-yesterday"
+        folder.mkdir()
+        (folder / "x.json").write_text("1", encoding="utf-8")
+        os.utime(folder, (0, 0))
+        return folder
+
+    old = left()
+    assert away.own_folder("run-1") == own and old.exists()
+    assert away.own_folder("run-2") != own and not old.exists() and own.exists()
