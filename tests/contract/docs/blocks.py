@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parents[3]
 README, RACK, FIRST = "README.md", "docs/how-to/own-rack.md", "docs/how-to/before-the-first-run.md"
 #: What writes to servers is typed on the built-in rack: tests/e2e/reader.py.
 ON_THE_RACK = [(README, 8), (RACK, 4), (RACK, 5), (FIRST, 0), (FIRST, 2)]
+#: What is typed against nodes with an sshd of their own: test_host_keys.py.
+HOST_KEYS = "docs/how-to/host-keys.md"
+WITH_SSHD = [(HOST_KEYS, number) for number in range(4)]
 _FENCE = re.compile(r"^```(\w*)$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _INLINE = re.compile(r"`([^`]+)`")

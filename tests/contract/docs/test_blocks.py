@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import digest_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from contract.docs.blocks import ON_THE_RACK, RACK, README, ROOT, Block, blocks, pages
+from contract.docs.blocks import ON_THE_RACK, RACK, README, ROOT, WITH_SSHD, Block, blocks, pages
 from contract.docs.declared import artifact, environment
 from contract.node.in_service import proven
 from suite.container import Container
@@ -186,7 +186,7 @@ def test_what_happens_between_the_blocks_happens(came_of: dict[Any, tuple[int, s
 def test_each_block_of_a_page_is_run_or_says_why_not(page: str) -> None:
     """And none that is run says that it is not."""
     for block in blocks(page):
-        run = (page, block.number) in [*RUN, *ON_THE_RACK]
+        run = (page, block.number) in [*RUN, *ON_THE_RACK, *WITH_SSHD]
         assert run != bool(block.not_run), f"{block}: run it, or say <!-- not run: why -->"
         assert "not run" not in block.not_run, f"{block}: that is no reason"
         for named in re.findall(r"tests/[\w/]+\.py", block.not_run):
