@@ -190,6 +190,19 @@ def test_c10_another_programs_database_is_no_archive(tmp_path: Path, monkeypatch
     assert file.read_bytes() == found
 
 
+def test_c10_a_passport_that_still_lasts_stays_however_old_it_is(tmp_path: Path) -> None:
+    """The newest of each node stays in any case; of the others, what a run may still be shown."""
+    url = f"sqlite:///{tmp_path}/l.sqlite"
+    with Ledger(url) as ledger:
+        node, now = ledger.identify("n", aliases=[("serial", "S")]), ledger.now()
+        for ends in (-1, 1, -2):
+            old, end = now - 200 * DAY, now + ends * DAY
+            ledger.save_passport("run", node, issued=old, expires=end, digest=f"d{ends}", envelope={"payload": "p"})
+    assert archived(url, tmp_path)["passports"] == 1
+    with contextlib.closing(sqlite3.connect(tmp_path / "l.sqlite")) as file:
+        assert [row[0] for row in file.execute("SELECT digest FROM passports ORDER BY id")] == ["d1", "d-2"]
+
+
 def test_c10_an_archive_is_on_the_disk_before_the_ledger_lets_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
