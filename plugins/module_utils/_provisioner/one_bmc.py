@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 
 #: Ports that an address of a BMC need not name.
 _BMC_PORTS = (None, 443, 623)
@@ -39,6 +42,8 @@ def _bmc_place(address: str) -> str:
     except ValueError:
         return ""
     host = (parts.hostname or "").rstrip(".")
+    with suppress(ValueError):  # a name is compared as it stands
+        host = net.address(host)
     return host if port in _BMC_PORTS else f"{host} {port}"
 
 

@@ -145,6 +145,9 @@ BMC = {"bmc_address": "https://10.0.0.1", "bmc_system_id": "2"}
     ("reached", "ours", "known"),
     [
         (("10.0.0.1:443", ""), BMC, True),
+        (("https://[FD00:0:0::1]", ""), {"bmc_address": "fd00::1"}, True),
+        (("https://[fd00::2]", ""), {"bmc_address": "fd00::1"}, False),
+        (("BMC1.example.com.", ""), {"bmc_address": "https://bmc1.example.com"}, True),
         (("https://10.0.0.1/", "/redfish/v1/Systems/2"), BMC, True),
         (("10.0.0.1:623", "2"), {"bmc_address": "10.0.0.1", "bmc_system_id": "/redfish/v1/Systems/2/"}, True),
         (("https://10.0.0.1", "1"), BMC, False),
