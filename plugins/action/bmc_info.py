@@ -13,9 +13,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.info impor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import INFO_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
+
+#: Through these day 0 goes on with a machine.
+_DAY_0 = ("enrolled", "imaging", "validating")
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
@@ -40,7 +44,20 @@ class ActionModule(CertifiedAction):
             with contextlib.suppress(FleetError):  # a look is a look where the ledger is away, too
                 known = same_serial(self._on_record(str(machine.get("serial") or "")), machine.get("serial"))
                 machine["unproven"] = [] if known else machine["unproven"]
+        if machine.get("serial") and not machine.get("agrees") and self._has_ledger():
+            with contextlib.suppress(FleetError):
+                machine["known_as"] = self._standing(str(machine["serial"]))
         return super().finish(params, result)
+
+    def _standing(self, serial: str) -> dict[str, Any]:
+        """How far the ledger knows the machine of this serial to have come; empty of one that it does not know."""
+        node = self.ledger().owner("serial", serial)
+        if not node or self.ledger().retired(node):
+            return {}
+        one = status(self.ledger(), {self._host: node}, self.run_id, asker=self._run_as)[self._host]
+        new = not one["admitted_before"] and one["state"] in ("discovered", *_DAY_0)
+        begun = new and (bool(one["hold"]) or one["state"] in _DAY_0)
+        return {"state": one["state"], "busy": one["busy"], "begun": begun, "served": not new}
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return False
