@@ -48,7 +48,7 @@ def test_q2_what_is_inconclusive_is_told_and_stops_the_host_alone(serving: Worki
     diagnosed(serving, "dcgmi: no such luck")
     told = nodes.book("day2_recycle", ok=False)
     [(name, data)] = nodes.events("gpu001", "note")
-    assert name == "stopped" and "dcgm" in data["reason"].lower(), data
+    assert name == "unseen" and "dcgm" in data["reason"].lower(), data
     assert nodes.scheduler("gpu001") == "IDLE" and not nodes.states("gpu001"), told
     assert "1 admitted; stopped at 1" in told and "Next: ansible-playbook gpufleet.baremetal.day2_recycle" in told, told
     nodes.book("day2_recycle", *ALL, ok=False)
