@@ -18,9 +18,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 
-#: Through these day 0 goes on with a machine.
-_DAY_0 = ("enrolled", "imaging", "validating")
-
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
@@ -50,14 +47,16 @@ class ActionModule(CertifiedAction):
         return super().finish(params, result)
 
     def _standing(self, serial: str) -> dict[str, Any]:
-        """How far the ledger knows the machine of this serial to have come; empty of one that it does not know."""
+        """What the ledger has of the machine of this serial; empty of one that it does not know.
+
+        A play took such a host for a new one before its BMC had told, so it goes on with nothing but a hold of its own.
+        """
         node = self.ledger().owner("serial", serial)
         if not node or self.ledger().retired(node):
             return {}
-        one = status(self.ledger(), {self._host: node}, self.run_id, asker=self._run_as)[self._host]
-        new = not one["admitted_before"] and one["state"] in ("discovered", *_DAY_0)
-        begun = new and (bool(one["hold"]) or one["state"] in _DAY_0)
-        return {"state": one["state"], "busy": one["busy"], "begun": begun, "served": not new}
+        one, name = status(self.ledger(), {self._host: node}, self.run_id)[self._host], self.ledger().name(node)
+        new = name == self._host and one["state"] == "discovered" and not one["admitted_before"]
+        return {"name": name, "state": one["state"], "begun": new and bool(one["hold"]), "other": not new}
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return False

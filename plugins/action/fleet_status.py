@@ -46,7 +46,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import 
 #: The site's names of its job templates, by the playbook that each runs.
 TEMPLATES = "gpufleet_awx_templates"
 #: In these a stage validates a node again, without imaging it.
-_VALIDATED = ("drained", "quarantined")
+_VALIDATED = ("drained", "quarantined", "validating")
 
 
 class ActionModule(VerbAction):

@@ -53,7 +53,8 @@ class _Counted(io.RawIOBase):
         self._raw = raw
         self._sock = sock
         self._bounds = bounds
-        self._began = time.monotonic()
+        self._began = self._left = time.monotonic()
+        self._silence = sock.gettimeout()
         self._end = bounds.until()
         self._seen = self._mark = 0
 
@@ -61,11 +62,12 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._end - time.monotonic()
+        now = time.monotonic()
+        self._end += now - self._left  # what its reader did meanwhile took no time of the sender's
+        left = self._end - now
         if left <= 0:
             raise self._endless()
-        if left < (self._sock.gettimeout() or left + 1.0):
-            self._sock.settimeout(left)
+        self._sock.settimeout(left if self._silence is None else min(left, self._silence))
         try:
             size: int | None = self._raw.readinto(buffer)
         except OSError as exc:
@@ -78,6 +80,7 @@ class _Counted(io.RawIOBase):
             raise self._endless()
         if self._bounds.step and self._seen - self._mark >= self._bounds.step:
             self._mark, self._end = self._seen, self._bounds.until()
+        self._left = time.monotonic()
         return size
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ def read_checked(path: Path, schema: Path, *, what: str, page: str) -> dict[str,
         raise MissingLibrary("PyYAML", why=f"{what} is YAML")
     try:
         text = path.read_text(encoding="utf-8")
-        tree, data = _parsed(text)
+        tree, data = _parsed(text, path)
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{what} cannot be read: {exc}", address=str(path)) from exc
     except yaml.YAMLError as exc:
@@ -51,7 +51,6 @@ def read_checked(path: Path, schema: Path, *, what: str, page: str) -> dict[str,
         raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: no valid YAML: {told}") from exc
     if tree is None or not isinstance(data, dict):
         raise ConfigError(f"{path}:1: {what} is a mapping", do=f"{page} shows how it looks")
-    _no_key_twice(tree, path)
     # Dates are the only YAML type that JSON lacks; as text they mean the same.
     data = json.loads(json.dumps(data, default=str))
     errors = problems(data, schema, what)
@@ -61,20 +60,22 @@ def read_checked(path: Path, schema: Path, *, what: str, page: str) -> dict[str,
     return checked
 
 
-def _parsed(text: str) -> tuple[Any, Any]:
+def _parsed(text: str, path: Path) -> tuple[Any, Any]:
     """The tree, which knows its lines, and what it says. What is none is told in the words of the slower parser, which
     knows the line at a file's end as well."""
     try:
-        return _read_by(_LOADER, text)
+        return _read_by(_LOADER, text, path)
     except yaml.YAMLError:
-        return _read_by(yaml.SafeLoader, text)
+        return _read_by(yaml.SafeLoader, text, path)
 
 
-def _read_by(kind: Any, text: str) -> tuple[Any, Any]:
-    """Read once for both."""
+def _read_by(kind: Any, text: str, path: Path) -> tuple[Any, Any]:
+    """Read once for both. Keys are counted before that: what is made of the tree puts merged ones (<<) into it, beside
+    those that take their place."""
     loader = kind(text)
     try:
         tree = loader.get_single_node()
+        _no_key_twice(tree, path)
         return tree, None if tree is None else loader.construct_document(tree)
     finally:
         loader.dispose()
@@ -123,9 +124,10 @@ def _no_key_twice(node: Any, path: Path) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            if key.value in seen:
-                raise ConfigError(f"{path}:{key.start_mark.line + 1}: the key {key.value} stands twice")
-            seen.add(key.value)
+            if isinstance(key, yaml.ScalarNode):  # no other kind is taken for a key
+                if key.value in seen:
+                    raise ConfigError(f"{path}:{key.start_mark.line + 1}: the key {key.value} stands twice")
+                seen.add(key.value)
             _no_key_twice(value, path)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:

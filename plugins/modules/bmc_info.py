@@ -100,9 +100,9 @@ machine:
       IPMI, which has no word for them; unless the ledger knows that MAC's machine by the serial that the BMC tells.
       C(serial) is the one that agrees as the BMC spells it, else the machine's own.
     - Where nothing agrees, as of a host of which the inventory names a BMC alone, and a ledger is there, C(known_as)
-      tells how far the ledger knows the machine of that serial to have come, namely its C(state), whether another run
-      is C(busy) with it, whether day 0 has C(begun) with it, and whether it has C(served). It is empty of one that the
-      ledger does not know.
+      tells what the ledger has of the machine of that serial, namely the C(name) under which it saw it first, its
+      C(state), whether this host has C(begun) with it and no more than held it, and whether it is any C(other) than a
+      new one of this host. It is empty of one that the ledger does not know.
   returned: always
   type: dict
   sample: {serial: ABC1234, agrees: [serial], contradicts: [], lacks: [], unproven: []}

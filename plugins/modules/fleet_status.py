@@ -76,7 +76,8 @@ options:
     description:
       - Look of each node in service whether a renewal could sign a new passport for it, see RV(nodes.unproven). It is
         looked at always of those whose passport is due.
-      - Of a node that is drained or quarantined it is told whether it runs another image than is declared now.
+      - Of a node that is drained, quarantined or in validation it is told whether it runs another image than is
+        declared now.
       - It reads the history of each such node in the ledger.
     type: bool
     default: false
@@ -269,7 +270,8 @@ nodes:
           the deployment by which the node was imaged, or that C(gpufleet_image) declares another image than the one of
           its passport; empty where nothing stands in the way, or it was not asked for.
         - It is asked where RV(nodes.passport_due) or RV(nodes.renewing) is true, or with O(proof), and then also of a
-          node that is drained or quarantined, of which it tells another image alone. C(next) then images the node.
+          node that is drained, quarantined or in validation, of which it tells another image alone. C(next) then images
+          the node.
       type: str
       sample: ""
     passport_fresh:

@@ -145,7 +145,9 @@ def _the_nodes(batch: Batch, driver: Driver, node: NodeState | None, wanted: Wan
     except NotOurs as exc:
         batch.tell([wanted.host], cause_of(PROVISIONER_CHECK, exc.located(address=driver.address)))
     else:
-        why = unrecordable(driver, node, wanted)  # as day 0 finds it out at each node
+        right_machine(driver, node, wanted)
+        # As day 0 finds it out at each node. By then a row without a serial has the one that its BMC tells (oob_ready).
+        why = unrecordable(driver, node, wanted) if wanted.serial else None
         if why is not None:
             raise why
 

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "provisioner"))
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._preflight import CHECKS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 from xcat_commands.site import XcatSite
 
@@ -94,15 +97,37 @@ def test_r3_day_0_of_a_row_that_names_a_bmc_alone_goes_on_with_what_it_began(tmp
             assert "nobody can say" not in said and "gpufleet.baremetal.enroll" in said, (power, said[-4000:])
 
 
-def test_r3_of_a_row_that_names_a_bmc_alone_what_is_admitted_is_told_by_name_and_keeps_its_power(
-    tmp_path: Path,
+#: What the ledger has of the machine behind the BMC: who it was first, and what has become of it.
+KNOWN: dict[str, tuple[str, list[Event]]] = {
+    "admitted": ("gpu001", [Event("state", "enrolled"), Event("state", "admitted")]),
+    "enrolled": ("gpu001", [Event("state", "enrolled")]),
+    "being imaged": ("gpu001", [Event("state", "enrolled"), Event("state", "imaging", {"deploy_id": "d-1"})]),
+    "a neighbour that was held": (
+        "gpu009",
+        [Event("hold", "taken", {"hold_token": make_token("r1", "day0"), "scheduler_node": "gpu009"})],
+    ),
+    "a neighbour that was enrolled": ("gpu009", [Event("state", "enrolled")]),
+}
+
+
+@pytest.mark.parametrize("known", KNOWN)
+@pytest.mark.parametrize("free", [False, True], ids=["nobody says", "a person says that it is free"])
+def test_r3_of_a_row_that_names_a_bmc_alone_what_the_ledger_has_is_told_by_name_and_keeps_its_power(
+    tmp_path: Path, known: str, free: bool
 ) -> None:
-    """A person says of a new rack that its machines are free, and one of them is no new one."""
+    """The row may have slipped to a neighbour who is in the midst of a day 0 of its own, which a person took over."""
+    name, events = KNOWN[known]
     with in_service(tmp_path) as nodes:
+        os.unlink(nodes.ledger)
+        with Ledger(nodes.url) as ledger:
+            node = ledger.identify(name, aliases=[("serial", "SN0001")])
+            ledger.append("r1", [(node, event) for event in events])
         del nodes.hosts["gpu001"]["gpufleet_serial"]
         nodes.bmcs["gpu001"].machine._power = "On"
         nodes.scheduler("gpu001", booted="2026-11-01T00:00:00")
-        nodes.plays(way(oob_ready_provisioner=False), "-e", "oob_ready_take_running=true", ok=False)
-        said = " ".join(nodes.output.split())
-        assert "The ledger has the machine behind this BMC as admitted" in said and "gpufleet_serial SN0001" in said
+        said = ("-e", "oob_ready_take_running=true") if free else ()
+        nodes.plays(way(oob_ready_provisioner=False), *said, ok=False)
+        told = " ".join(nodes.output.split())
+        assert "The ledger has the machine behind this BMC as" in told and f"saw it first as {name}" in told, told
+        assert "correct gpufleet_bmc_address" in told and "name gpufleet_serial SN0001" in told
         assert nodes.bmcs["gpu001"].machine.power == "On" and nodes.scheduler("gpu001") == "IDLE"

@@ -115,3 +115,20 @@ def test_c7_a_provisioner_that_goes_away_in_the_middle_is_waited_for_once(shippe
     assert [[cause.kind for cause in set(causes)] for causes in found.values()] == [[SERVICE]] * 5, found
     assert len({cause for causes in found.values() for cause in causes}) == 1, "one line for all of them"
     assert len({(asked.path, asked.query) for asked in shipped.proxy.asked}) == 2, "it was asked for nothing else"
+
+
+def test_r3_a_record_is_held_against_the_serial_that_only_the_bmc_tells_by_day_0_and_not_before(
+    ironic_site: Any,
+) -> None:
+    """It was made by hand with the BMC's name, and an inspection has found the serial; the row has its address."""
+    site = ironic_site
+    mine = site.new()
+    about = {"redfish_address": "https://gpu001-bmc.example", "redfish_system_id": "/redfish/v1/Systems/1"}
+    made = {"name": mine["name"], "driver": "fake-hardware", "deploy_interface": "fake", "driver_info": about}
+    site.ask("POST", "/nodes", {**made, "extra": {"gpufleet_serial": mine["serial"]}})
+    row = {name: value for name, value in mine.items() if name not in ("serial", "boot_mac")}
+    row["provisioner_id"] = site.ask("GET", f"/nodes/{mine['name']}")["uuid"]
+    assert told({**row, "host": mine["name"]}) == {mine["name"]: []}
+    assert not lead({**row, "serial": mine["serial"]}, "enrolled", check=True)["undeployable"]
+    [cause] = told({**row, "host": mine["name"], "serial": "ANOTHER1"})[mine["name"]]
+    assert "ANOTHER1" in f"{cause.wanted} {cause.seen}", cause

@@ -96,5 +96,20 @@ def test_v2_a_server_that_drips_holds_nobody(serving: Callable[[Answer], str], a
     assert told.value.address == url and "bytes in" in told.value.seen and "load" in told.value.do
 
 
+def at_once(handler: Any) -> None:
+    _begins(handler, 12 * MIB)
+    handler.wfile.write(b"x" * (12 * MIB))
+
+
+def test_v2_what_the_reader_takes_is_not_the_servers_time(serving: Callable[[Answer], str]) -> None:
+    """As an upload to a provisioner reads, which takes its own time for each piece."""
+    seen = 0
+    with _fetch.opened(serving(at_once), ca_path=None, timeout=TIMEOUT) as source:
+        for piece in source.pieces:
+            time.sleep(11 * TIMEOUT if seen < MIB else 0)
+            seen += len(piece)
+    assert seen == 12 * MIB
+
+
 def test_v2_a_server_that_takes_its_time_is_waited_for(serving: Callable[[Answer], str]) -> None:
     assert len(_fetch.read_small(serving(takes_its_time), ca_path=None, timeout=TIMEOUT, limit=20 * MIB)) == 12 * MIB

@@ -109,10 +109,11 @@ def test_r5_a_neighbour_that_answers_at_a_nodes_address_is_told_before_anything_
         assert note == "stopped" and "not the one behind this node's BMC" in data["reason"], data
 
 
-@pytest.mark.parametrize("how", ["due", "begun", "as text", "drained"])
+@pytest.mark.parametrize("how", ["due", "begun", "as text", "drained", "validating"])
 def test_l4_a_node_whose_image_is_another_one_than_declared_is_told_before_it_is_held(tmp_path: Path, how: str) -> None:
     """The site declared a newer image and images later: no gate would find what is declared, on a healthy node. Nor
     does one that a person gives back after a disk swap, who has it validated."""
+    stage = how in ("drained", "validating")  # by itself: the second one was killed under its gates
     with in_service(tmp_path) as nodes:
         declared = {"name": "hpc", "version": "1.5", "sha256": "sha256:" + "AB" * 32}
         nodes.shared["gpufleet_image"] = json.dumps(declared) if how == "as text" else declared
@@ -122,24 +123,24 @@ def test_l4_a_node_whose_image_is_another_one_than_declared_is_told_before_it_is
             node = ledger.identify("gpu001", aliases=[("serial", nodes.hosts["gpu001"]["gpufleet_serial"])])
             ledger.append("r1", [(node, Event("state", "admitted"))])
             envelope, now = {"payloadType": dsse.PAYLOAD_TYPE, "payload": payload}, ledger.now()
-            issued = now if how == "drained" else now - 9e6
+            issued = now if stage else now - 9e6
             ledger.save_passport("r1", node, issued=issued, expires=now + 60, digest="sha256:1", envelope=envelope)
-            if how == "drained":
+            if stage:
                 token = make_token("r1", "disk swap")
                 held = Event("hold", "taken", {"hold_token": token, "scheduler_node": "gpu001"})
-                ledger.append("r1", [(node, one) for one in (held, Event("state", "drained"))])
+                ledger.append("r1", [(node, one) for one in (held, Event("state", "drained"), Event("state", how))])
                 nodes.scheduler("gpu001", state="IDLE+DRAIN", reason=token, by="root")
         if how == "begun":
             begun(nodes, seen=True)
         before = nodes.scheduler("gpu001"), len(nodes.states("gpu001"))
-        told = nodes.book("revalidate" if how == "drained" else "passports", *RENEW, ok=False)
+        told = nodes.book("revalidate" if stage else "passports", *RENEW, ok=False)
         assert (nodes.scheduler("gpu001"), len(nodes.states("gpu001"))) == before, told
         [(note, data)] = nodes.events("gpu001", "note")
         assert note == "stopped" and "image: its version is 1.4, declared is 1.5" in data["reason"], data
         assert "quarantined" not in nodes.states("gpu001")
         assert "sha256" not in data["reason"], "one digest in two spellings is one"
         assert not nodes.bmcs["gpu001"].paths
-        if how != "drained":  # a stage by itself shows no report
+        if not stage:  # it shows no report
             assert "next: ansible-playbook gpufleet.baremetal.day2_recycle" in told and "day2_recycle_all=true" in told
 
 

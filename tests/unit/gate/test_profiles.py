@@ -140,6 +140,20 @@ def test_an_error_names_file_and_line(tmp_path: Path, content: Any, line: int, w
     assert words in str(caught.value)
 
 
+def test_what_is_merged_into_a_mapping_gives_way_to_its_own_keys(tmp_path: Path) -> None:
+    """A profile says the same source and date at each number. A key that stands there twice is one too many."""
+    plain = yaml.safe_dump(made.profile(), sort_keys=False)
+    said = "source: written for tests\n    date: '2026-11-20'\n    conditions: none at all\n"
+    number, models = f"  count:\n    value: 8\n    {said}", f"  device_ids:\n    value:\n    - '2330'\n    {said}"
+    assert number in plain and models in plain
+    merged = plain.replace(number, number.replace("count:", "count: &seen")).replace(
+        models, "  device_ids:\n    <<: *seen\n    value:\n    - '2330'\n"
+    )
+    assert load("test-sku", write(tmp_path, merged)).data == made.profile()
+    with pytest.raises(ConfigError, match="the key value stands twice"):
+        load("test-sku", write(tmp_path, merged.replace("    <<: *seen\n", "    <<: *seen\n    value: []\n")))
+
+
 def test_a_misspelt_key_is_an_error(tmp_path: Path) -> None:
     profile = made.profile()
     profile["gpu"]["cuont"] = profile["gpu"]["count"]
