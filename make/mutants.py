@@ -187,9 +187,7 @@ def base_problem(tree: Copy, mutations: Sequence[Mutation], jobs: int) -> str:
     """The same tests over the whole tree: one that fails anyway notices nothing."""
     for slow in (False, True):
         names = named(mutations, slow=slow)
-        # A worker of its own imports for a second what is imported here already.
-        spread = ("-n", str(jobs), "--dist", "loadgroup") if jobs > 1 else ()
-        ran = Tests(tree, names, BASE_LIMIT, *spread, slow=slow)
+        ran = Tests(tree, names, BASE_LIMIT, "-n", str(jobs), "--dist", "loadgroup", slow=slow)
         status, output = _awaited(ran) if names else (PASSED, "")
         if status != PASSED:
             return f"the tests do not pass without any mutation:\n{output[-4000:]}"
