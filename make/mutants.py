@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import itertools
 import os
 import re
 import shutil
@@ -46,6 +47,7 @@ LIMIT = float(os.environ.get("MUTANT_LIMIT_SECONDS", "180"))
 BASE_LIMIT = 1200.0
 REMOVAL_LIMIT = 30.0
 TICK = 0.05
+_NUMBERS = itertools.count(1)
 #: pytest's exit statuses.
 PASSED, FAILED, NOTHING_RAN = 0, 1, 5
 NOTICED, SURVIVED, HANGS, UNCLEAR = "noticed", "survived", "hangs", "unclear"
@@ -105,7 +107,8 @@ class Tests:
     """
 
     def __init__(self, tree: Copy, names: Sequence[str], limit: float, *more: str, slow: bool = False) -> None:
-        self._output = tree.root / "output"
+        # Of this run alone: what a process of an earlier one still writes is not its own.
+        self._output = tree.root / f"output-{next(_NUMBERS)}"
         self._end = time.monotonic() + limit
         arguments = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", ANY if slow else FAST, *more, *names]
         sys.stdout.flush()
