@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "provisioner"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "provisioner"))
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._preflight import CHECKS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sound_site import SoundSite
-from test_peers import bmcs, slurm
-from test_settings import (
+from contract.preflight.test_settings import (
     MISTAKES,
     networks,
     no_artifact,
@@ -27,6 +25,8 @@ from test_settings import (
     readable_key,
     signed_by_a_stranger,
 )
+from sound_site import SoundSite
+from test_peers import bmcs, slurm
 
 pytestmark = pytest.mark.slow
 
