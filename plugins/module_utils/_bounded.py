@@ -181,13 +181,16 @@ class Whole:
         return json.loads(self.content)
 
 
-def bounded_session(session: Any) -> Any:
+def bounded_session(session: Any, adapter: Any = None) -> Any:
     """This session of requests, whose answers have an end from now on, and which heeds nothing of the environment:
-    neither proxies, nor authorities (REQUESTS_CA_BUNDLE), nor another login (.netrc)."""
+    neither proxies, nor authorities (REQUESTS_CA_BUNDLE), nor another login (.netrc).
+
+    :param adapter: with bounds of its own, where answers are not read whole.
+    """
     session.trust_env = False
     session.headers.update(UNPACKED)
     for scheme in ("http://", "https://"):
-        session.mount(scheme, BoundedAdapter())
+        session.mount(scheme, adapter or BoundedAdapter())
     return session
 
 

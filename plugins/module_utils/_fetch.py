@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import AdapterOf, Bounds
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import AdapterOf, Bounds, bounded_session
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -165,18 +165,10 @@ def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
     verify = tls.authorities(ca_path, "ca_path in gpufleet_image, or the option ca_path")
     with requests.Session() as session:
         # REQUESTS_CA_BUNDLE and proxies of the environment decide nothing; hence also verify in each request.
-        session.trust_env = False
+        bounded_session(session, AdapterOf(_paced(url, timeout)))
         session.max_redirects = 5
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, AdapterOf(_paced(url, timeout)))
         try:
-            answer = session.get(
-                url,
-                stream=True,
-                verify=verify,
-                timeout=(_CONNECT_SECONDS, timeout),
-                headers={"Accept-Encoding": "identity"},
-            )
+            answer = session.get(url, stream=True, verify=verify, timeout=(_CONNECT_SECONDS, timeout))
         except requests.RequestException as exc:
             raise _no_answer(url, exc, timeout) from None
         with answer:

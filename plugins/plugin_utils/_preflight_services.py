@@ -21,9 +21,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
+    demand_its_record,
     leave_foreign_alone,
     right_machine,
-    unrecordable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_its_place
@@ -145,11 +145,9 @@ def _the_nodes(batch: Batch, driver: Driver, node: NodeState | None, wanted: Wan
     except NotOurs as exc:
         batch.tell([wanted.host], cause_of(PROVISIONER_CHECK, exc.located(address=driver.address)))
     else:
-        right_machine(driver, node, wanted)
         # As day 0 finds it out at each node. By then a row without a serial has the one that its BMC tells (oob_ready).
-        why = unrecordable(driver, node, wanted) if wanted.serial else None
-        if why is not None:
-            raise why
+        known = wanted.serial and node.id
+        (demand_its_record if known else right_machine)(driver, node, wanted)
 
 
 def _other_bytes(batch: Batch, driver: Driver, wanted: Wanted) -> None:

@@ -368,12 +368,16 @@ def _is_right(driver: Driver, node: NodeState | None, wanted: Wanted, hits: bool
     if hits or node.state in (DEPLOYED, DEPLOYING):
         demand_known(driver, node, wanted)
     elif not driver.ctx.check_mode:
-        _demand_its_record(driver, node, wanted)
+        demand_its_record(driver, node, wanted)
     else:
         right_machine(driver, node, wanted)
 
 
-def _demand_its_record(driver: Driver, node: NodeState, wanted: Wanted) -> None:
+def demand_its_record(driver: Driver, node: NodeState, wanted: Wanted) -> None:
+    """Before we write into a record: where it says which machine it is, that is ours.
+
+    :raises EvidenceMissing: where nothing shows it. :raises WrongMachine: where it is another one.
+    """
     if not right_machine(driver, node, wanted) and _says_which(driver, node):
         demand_known(driver, node, wanted)
 
@@ -383,7 +387,7 @@ def unrecordable(driver: Driver, node: NodeState | None, wanted: Wanted) -> Flee
     if node is None or not node.id:
         return None
     try:
-        _demand_its_record(driver, node, wanted)
+        demand_its_record(driver, node, wanted)
     except EvidenceMissing as exc:
         return exc
     return None
